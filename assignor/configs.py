@@ -1,0 +1,147 @@
+"""Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
+
+Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1. An unknown key is an error that names the nearest
+known one; a value out of bounds is an error that names the bound.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+
+NUM_STANDBY_REPLICAS = "num.standby.replicas"
+ACCEPTABLE_RECOVERY_LAG = "acceptable.recovery.lag"
+MAX_WARMUP_REPLICAS = "max.warmup.replicas"
+PROBING_REBALANCE_INTERVAL_MS = "probing.rebalance.interval.ms"
+RACK_AWARE_ASSIGNMENT_TAGS = "rack.aware.assignment.tags"
+RACK_AWARE_ASSIGNMENT_STRATEGY = "rack.aware.assignment.strategy"
+RACK_AWARE_ASSIGNMENT_TRAFFIC_COST = "rack.aware.assignment.traffic_cost"
+RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST = "rack.aware.assignment.non_overlap_cost"
+REPLICATION_FACTOR = "replication.factor"
+WINDOW_STORE_ADDITIONAL_RETENTION_MS = "windowstore.changelog.additional.retention.ms"
+TOPIC_PREFIX = "topic."
+
+RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
+MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
+
+# key -> (lowest, highest) that Kafka accepts
+_INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
+    NUM_STANDBY_REPLICAS: (0, JAVA_INT_MAX),
+    ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
+    MAX_WARMUP_REPLICAS: (1, JAVA_INT_MAX),
+    PROBING_REBALANCE_INTERVAL_MS: (60_000, JAVA_LONG_MAX),
+    RACK_AWARE_ASSIGNMENT_TRAFFIC_COST: (0, JAVA_INT_MAX),
+    RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST: (0, JAVA_INT_MAX),
+    REPLICATION_FACTOR: (-1, 2**15 - 1),
+    WINDOW_STORE_ADDITIONAL_RETENTION_MS: (0, JAVA_LONG_MAX),
+}
+_NULLABLE = frozenset({RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST})
+KNOWN_KEYS = (*_INTEGER_BOUNDS, RACK_AWARE_ASSIGNMENT_TAGS, RACK_AWARE_ASSIGNMENT_STRATEGY)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentConfigs:
+    """What the leader's `StreamsConfig` says about placement and internal topics. Times in milliseconds."""
+
+    num_standby_replicas: int = 0
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_assignment_strategy: str = "none"
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
+    replication_factor: int = -1
+    window_store_additional_retention_ms: int = 86_400_000
+    topic_configs: Mapping[str, str] = field(default_factory=dict)
+    """`topic.`-prefixed keys without the prefix: configs of every internal topic that gets created."""
+
+    @classmethod
+    def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> AssignmentConfigs:
+        """Read Kafka's dotted names; absent keys take Kafka's default. Raises InputError."""
+        topic_configs: dict[str, str] = {}
+        for key, value in values.items():
+            if key.startswith(TOPIC_PREFIX):
+                topic_configs[key[len(TOPIC_PREFIX) :]] = _as_config_text(key, value, where)
+            elif key not in KNOWN_KEYS:
+                raise InputError(f"unknown config {key!r}{_nearest(key)}", where)
+
+        def integer(key: str, default: int | None) -> int | None:
+            return default if key not in values else _bounded_integer(key, values[key], where)
+
+        return cls(
+            num_standby_replicas=integer(NUM_STANDBY_REPLICAS, 0) or 0,
+            acceptable_recovery_lag=integer(ACCEPTABLE_RECOVERY_LAG, 10_000) or 0,
+            max_warmup_replicas=integer(MAX_WARMUP_REPLICAS, 2) or 0,
+            probing_rebalance_interval_ms=integer(PROBING_REBALANCE_INTERVAL_MS, 600_000) or 0,
+            rack_aware_assignment_tags=_tags(values.get(RACK_AWARE_ASSIGNMENT_TAGS), where),
+            rack_aware_assignment_strategy=_strategy(values.get(RACK_AWARE_ASSIGNMENT_STRATEGY), where),
+            rack_aware_traffic_cost=integer(RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, None),
+            rack_aware_non_overlap_cost=integer(RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST, None),
+            replication_factor=_replication_factor(integer(REPLICATION_FACTOR, -1), where),
+            window_store_additional_retention_ms=integer(WINDOW_STORE_ADDITIONAL_RETENTION_MS, 86_400_000) or 0,
+            topic_configs=topic_configs,
+        )
+
+    @property
+    def rack_aware(self) -> bool:
+        """Whether a rack-aware strategy (KIP-925) is configured."""
+        return self.rack_aware_assignment_strategy != "none"
+
+
+def _nearest(key: str) -> str:
+    close = difflib.get_close_matches(key, KNOWN_KEYS, n=1, cutoff=0.0)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _bounded_integer(key: str, value: object, where: str) -> int | None:
+    if value is None and key in _NULLABLE:
+        return None
+    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError(f"{key} must be a whole number, not {value!r}", where)
+    low, high = _INTEGER_BOUNDS[key]
+    if not low <= value <= high:
+        raise InputError(f"{key} must be from {low} to {high}, not {value}", where)
+    return value
+
+
+def _replication_factor(value: int | None, where: str) -> int:
+    if value is None or value == 0:
+        raise InputError(f"{REPLICATION_FACTOR} must be -1 (the broker's default) or at least 1, not {value}", where)
+    return value
+
+
+def _tags(value: object, where: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(tag, str) for tag in value):
+        raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} must be a list of tag names, not {value!r}", where)
+    if len(value) > MAX_RACK_AWARE_ASSIGNMENT_TAGS:
+        raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} takes at most {MAX_RACK_AWARE_ASSIGNMENT_TAGS} tags", where)
+    return tuple(value)
+
+
+def _strategy(value: object, where: str) -> str:
+    if value is None:
+        return "none"
+    if value not in RACK_AWARE_STRATEGIES:
+        raise InputError(
+            f"{RACK_AWARE_ASSIGNMENT_STRATEGY} must be one of {', '.join(RACK_AWARE_STRATEGIES)}, not {value!r}", where
+        )
+    return str(value)
+
+
+def _as_config_text(key: str, value: object, where: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise InputError(f"{key} must be text or a number, not {value!r}", where)

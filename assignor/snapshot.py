@@ -1,0 +1,80 @@
+"""One rebalance as values: all that the leader knew, and all that it decided.
+
+`RebalanceSnapshot` is `input` of `rebalance/1` with its text parsed, `RebalanceResult` is `output` before it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.cluster import Cluster, TopicMetadata
+from assignor.configs import AssignmentConfigs
+from assignor.decisions import Decision
+from assignor.errors import KafkaError
+from assignor.task_assignors.base import Placement
+from assignor.topology.topology import Topology
+from assignor.types import AssignorErrorCode, ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`subscription`: bytes of ConsumerProtocolSubscription, as the member sent them."""
+
+    subscription: bytes
+    client_id: str | None = None
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceSnapshot:
+    """`members` are in the order the leader received them. `failures` name look-ups that failed, see `rebalance/1`.
+
+    `leader_process_id`: None when the leader is out of process. `future_process_id`: the id of the dummy client for
+    members of an unknown future version, random in Kafka and pinned here; needed only when there are any.
+    """
+
+    assignor: str
+    configs: AssignmentConfigs
+    application_id: str
+    topology: Topology
+    cluster: Cluster
+    members: Mapping[str, Member]
+    existing_internal_topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    changelog_end_offsets: Mapping[str, tuple[int, ...]] | None = field(default_factory=dict)
+    committed_offsets: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    failures: frozenset[str] = frozenset()
+    leader_process_id: ProcessId | None = None
+    future_process_id: ProcessId | None = None
+    created_internal_topics: Mapping[str, TopicMetadata] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """An internal topic that this rebalance creates."""
+
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceResult:
+    """What the leader sends and what has to be done besides.
+
+    `assignments`: member id to bytes of ConsumerProtocolAssignment, for every member; empty when `error` is set.
+    `internal_topics`: every internal topic made ready, with its partition count; `created_topics`: those to create now.
+    `probing_rebalance_at_ms`: when to look again; `followup_rebalance`: a task waits to be revoked, so look again at once.
+    `error_code`: the code inside an error assignment. `error`: what Kafka's leader would have thrown.
+    `placement`: tasks to processes before threads and revocation; None when there was none.
+    """
+
+    assignments: Mapping[str, bytes]
+    internal_topics: Mapping[str, int] = field(default_factory=dict)
+    created_topics: Mapping[str, CreatedTopic] = field(default_factory=dict)
+    probing_rebalance_at_ms: int | None = None
+    followup_rebalance: bool = False
+    error: KafkaError | None = None
+    error_code: AssignorErrorCode = AssignorErrorCode.NONE
+    decisions: tuple[Decision, ...] = ()
+    placement: Placement | None = None

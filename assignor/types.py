@@ -1,0 +1,119 @@
+"""The nouns of a Kafka Streams assignment: tasks, processes, partitions, hosts.
+
+All are named tuples of plain values: they hash and compare in C, independent of PYTHONHASHSEED, and their
+natural order is Kafka's own (`TaskId`, `ProcessId` as Java's signed `UUID.compareTo`, `TopicPartition` for ASCII
+topic names, which is all that Kafka allows).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+LATEST_OFFSET = -2
+"""Offset sum (and then lag) of a running active task. Source: `Task.LATEST_OFFSET`."""
+
+UNKNOWN_OFFSET_SUM = -3
+"""Offset sum (and then lag) that could not be told. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
+
+JAVA_LONG_MAX = 2**63 - 1
+JAVA_INT_MAX = 2**31 - 1
+
+_TASK_ID = re.compile(r"(?:(?P<name>.+)__)?(?P<subtopology>\d+)_(?P<partition>\d+)\Z", re.ASCII | re.DOTALL)
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.ASCII | re.IGNORECASE)
+
+
+class TaskId(NamedTuple):
+    """One task: the tasks of a subtopology are numbered by partition. Prints as `0_3`, or `name__0_3`.
+
+    Tuple order is Kafka's order among tasks of one (named) topology. Source: `TaskId`.
+    """
+
+    subtopology: int
+    partition: int
+    topology_name: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> TaskId:
+        """Read `0_3` or `name__0_3`; ValueError for anything else."""
+        match = _TASK_ID.match(text)
+        if match is None:
+            raise ValueError(f"{text!r} is not a task id: expected subtopology_partition, for example 0_3")
+        return cls(int(match["subtopology"]), int(match["partition"]), match["name"])
+
+    def __str__(self) -> str:
+        plain = f"{self.subtopology}_{self.partition}"
+        return plain if self.topology_name is None else f"{self.topology_name}__{plain}"
+
+
+class ProcessId(NamedTuple):
+    """The UUID of one instance (JVM, Python worker) as two signed 64-bit halves, high half first.
+
+    Tuple order is `UUID.compareTo`: both halves signed, so `ffff…` sorts before `0000…`. Source: `ProcessId`.
+    """
+
+    high: int
+    low: int
+
+    @classmethod
+    def parse(cls, text: str) -> ProcessId:
+        """Read the canonical 8-4-4-4-12 form; ValueError for anything else."""
+        if _UUID.match(text) is None:
+            raise ValueError(f"{text!r} is not a process id: expected a UUID like 2230ea3e-4048-4d7d-bee0-e650940ec648")
+        return cls.from_bytes(bytes.fromhex(text.replace("-", "")))
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> ProcessId:
+        """`raw`: 16 bytes, big-endian."""
+        return cls(int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True))
+
+    def to_bytes(self) -> bytes:
+        return self.high.to_bytes(8, "big", signed=True) + self.low.to_bytes(8, "big", signed=True)
+
+    def __str__(self) -> str:
+        text = self.to_bytes().hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class TopicPartition(NamedTuple):
+    """Prints as `topic-3`. Source: `TopicPartition`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class HostInfo(NamedTuple):
+    """Where an instance answers queries (`application.server`). Prints as `host:port`. Source: `HostInfo`."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class AssignorErrorCode(IntEnum):
+    """The error code inside subscriptions and assignments. Source: `AssignorError`."""
+
+    NONE = 0
+    INCOMPLETE_SOURCE_TOPIC_METADATA = 1
+    VERSION_PROBING = 2
+    ASSIGNMENT_ERROR = 3
+    SHUTDOWN_REQUESTED = 4
+
+
+class Role(StrEnum):
+    """What a copy of a task does. A warm-up is a standby that is only there until it has caught up."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+    WARM_UP = "warm-up"
+
+
+def utf16_order(text: str) -> bytes:
+    """Sort key that orders strings as Java does, by UTF-16 code unit. Plain `sorted` is equal for ASCII."""
+    return text.encode("utf-16-be", "surrogatepass")
