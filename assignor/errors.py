@@ -80,3 +80,11 @@ class IllegalStateError(KafkaError):
 
 class IllegalArgumentError(KafkaError):
     kafka_name = "IllegalArgumentException"
+
+
+class ConfigError(KafkaError):
+    kafka_name = "ConfigException"
+
+
+class NumberFormatError(IllegalArgumentError):
+    kafka_name = "NumberFormatException"

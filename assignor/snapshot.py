@@ -12,7 +12,8 @@ from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision
 from assignor.errors import KafkaError
-from assignor.task_assignors.base import Placement
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.topology.internal_topics import CreatedTopic as CreatedTopic
 from assignor.topology.topology import Topology
 from assignor.types import AssignorErrorCode, ProcessId
 
@@ -50,15 +51,6 @@ class RebalanceSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedTopic:
-    """An internal topic that this rebalance creates."""
-
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class RebalanceResult:
     """What the leader sends and what has to be done besides.
 
@@ -66,7 +58,8 @@ class RebalanceResult:
     `internal_topics`: every internal topic made ready, with its partition count; `created_topics`: those to create now.
     `probing_rebalance_at_ms`: when to look again; `followup_rebalance`: a task waits to be revoked, so look again at once.
     `error_code`: the code inside an error assignment. `error`: what Kafka's leader would have thrown.
-    `placement`: tasks to processes before threads and revocation; None when there was none.
+    `placement`: tasks to processes before threads and revocation; None when there was none. `problem`: what the task
+    assignor was asked, with every client's lags and previous tasks; None when the round ended before that.
     """
 
     assignments: Mapping[str, bytes]
@@ -78,3 +71,4 @@ class RebalanceResult:
     error_code: AssignorErrorCode = AssignorErrorCode.NONE
     decisions: tuple[Decision, ...] = ()
     placement: Placement | None = None
+    problem: PlacementProblem | None = None

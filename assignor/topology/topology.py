@@ -1,4 +1,7 @@
-"""A parsed topology: what `rebalance/1` carries and the pipeline reads. Source: `TopicsInfo`, `InternalTopologyBuilder`."""
+"""A parsed topology: what `rebalance/1` carries and the pipeline reads.
+
+Source: `TopicsInfo`, `InternalTopologyBuilder`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,181 @@
+"""Step 0: the members' subscriptions, gathered by process.
+
+One process (`ClientMetadata`) has one member per stream thread. Where its members disagree, the order in which Kafka's
+leader walks them decides, which is the order of a Java HashMap of member ids: the first one's endpoint, tags and rack
+count, while the last one's claim on a partition and its offset sum of a task do. Members of a version newer than ours
+can only be counted; they are collected in one dummy client. Source: step zero of `StreamsPartitionAssignor.assign`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from assignor.errors import ConfigError, DecodeError, NumberFormatError
+from assignor.java_order import hash_set_order, process_hash, string_hash
+from assignor.protocol.consumer_protocol import Subscription, decode_subscription
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.types import (
+    JAVA_INT_MAX,
+    AssignorErrorCode,
+    HostInfo,
+    ProcessId,
+    TaskId,
+    TopicPartition,
+    utf16_order,
+)
+
+DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
+"""Differs from Kafka: there the dummy client's id is random; results here must not be."""
+
+_ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
+_JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientMetadata:
+    """One process. `consumers`: its members, sorted; their number is its capacity.
+
+    `owned_partitions`: each partition a member claims, with that member. `offset_sums`: per reported task.
+    `reported_tasks`: member to the tasks it reported. `rack`: None unless all members agree on one.
+    """
+
+    process_id: ProcessId
+    host: HostInfo | None
+    tags: Mapping[str, str]
+    rack: str | None
+    consumers: tuple[str, ...]
+    owned_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
+    offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
+    reported_tasks: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """The whole group. `clients`: in the order of the leader's Java HashMap.
+
+    `owners`: every claimed partition with all members that claim it. `future_version`: of the members that cannot be
+    read, None when all can. `minimum_version`, `minimum_latest_version`: over all members, and our own latest.
+    """
+
+    clients: Mapping[ProcessId, ClientMetadata]
+    owners: Mapping[TopicPartition, tuple[str, ...]]
+    minimum_version: int
+    minimum_latest_version: int
+    future_version: int | None
+    shutdown_requested: bool
+
+
+def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: ProcessId | None) -> GroupMetadata:
+    """`subscriptions`: member id to bytes of ConsumerProtocolSubscription, in the order received.
+
+    Raises DecodeError naming the member, ConfigError for an endpoint that is not host:port.
+    """
+    group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
+    for member_id in hash_set_order(subscriptions, string_hash):
+        try:
+            subscription = decode_subscription(subscriptions[member_id])
+            info = decode_subscription_info(subscription.user_data or b"")
+        except DecodeError as error:
+            raise DecodeError(
+                f"subscription of member {member_id}: {error.what}", error.reason, error.offset
+            ) from error
+        group.add(member_id, subscription, info)
+    return group.build()
+
+
+def host_of(endpoint: str | None) -> HostInfo | None:
+    """Source: `HostInfo.buildFromEndpoint`. None for no endpoint; raises ConfigError for one that is not host:port."""
+    if endpoint is None or not endpoint.strip(_JAVA_WHITESPACE):
+        return None
+    match = _ENDPOINT.fullmatch(endpoint)
+    if match is None:
+        raise ConfigError(f"Error parsing host address {endpoint}. Expected format host:port.")
+    digits = match[2].lstrip("0") or "0"
+    if len(digits) > len(str(JAVA_INT_MAX)) or int(digits) > JAVA_INT_MAX:
+        raise NumberFormatError(f'For input string: "{match[2]}"')
+    return HostInfo(match[1], int(digits))
+
+
+class _ClientBuilder:
+    """One process while its members are being added."""
+
+    def __init__(self, process_id: ProcessId, info: SubscriptionInfo | None, rack: str | None) -> None:
+        self.process_id = process_id
+        self.host = None if info is None else host_of(info.user_end_point)
+        self.tags: Mapping[str, str] = {} if info is None else info.client_tags
+        self.racks: set[str | None] = {rack}
+        self.consumers: list[str] = []
+        self.owned_partitions: dict[TopicPartition, str] = {}
+        self.offset_sums: dict[TaskId, int] = {}
+        self.reported_tasks: dict[str, tuple[TaskId, ...]] = {}
+
+    def add(self, member_id: str, subscription: Subscription, offset_sums: Mapping[TaskId, int]) -> None:
+        self.racks.add(subscription.rack)
+        self.consumers.append(member_id)
+        self.owned_partitions.update(dict.fromkeys(subscription.owned_partitions, member_id))
+        self.offset_sums.update(offset_sums)
+        self.reported_tasks[member_id] = tuple(offset_sums)
+
+    def build(self) -> ClientMetadata:
+        return ClientMetadata(
+            process_id=self.process_id,
+            host=self.host,
+            tags=self.tags,
+            rack=next(iter(self.racks)) if len(self.racks) == 1 else None,
+            consumers=tuple(_sorted_as_java(self.consumers)),
+            owned_partitions=self.owned_partitions,
+            offset_sums=self.offset_sums,
+            reported_tasks=self.reported_tasks,
+        )
+
+
+class _GroupBuilder:
+    def __init__(self, future_process_id: ProcessId) -> None:
+        self.future_process_id = future_process_id
+        self.clients: dict[ProcessId, _ClientBuilder] = {}
+        self.owners: dict[TopicPartition, tuple[str, ...]] = {}
+        self.minimum_version = LATEST_SUPPORTED_VERSION
+        self.minimum_latest_version = LATEST_SUPPORTED_VERSION
+        self.future_version: int | None = None
+        self.shutdown_requested = False
+
+    def add(self, member_id: str, subscription: Subscription, info: SubscriptionInfo) -> None:
+        if info.error_code == AssignorErrorCode.SHUTDOWN_REQUESTED:
+            self.shutdown_requested = True
+        self.minimum_version = min(self.minimum_version, info.version)
+        self.minimum_latest_version = min(self.minimum_latest_version, info.latest_supported_version)
+        self._client_of(subscription, info).add(member_id, subscription, info.task_offset_sums)
+        for partition in subscription.owned_partitions:
+            self.owners[partition] = (*self.owners.get(partition, ()), member_id)
+
+    def _client_of(self, subscription: Subscription, info: SubscriptionInfo) -> _ClientBuilder:
+        if info.version > LATEST_SUPPORTED_VERSION:
+            self.future_version = info.version
+            return self._client(self.future_process_id, None, subscription.rack)
+        return self._client(info.process_id, info, subscription.rack)
+
+    def _client(self, process_id: ProcessId, info: SubscriptionInfo | None, rack: str | None) -> _ClientBuilder:
+        client = self.clients.get(process_id)
+        if client is None:
+            client = self.clients[process_id] = _ClientBuilder(process_id, info, rack)
+        return client
+
+    def build(self) -> GroupMetadata:
+        order: Iterable[ProcessId] = hash_set_order(self.clients, process_hash)
+        return GroupMetadata(
+            clients={process_id: self.clients[process_id].build() for process_id in order},
+            owners=self.owners,
+            minimum_version=self.minimum_version,
+            minimum_latest_version=self.minimum_latest_version,
+            future_version=self.future_version,
+            shutdown_requested=self.shutdown_requested,
+        )
+
+
+def _sorted_as_java(consumers: list[str]) -> list[str]:
+    if all(consumer.isascii() for consumer in consumers):
+        return sorted(consumers)
+    return sorted(consumers, key=utf16_order)

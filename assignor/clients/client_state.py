@@ -1,0 +1,59 @@
+"""What each client had before: previous tasks, and how far it is behind on every stateful task.
+
+A partition that a member owns makes its task previously active there. Of the other tasks that it reported, one whose
+offset sum says "running" was active as well, the rest were standbys. Source: `ClientState.initializePrevTasks`,
+`ClientState.prevTasksByLag`, `StreamsPartitionAssignor.populateClientStatesMap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assignor.clients.client_metadata import ClientMetadata
+from assignor.clients.task_lags import TaskLags, compute_task_lags
+from assignor.errors import IllegalStateError
+from assignor.types import LATEST_OFFSET, TaskId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ClientState:
+    """`previous_active` and `previous_standby` may name tasks that the topology does not have any more."""
+
+    metadata: ClientMetadata
+    previous_active: frozenset[TaskId]
+    previous_standby: frozenset[TaskId]
+    lags: TaskLags
+
+    def previous_tasks_by_lag(self, consumer: str) -> list[TaskId]:
+        """The stateful tasks that this member reported, smallest lag first."""
+        lags = self.lags
+        reported = [task for task in self.metadata.reported_tasks[consumer] if task in lags]
+        return sorted(reported, key=lambda task: (lags.lag_for(task), task))
+
+
+def client_state(
+    metadata: ClientMetadata,
+    task_for_partition: Mapping[TopicPartition, TaskId],
+    end_offset_sums: Mapping[TaskId, int],
+) -> ClientState:
+    """`end_offset_sums`: of every stateful task. Raises IllegalStateError, as Kafka does, when a client owns partitions
+    of which none belongs to a task.
+    """
+    previous_active = {
+        task_for_partition[partition] for partition in metadata.owned_partitions if partition in task_for_partition
+    }
+    if metadata.owned_partitions and not previous_active:
+        raise IllegalStateError(
+            "Must initialize prevActiveTasks from ownedPartitions before initializing remaining tasks."
+        )
+    previous_standby: set[TaskId] = set()
+    for task, offset_sum in metadata.offset_sums.items():
+        if task not in previous_active:
+            (previous_active if offset_sum == LATEST_OFFSET else previous_standby).add(task)
+    return ClientState(
+        metadata=metadata,
+        previous_active=frozenset(previous_active),
+        previous_standby=frozenset(previous_standby),
+        lags=compute_task_lags(metadata.offset_sums, end_offset_sums),
+    )

@@ -1,0 +1,149 @@
+"""Is a result equal to a recorded one, after decoding and to the byte.
+
+After decoding, the order of partitions and active tasks counts, while standby tasks and host maps are sets: on the wire
+their order is that of Java's hash maps and means nothing to the receiver. Of an error only the class is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from assignor.errors import DecodeError
+from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.recording.rebalance import RecordedOutput
+from assignor.snapshot import RebalanceResult
+from assignor.task_assignors.base import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`differences`: one line each, empty when equal after decoding. `bytes_equal`: equal to the byte as well."""
+
+    differences: tuple[str, ...]
+    bytes_equal: bool
+
+    @property
+    def equal(self) -> bool:
+        return not self.differences
+
+
+def compare_rebalance(result: RebalanceResult, recorded: RecordedOutput) -> Comparison:
+    """`result` against what was recorded."""
+    differences = tuple(_rebalance_differences(result, recorded))
+    return Comparison(differences, not differences and dict(result.assignments) == dict(recorded.assignments))
+
+
+def compare_placement(placement: Placement, recorded: Placement) -> Comparison:
+    """A placement has no bytes; equal is equal."""
+    differences = tuple(_placement_differences(placement, recorded))
+    return Comparison(differences, not differences)
+
+
+def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) -> Iterator[str]:
+    error = None if result.error is None else result.error.kafka_name
+    recorded_error = None if recorded.error is None else recorded.error.partition(":")[0]
+    if error != recorded_error:
+        yield _difference("error", result.error and result.error.as_recorded(), recorded.error)
+    yield from _mapping_differences("internal topic", result.internal_topics, recorded.internal_topics)
+    yield from _created_differences(result, recorded)
+    for name, ours, theirs in (
+        ("probing_rebalance_at_ms", result.probing_rebalance_at_ms, recorded.probing_rebalance_at_ms),
+        ("followup_rebalance", result.followup_rebalance, recorded.followup_rebalance),
+    ):
+        if ours != theirs:
+            yield _difference(name, ours, theirs)
+    for member_id in {**recorded.assignments, **result.assignments}:
+        ours_raw, theirs_raw = result.assignments.get(member_id), recorded.assignments.get(member_id)
+        if ours_raw is None or theirs_raw is None:
+            yield f"member {member_id}: {'not assigned' if ours_raw is None else 'assigned, but not in the recording'}"
+        elif ours_raw != theirs_raw:
+            yield from assignment_differences(f"member {member_id}", ours_raw, theirs_raw)
+
+
+def assignment_differences(what: str, ours: bytes, theirs: bytes) -> Iterator[str]:
+    """Two ConsumerProtocolAssignments after decoding; bytes of `theirs` that cannot be read are a difference."""
+    try:
+        our_assignment, their_assignment = decode_assignment(ours), decode_assignment(theirs)
+        our_info = decode_assignment_info(our_assignment.user_data or b"")
+        their_info = decode_assignment_info(their_assignment.user_data or b"")
+    except DecodeError as error:
+        yield f"{what}: {error}"
+        return
+    if our_assignment.partitions != their_assignment.partitions:
+        yield f"{what}: " + _difference(
+            "partitions", _listed(our_assignment.partitions), _listed(their_assignment.partitions)
+        )
+    our_fields, their_fields = _comparable(our_info), _comparable(their_info)
+    for name, value in our_fields.items():
+        if value != their_fields[name]:
+            yield f"{what}: " + _difference(name, value, their_fields[name])
+
+
+def _comparable(info: AssignmentInfo) -> dict[str, object]:
+    return {
+        "version": info.version,
+        "commonly supported version": info.commonly_supported_version,
+        "active tasks": [str(task) for task in info.active_tasks],
+        "standby tasks": {str(task): sorted(parts) for task, parts in sorted(info.standby_tasks.items())},
+        "hosts": _hosts(info.partitions_by_host),
+        "standby hosts": _hosts(info.standby_partitions_by_host),
+        "error code": info.err_code,
+        "next rebalance": info.next_rebalance_ms,
+    }
+
+
+def _hosts(hosts: HostPartitions) -> dict[str, list[str]]:
+    return {str(host): sorted(map(str, partitions)) for host, partitions in sorted(hosts.items())}
+
+
+def _created_differences(result: RebalanceResult, recorded: RecordedOutput) -> Iterator[str]:
+    if recorded.created_topics is None:
+        return
+    for name in sorted({*result.created_topics, *recorded.created_topics}):
+        ours, theirs = result.created_topics.get(name), recorded.created_topics.get(name)
+        if ours is None or theirs is None:
+            yield f"created topic {name}: {'not created' if ours is None else 'created, but not in the recording'}"
+            continue
+        if ours.partitions != theirs.partitions:
+            yield _difference(f"partitions of {name}", ours.partitions, theirs.partitions)
+        if theirs.replication_factor is not None and ours.replication_factor != theirs.replication_factor:
+            yield _difference(f"replication factor of {name}", ours.replication_factor, theirs.replication_factor)
+        if theirs.configs is not None and dict(ours.configs) != dict(theirs.configs):
+            yield _difference(f"configs of {name}", dict(ours.configs), dict(theirs.configs))
+
+
+def _placement_differences(placement: Placement, recorded: Placement) -> Iterator[str]:
+    if placement.probing_rebalance_needed != recorded.probing_rebalance_needed:
+        yield _difference(
+            "probing_rebalance_needed", placement.probing_rebalance_needed, recorded.probing_rebalance_needed
+        )
+    for process_id in sorted({*placement.clients, *recorded.clients}):
+        ours, theirs = placement.clients.get(process_id), recorded.clients.get(process_id)
+        if ours is None or theirs is None:
+            yield f"client {process_id}: {'not placed' if ours is None else 'placed, but not in the recording'}"
+            continue
+        for role, our_tasks, their_tasks in (
+            ("active", ours.active, theirs.active),
+            ("standby", ours.standby, theirs.standby),
+        ):
+            if our_tasks != their_tasks:
+                yield f"client {process_id}: " + _difference(
+                    role, _listed(sorted(our_tasks)), _listed(sorted(their_tasks))
+                )
+
+
+def _mapping_differences(what: str, ours: Mapping[str, int], theirs: Mapping[str, int]) -> Iterator[str]:
+    for name in sorted({*ours, *theirs}):
+        if ours.get(name) != theirs.get(name):
+            yield _difference(f"{what} {name}", ours.get(name), theirs.get(name))
+
+
+def _listed(items: object) -> str:
+    assert isinstance(items, (list, tuple))
+    return f"[{', '.join(map(str, items))}]"
+
+
+def _difference(what: str, ours: object, theirs: object) -> str:
+    return f"{what} is {ours}, recorded is {theirs}"

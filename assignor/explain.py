@@ -1,0 +1,286 @@
+"""Why every task is where it is: the log of decisions of one round, gathered by task, as data and as one line of text.
+
+Nothing is guessed here. Each step comes from the code path that decided it (`decisions.py`); the lags are those that
+the task assignor was given. Kafka has nothing of the kind: its leader decides and forgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from assignor.clients.task_lags import is_caught_up
+from assignor.decisions import Decision, DecisionKind
+from assignor.snapshot import RebalanceResult
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
+
+
+class Outcome(StrEnum):
+    """What became of the active copy, the most telling thing first."""
+
+    WAITING_FOR_REVOCATION = "waiting for revocation"
+    WARM_UP = "warm-up"
+    WARM_UP_BUDGET_SPENT = "warm-up budget spent"
+    STARTED = "started"
+    MOVED = "moved"
+    KEPT = "kept"
+
+
+class Copy(NamedTuple):
+    """One copy of a task after the round. `consumer`: the thread, None when threads were not looked at.
+
+    `held_back`: nothing of it was handed out yet, since `consumer` has to wait until the owner gives it up.
+    """
+
+    role: Role
+    process: ProcessId
+    consumer: str | None = None
+    held_back: bool = False
+
+
+class ClientLag(NamedTuple):
+    """`lag` in records, LATEST_OFFSET for a running active."""
+
+    process: ProcessId
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One task in one round.
+
+    `previous`: processes that had it active, more than one only when members contradict each other; `target`: where it
+    belongs when every client is caught up, None when the assignor knows no target. `caught_up`: clients within
+    acceptable.recovery.lag, for stateful tasks. `steps`: in the order decided. `text`: all of it in one line.
+    """
+
+    task: TaskId
+    stateful: bool
+    outcome: Outcome
+    copies: tuple[Copy, ...]
+    previous: tuple[ProcessId, ...]
+    target: ProcessId | None
+    caught_up: tuple[ClientLag, ...]
+    steps: tuple[Decision, ...]
+    text: str
+
+
+def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> Iterator[Explanation]:
+    """One explanation for each task, in order; only `task` when given. Nothing for a round that placed no tasks."""
+    if result.problem is not None and result.placement is not None:
+        yield from explain_placement(result.problem, result.placement, result.decisions, task)
+
+
+def explain_placement(
+    problem: PlacementProblem, placement: Placement, decisions: Sequence[Decision], task: TaskId | None = None
+) -> Iterator[Explanation]:
+    """The same for a placement problem alone; then no copy has a thread."""
+    steps: dict[TaskId, list[Decision]] = {}
+    for decision in decisions:
+        if task is None or decision.task == task:
+            steps.setdefault(decision.task, []).append(decision)
+    copies = _copies(placement, task)
+    previous = _previous_active(problem, task)
+    caught_up = _CaughtUp(problem)
+    stateful = frozenset(problem.stateful_tasks)
+    for each in sorted(problem.tasks):
+        if task is None or each == task:
+            yield _explanation(
+                each,
+                each in stateful,
+                copies.get(each, []),
+                tuple(sorted(previous.get(each, ()))),
+                caught_up.clients(each) if each in stateful else (),
+                tuple(steps.get(each, ())),
+                problem,
+            )
+
+
+def explanation_document(explanation: Explanation) -> dict[str, object]:
+    """As JSON, for `output.explanations` of rebalance/1 and for `--format json`."""
+    return {
+        "task": str(explanation.task),
+        "stateful": explanation.stateful,
+        "outcome": str(explanation.outcome),
+        "copies": [
+            {
+                "role": str(copy.role),
+                "process": str(copy.process),
+                "consumer": copy.consumer,
+                "held_back": copy.held_back,
+            }
+            for copy in explanation.copies
+        ],
+        "previous": [str(process) for process in explanation.previous],
+        "target": None if explanation.target is None else str(explanation.target),
+        "caught_up": [{"process": str(client.process), "lag": client.lag} for client in explanation.caught_up],
+        "steps": [_step_document(step) for step in explanation.steps],
+        "text": explanation.text,
+    }
+
+
+def _step_document(step: Decision) -> dict[str, object]:
+    fields = {
+        "process": None if step.process is None else str(step.process),
+        "other": None if step.other is None else str(step.other),
+        "consumer": step.consumer,
+        "other_consumer": step.other_consumer,
+        "detail": step.detail,
+    }
+    known = {name: value for name, value in fields.items() if value is not None}
+    return {"kind": str(step.kind), "role": str(step.role), **known}
+
+
+def _explanation(
+    task: TaskId,
+    stateful: bool,
+    placed: Sequence[Copy],
+    previous: tuple[ProcessId, ...],
+    caught_up: tuple[ClientLag, ...],
+    steps: tuple[Decision, ...],
+    problem: PlacementProblem,
+) -> Explanation:
+    target = next(
+        (
+            step.process
+            for step in reversed(steps)
+            if step.role is Role.ACTIVE and step.kind in (DecisionKind.TARGET, DecisionKind.BALANCED)
+        ),
+        None,
+    )
+    copies = tuple(_with_thread(copy, steps) for copy in placed)
+    outcome = _outcome(copies, previous, steps)
+    text = _text(task, outcome, copies, steps, problem)
+    return Explanation(task, stateful, outcome, copies, previous, target, caught_up, steps, text)
+
+
+def _outcome(copies: Sequence[Copy], previous: Sequence[ProcessId], steps: Sequence[Decision]) -> Outcome:
+    kinds = {step.kind for step in steps}
+    active = next((copy for copy in copies if copy.role is Role.ACTIVE), None)
+    if active is not None and active.held_back:
+        return Outcome.WAITING_FOR_REVOCATION
+    if DecisionKind.WARM_UP in kinds:
+        return Outcome.WARM_UP
+    if DecisionKind.WARM_UP_BUDGET_SPENT in kinds:
+        return Outcome.WARM_UP_BUDGET_SPENT
+    if not previous:
+        return Outcome.STARTED
+    return Outcome.KEPT if active is not None and active.process in previous else Outcome.MOVED
+
+
+def _copies(placement: Placement, task: TaskId | None) -> dict[TaskId, list[Copy]]:
+    copies: dict[TaskId, list[Copy]] = {}
+    for process, client in sorted(placement.clients.items()):
+        for each in client.active if task is None else client.active & {task}:
+            copies.setdefault(each, []).insert(0, Copy(Role.ACTIVE, process))
+        for each in client.standby if task is None else client.standby & {task}:
+            role = Role.WARM_UP if each in client.warm_ups else Role.STANDBY
+            copies.setdefault(each, []).append(Copy(role, process))
+    return copies
+
+
+def _with_thread(copy: Copy, steps: Sequence[Decision]) -> Copy:
+    held_back = False
+    consumer: str | None = None
+    for step in steps:
+        if step.process != copy.process:
+            continue
+        if step.kind in (DecisionKind.THREAD_PREVIOUS_OWNER, DecisionKind.THREAD_BALANCED):
+            consumer = step.consumer
+        elif step.kind is DecisionKind.WAITING_FOR_REVOCATION and copy.role is Role.ACTIVE:
+            held_back = True
+    return copy._replace(consumer=consumer, held_back=held_back)
+
+
+def _previous_active(problem: PlacementProblem, task: TaskId | None) -> dict[TaskId, list[ProcessId]]:
+    previous: dict[TaskId, list[ProcessId]] = {}
+    for process, client in problem.clients.items():
+        for each in client.previous_active if task is None else client.previous_active & {task}:
+            previous.setdefault(each, []).append(process)
+    return previous
+
+
+class _CaughtUp:
+    """Caught-up clients by task. Most clients report few tasks, so those are looked up from the client's side."""
+
+    def __init__(self, problem: PlacementProblem) -> None:
+        self._acceptable = problem.configs.acceptable_recovery_lag
+        self._problem = problem
+        self._reporting: dict[TaskId, list[ClientLag]] = {}
+        for process, client in sorted(problem.clients.items()):
+            for task, lag in client.lags.reported.items():
+                self._reporting.setdefault(task, []).append(ClientLag(process, lag))
+
+    def clients(self, task: TaskId) -> tuple[ClientLag, ...]:
+        default = self._unreported_lag(task)
+        if default is not None and is_caught_up(default, self._acceptable):
+            known = {client.process: client.lag for client in self._reporting.get(task, ())}
+            everyone = (ClientLag(process, known.get(process, default)) for process in sorted(self._problem.clients))
+            return tuple(client for client in everyone if is_caught_up(client.lag, self._acceptable))
+        reporting = self._reporting.get(task, ())
+        return tuple(client for client in reporting if is_caught_up(client.lag, self._acceptable))
+
+    def _unreported_lag(self, task: TaskId) -> int | None:
+        """The same for all clients that did not report the task."""
+        return next((client.lags.unreported.get(task) for client in self._problem.clients.values()), None)
+
+
+def _text(
+    task: TaskId, outcome: Outcome, copies: Sequence[Copy], steps: Sequence[Decision], problem: PlacementProblem
+) -> str:
+    where = ", ".join(_copy_text(copy) for copy in copies) or "nowhere"
+    why = "; ".join(_step_text(step, problem) for step in steps)
+    return f"{task} {outcome}: {where}{f' – {why}' if why else ''}"
+
+
+def _copy_text(copy: Copy) -> str:
+    thread = "" if copy.consumer is None else f" ({copy.consumer})"
+    return f"{copy.role} on {copy.process}{thread}{', not handed out yet' if copy.held_back else ''}"
+
+
+_PHRASES: Mapping[DecisionKind, str] = {
+    DecisionKind.TARGET: "{role} belongs on {process} by round robin",
+    DecisionKind.BALANCED: "balanced over threads: {role} goes from {other} to {process}",
+    DecisionKind.NO_STANDBY_HOST: "{detail} standby replicas found no client",
+    DecisionKind.KEPT: "{role} stays with {process}{lag}, nobody is more caught up",
+    DecisionKind.SWAPPED: "{process}{lag} is caught up and becomes active, {other}{other_lag} its standby",
+    DecisionKind.MOVED_TO_CAUGHT_UP: "{role} goes to caught-up {process}{lag} instead of {other}{other_lag}",
+    DecisionKind.MOVED_TO_MOST_CAUGHT_UP: "{role} goes to most caught-up {process}{lag} instead of {other}{other_lag}",
+    DecisionKind.WARM_UP: "{process}{lag} warms up meanwhile",
+    DecisionKind.WARM_UP_BUDGET_SPENT: "{process}{lag} has to wait, max.warmup.replicas is spent",
+    DecisionKind.NOWHERE_TO_MOVE: "{role} stays on {process}{lag}, no better client is without a copy",
+    DecisionKind.STATELESS: "stateless, {process} has the lowest load per thread",
+    DecisionKind.PREVIOUS_ACTIVE: "{process} had it active",
+    DecisionKind.PREVIOUS_STANDBY: "{process} had a standby",
+    DecisionKind.LEAST_LOADED: "{process} has most room for the {role}",
+    DecisionKind.THREAD_PREVIOUS_OWNER: "thread {consumer} had it",
+    DecisionKind.THREAD_BALANCED: "balanced over threads: {consumer} had room",
+    DecisionKind.WAITING_FOR_REVOCATION: "{consumer} waits until {other_consumer} gives it up",
+    DecisionKind.TEMPORARY_STANDBY: "{consumer} keeps its state open as a standby until then",
+}
+
+
+def _step_text(step: Decision, problem: PlacementProblem) -> str:
+    return _PHRASES[step.kind].format(
+        role=step.role,
+        process=step.process,
+        other=step.other,
+        consumer=step.consumer,
+        other_consumer=step.other_consumer or "its owner",
+        detail=step.detail,
+        lag=_lag_text(problem, step.process, step.task),
+        other_lag=_lag_text(problem, step.other, step.task),
+    )
+
+
+def _lag_text(problem: PlacementProblem, process: ProcessId | None, task: TaskId) -> str:
+    client = None if process is None else problem.clients.get(process)
+    if client is None or task not in client.lags:
+        return ""
+    lag = client.lags.lag_for(task)
+    if lag == LATEST_OFFSET:
+        return " (running it)"
+    return " (lag unknown)" if lag == UNKNOWN_OFFSET_SUM else f" (lag {lag})"

@@ -1,0 +1,123 @@
+"""Java's binary heap, including the order among equals and the order in which it is iterated.
+
+Kafka changes the weights of clients while they sit in the queue and walks queues without emptying them, so it matters
+where exactly each element lies; `heapq` moves elements in another way. Source: `java.util.PriorityQueue` of Java 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Comparable(Protocol):
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+E = TypeVar("E")
+
+
+class JavaPriorityQueue(Generic[E]):
+    """The least `key(element)` comes first. Keys are asked for anew at each comparison, never kept.
+
+    Iterates over the heap's array, which only starts with the least element and is not sorted.
+    """
+
+    __slots__ = ("_heap", "_key")
+
+    def __init__(self, key: Callable[[E], Comparable], items: Iterable[E] = ()) -> None:
+        """`items` are offered one after the other, as by `addAll`."""
+        self._key = key
+        self._heap: list[E] = []
+        self.add_all(items)
+
+    @classmethod
+    def heapified(cls, key: Callable[[E], Comparable], items: Iterable[E]) -> JavaPriorityQueue[E]:
+        """`new PriorityQueue<>(collection)`: ordered from the bottom up."""
+        queue = cls(key)
+        queue._heap = list(items)
+        for at in range(len(queue._heap) // 2 - 1, -1, -1):
+            queue._sift_down(at, queue._heap[at])
+        return queue
+
+    @classmethod
+    def from_sorted(cls, key: Callable[[E], Comparable], items: Iterable[E]) -> JavaPriorityQueue[E]:
+        """`new PriorityQueue<>(sortedSet)`: the array is taken as it is."""
+        queue = cls(key)
+        queue._heap = list(items)
+        return queue
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[E]:
+        return iter(self._heap)
+
+    def __contains__(self, element: object) -> bool:
+        return element in self._heap
+
+    def offer(self, element: E) -> None:
+        self._heap.append(element)
+        self._sift_up(len(self._heap) - 1, element)
+
+    def add_all(self, elements: Iterable[E]) -> None:
+        for element in elements:
+            self.offer(element)
+
+    def peek(self) -> E | None:
+        return self._heap[0] if self._heap else None
+
+    def poll(self) -> E | None:
+        """Take the first element; None when empty."""
+        if not self._heap:
+            return None
+        first, last = self._heap[0], self._heap.pop()
+        if self._heap:
+            self._sift_down(0, last)
+        return first
+
+    def remove(self, element: E) -> bool:
+        """Take out the first equal element of the array; False when there is none."""
+        try:
+            at = self._heap.index(element)
+        except ValueError:
+            return False
+        last = self._heap.pop()
+        if at < len(self._heap):
+            self._sift_down(at, last)
+            if self._heap[at] is last:
+                self._sift_up(at, last)
+        return True
+
+    def clear(self) -> None:
+        self._heap.clear()
+
+    def _sift_up(self, at: int, element: E) -> None:
+        """Put `element` at `at` or above it; it does not pass an equal one."""
+        heap, key = self._heap, self._key
+        own = key(element)
+        while at > 0:
+            parent = (at - 1) // 2
+            if not own < key(heap[parent]):
+                break
+            heap[at] = heap[parent]
+            at = parent
+        heap[at] = element
+
+    def _sift_down(self, at: int, element: E) -> None:
+        """Put `element` at `at` or below it; of two equal children the left one rises."""
+        heap, key = self._heap, self._key
+        size = len(heap)
+        own = key(element)
+        while at < size // 2:
+            child = 2 * at + 1
+            least = key(heap[child])
+            if child + 1 < size:
+                right = key(heap[child + 1])
+                if right < least:
+                    child, least = child + 1, right
+            if not least < own:
+                break
+            heap[at] = heap[child]
+            at = child
+        heap[at] = element

@@ -1,0 +1,279 @@
+"""One crowded bucket of a Java `HashMap`: a red-black tree whose entries are walked as a list.
+
+Above eight entries a bucket becomes a tree. The walk still follows a list, but the tree now shapes it: a new entry is
+listed right behind its parent in the tree, and the root is listed first. So the rotations must be Java's. It takes
+nine partitions with one hash, which 31 * subtopology + partition gives from nine subtopologies of 249 partitions on.
+Source: `HashMap.TreeNode` of Java 17.
+
+Differs from Java: keys of one hash that have no natural order (`TopicPartition`, `HostInfo`) are told apart by object
+identity there, which nobody can repeat; here the newer one goes left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from assignor.types import ProcessId, TaskId, utf16_order
+
+K = TypeVar("K", bound=Hashable)
+
+UNTREEIFY_THRESHOLD = 6
+LEFT, RIGHT = 0, 1
+
+
+def natural_rank(key: Hashable) -> tuple[object, ...]:
+    """A tuple that sorts as the key's `compareTo`; empty for what is not `Comparable` in Kafka."""
+    if isinstance(key, str):
+        return (utf16_order(key),)
+    if isinstance(key, TaskId):
+        return (utf16_order(key.topology_name or ""), key.subtopology, key.partition)
+    if isinstance(key, ProcessId):
+        return tuple(key)
+    return ()
+
+
+class _Entry(Generic[K]):
+    """A key in the list of the bucket. `spread`: its hash as the table sees it, signed."""
+
+    __slots__ = ("after", "before", "key", "node", "rank", "spread")
+
+    def __init__(self, key: K, spread: int) -> None:
+        self.key = key
+        self.spread = spread
+        self.rank = natural_rank(key)
+        self.before: _Entry[K] | None = None
+        self.after: _Entry[K] | None = None
+        self.node: _Node[K] = _Node(self)
+
+
+class _Node(Generic[K]):
+    """A place in the tree. `children`: left and right; indexed by side, so that each rule is written once."""
+
+    __slots__ = ("children", "entry", "parent", "red")
+
+    def __init__(self, entry: _Entry[K]) -> None:
+        self.entry = entry
+        self.parent: _Node[K] | None = None
+        self.children: list[_Node[K] | None] = [None, None]
+        self.red = True
+
+
+class JavaTreeBin(Generic[K]):
+    """The entries of one bucket, at least one. Iterates keys in Java's order."""
+
+    __slots__ = ("_entries", "_first", "_root")
+
+    def __init__(self, keys: Iterable[tuple[K, int]]) -> None:
+        """`keys`: the bucket's keys with their spread hashes, in the order of the plain list that becomes a tree."""
+        self._entries: dict[K, _Entry[K]] = {}
+        self._first: _Entry[K] | None = None
+        self._root: _Node[K] | None = None
+        last: _Entry[K] | None = None
+        for key, spread in keys:
+            entry = _Entry(key, spread)
+            self._entries[key] = entry
+            self._list_behind(last, entry)
+            self._plant(entry)
+            last = entry
+        self._list_root_first()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[K]:
+        entry = self._first
+        while entry is not None:
+            yield entry.key
+            entry = entry.after
+
+    def add(self, key: K, spread: int) -> None:
+        """`key` must be new."""
+        entry = _Entry(key, spread)
+        self._entries[key] = entry
+        parent = self._plant(entry)
+        self._list_behind(parent.entry if parent is not None else None, entry)
+        self._list_root_first()
+
+    def remove(self, key: K) -> JavaTreeBin[K] | list[K]:
+        """What is left: this bin, or a plain list once the tree has become too small."""
+        entry = self._entries.pop(key)
+        self._unlist(entry)
+        if not self._entries or self._is_small():
+            return list(self)
+        self._uproot(entry.node)
+        self._list_root_first()
+        return self
+
+    def remove_while_iterating(self, key: K) -> JavaTreeBin[K] | list[K]:
+        """As `Iterator.remove`: the bin stays a tree and the root stays where it is listed."""
+        entry = self._entries.pop(key)
+        self._unlist(entry)
+        if not self._entries:
+            return []
+        self._uproot(entry.node)
+        return self
+
+    def split(self, bit: int) -> tuple[JavaTreeBin[K] | list[K], JavaTreeBin[K] | list[K]]:
+        """Part the entries by one more bit of the hash, as the table doubles; small parts become plain lists.
+
+        A lone entry, left by removals while iterating, is moved as it is and stays a tree.
+        """
+        low: list[tuple[K, int]] = []
+        high: list[tuple[K, int]] = []
+        for key in self:
+            spread = self._entries[key].spread
+            (high if spread & bit else low).append((key, spread))
+        if not low or not high:
+            unchanged = list(self) if 1 < len(self) <= UNTREEIFY_THRESHOLD else self
+            return (unchanged, []) if low else ([], unchanged)
+        return _tree_or_list(low), _tree_or_list(high)
+
+    def _is_small(self) -> bool:
+        """Java's sign of a small tree: it looks at the shape before the removal, not at the count."""
+        assert self._root is not None
+        left, right = self._root.children
+        return left is None or right is None or left.children[LEFT] is None
+
+    def _list_behind(self, before: _Entry[K] | None, entry: _Entry[K]) -> None:
+        """None: at the front."""
+        after = self._first if before is None else before.after
+        entry.before, entry.after = before, after
+        if before is None:
+            self._first = entry
+        else:
+            before.after = entry
+        if after is not None:
+            after.before = entry
+
+    def _unlist(self, entry: _Entry[K]) -> None:
+        if entry.before is None:
+            self._first = entry.after
+        else:
+            entry.before.after = entry.after
+        if entry.after is not None:
+            entry.after.before = entry.before
+
+    def _list_root_first(self) -> None:
+        if self._root is not None and self._root.entry is not self._first:
+            self._unlist(self._root.entry)
+            self._list_behind(None, self._root.entry)
+
+    def _plant(self, entry: _Entry[K]) -> _Node[K] | None:
+        """Add a leaf and balance the tree; answers the leaf's parent as it was found, None for the root."""
+        parent, side, place = None, LEFT, self._root
+        while place is not None:
+            parent, side = place, _side_of(entry, place.entry)
+            place = parent.children[side]
+        entry.node.parent = parent
+        if parent is None:
+            self._root = entry.node
+        else:
+            parent.children[side] = entry.node
+        self._balance_after_planting(entry.node)
+        return parent
+
+    def _balance_after_planting(self, node: _Node[K]) -> None:
+        while (parent := node.parent) is not None and parent.red:
+            grandparent = parent.parent
+            assert grandparent is not None, "a red root"
+            side = _side_in_parent(parent)
+            uncle = grandparent.children[1 - side]
+            if uncle is not None and uncle.red:
+                parent.red = uncle.red = False
+                grandparent.red = True
+                node = grandparent
+                continue
+            if _side_in_parent(node) != side:
+                self._rotate(parent, side)
+                node, parent = parent, node
+            parent.red = False
+            grandparent.red = True
+            self._rotate(grandparent, 1 - side)
+        assert self._root is not None
+        self._root.red = False
+
+    def _uproot(self, node: _Node[K]) -> None:
+        """Take the node's entry out of the tree; a node with two children first trades entries with its successor."""
+        left, successor = node.children
+        if left is not None and successor is not None:
+            while (smaller := successor.children[LEFT]) is not None:
+                successor = smaller
+            node.entry, successor.entry = successor.entry, node.entry
+            node.entry.node, successor.entry.node = node, successor
+            node = successor
+        left, right = node.children
+        child = right if left is None else left
+        if child is not None:
+            self._put_in_place_of(node, child)
+            if not node.red:
+                self._balance_after_uprooting(child)
+            return
+        if not node.red:
+            self._balance_after_uprooting(node)
+        self._put_in_place_of(node, None)
+
+    def _balance_after_uprooting(self, node: _Node[K]) -> None:
+        """`node` stands where one black node too few is on the way to the root."""
+        while not node.red and (parent := node.parent) is not None:
+            side = _side_in_parent(node)
+            sibling = parent.children[1 - side]
+            if sibling is not None and sibling.red:
+                sibling.red, parent.red = False, True
+                self._rotate(parent, side)
+                sibling = parent.children[1 - side]
+            assert sibling is not None, "a black node without a sibling"
+            near, far = sibling.children[side], sibling.children[1 - side]
+            if not _is_red(near) and not _is_red(far):
+                sibling.red = True
+                node = parent
+                continue
+            if not _is_red(far):
+                assert near is not None
+                near.red, sibling.red = False, True
+                self._rotate(sibling, 1 - side)
+                sibling, far = near, sibling
+            assert far is not None
+            sibling.red, parent.red, far.red = parent.red, False, False
+            self._rotate(parent, side)
+            return
+        node.red = False
+
+    def _rotate(self, node: _Node[K], side: int) -> None:
+        """Turn `node` down to `side`; the child of the other side takes its place."""
+        riser = node.children[1 - side]
+        assert riser is not None
+        inner = riser.children[side]
+        node.children[1 - side] = inner
+        if inner is not None:
+            inner.parent = node
+        self._put_in_place_of(node, riser)
+        riser.children[side] = node
+        node.parent = riser
+
+    def _put_in_place_of(self, node: _Node[K], other: _Node[K] | None) -> None:
+        if node.parent is None:
+            self._root = other
+        else:
+            node.parent.children[_side_in_parent(node)] = other
+        if other is not None:
+            other.parent = node.parent
+
+
+def _side_of(entry: _Entry[K], other: _Entry[K]) -> int:
+    if entry.spread != other.spread:
+        return RIGHT if entry.spread > other.spread else LEFT
+    return RIGHT if entry.rank > other.rank else LEFT
+
+
+def _side_in_parent(node: _Node[K]) -> int:
+    assert node.parent is not None
+    return RIGHT if node.parent.children[RIGHT] is node else LEFT
+
+
+def _is_red(node: _Node[K] | None) -> bool:
+    return node is not None and node.red
+
+
+def _tree_or_list(keys: list[tuple[K, int]]) -> JavaTreeBin[K] | list[K]:
+    return [key for key, _ in keys] if len(keys) <= UNTREEIFY_THRESHOLD else JavaTreeBin(keys)

@@ -1,0 +1,179 @@
+"""Writing AssignmentInfo: what all members of a round share is encoded once.
+
+Every member gets the same versions and the same host maps, which are by far the longest part; only its own tasks
+differ. So an encoder is made once for a round and then asked for the bytes of each member. Source:
+`AssignmentInfo.encode`.
+
+Kafka writes hosts, partitions and topics in the order of its hash maps. Here every mapping and tuple goes out in the
+order it comes in, and the topic dictionary in the order that Kafka would give it for those hosts and partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from assignor.errors import TaskAssignmentError
+from assignor.java_order import JavaHashMap, JavaHashSet
+from assignor.protocol import java_text
+from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, check_version
+from assignor.protocol.primitives import Writer, pack_ints, pack_modified_utf8
+from assignor.protocol.versions import (
+    FIRST_VERSION_WITH_ASSIGNMENT_ERROR,
+    FIRST_VERSION_WITH_ENDPOINT,
+    FIRST_VERSION_WITH_LATEST_SUPPORTED,
+    FIRST_VERSION_WITH_NAMED_TOPOLOGY,
+    FIRST_VERSION_WITH_NEXT_REBALANCE,
+    FIRST_VERSION_WITH_STANDBY_HOSTS,
+    FIRST_VERSION_WITH_TOPIC_DICTIONARY,
+)
+from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+
+
+class AssignmentInfoEncoder:
+    """Encodes the members of one round. It keeps bytes that come again, and nothing of one member for another.
+
+    `topic_dictionary`: index of each topic of the host maps, in the order it is to be written; None for Kafka's own.
+    IllegalArgumentError for a version outside 1 to 11; InputError for a value that does not fit its field.
+    """
+
+    def __init__(
+        self,
+        version: int,
+        commonly_supported_version: int,
+        partitions_by_host: HostPartitions,
+        standby_partitions_by_host: HostPartitions,
+        err_code: int = 0,
+        topic_dictionary: Mapping[str, int] | None = None,
+    ) -> None:
+        check_version(version)
+        self._version = version
+        self._has_names = version >= FIRST_VERSION_WITH_NAMED_TOPOLOGY
+        self._head = _encode_versions(version, commonly_supported_version)
+        host_maps = _encode_host_maps(version, partitions_by_host, standby_partitions_by_host, topic_dictionary)
+        self._after_tasks = host_maps + _encode_error(version, err_code)
+        self._topics: dict[str, bytes] = {}
+
+    def encode(
+        self,
+        active_tasks: Sequence[TaskId],
+        standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
+        next_rebalance_ms: int = JAVA_LONG_MAX,
+    ) -> bytes:
+        """The user data of one member. TaskAssignmentError: a named topology before version 10."""
+        writer = Writer()
+        writer.raw(self._head)
+        writer.int32(len(active_tasks), "active tasks")
+        writer.raw(self._encode_task_ids(active_tasks))
+        writer.int32(len(standby_tasks), "standby tasks")
+        for task, partitions in standby_tasks.items():
+            writer.raw(self._encode_task_ids((task,)))
+            writer.raw(_encode_named_partitions(partitions, self._topics))
+        writer.raw(self._after_tasks)
+        if self._version >= FIRST_VERSION_WITH_NEXT_REBALANCE:
+            writer.int64(next_rebalance_ms, "next rebalance")
+        return writer.to_bytes()
+
+    def _encode_task_ids(self, tasks: Sequence[TaskId]) -> bytes:
+        if any(task.topology_name for task in tasks):
+            if not self._has_names:
+                raise TaskAssignmentError(f"Named topologies are not compatible with protocol version {self._version}")
+            return b"".join(map(_encode_named_task_id, tasks))
+        if self._has_names:
+            return pack_ints([number for task in tasks for number in (task[0], task[1], 0)], "task id")
+        return pack_ints([number for task in tasks for number in task[:2]], "task id")
+
+
+def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, int] | None = None) -> bytes:
+    """One AssignmentInfo alone; for a whole round make one AssignmentInfoEncoder."""
+    encoder = AssignmentInfoEncoder(
+        info.version,
+        info.commonly_supported_version,
+        info.partitions_by_host,
+        info.standby_partitions_by_host,
+        info.err_code,
+        topic_dictionary,
+    )
+    return encoder.encode(info.active_tasks, info.standby_tasks, info.next_rebalance_ms)
+
+
+def java_topic_dictionary(*host_maps: HostPartitions) -> JavaHashMap[str, int]:
+    """The dictionary Kafka makes when its hash maps walk these hosts and partitions in the order they come in.
+
+    Topics are numbered as they first appear in a HashSet of all partitions, and written in the order of a HashMap.
+    """
+    partitions = chain.from_iterable(chain.from_iterable(hosts.values() for hosts in host_maps))
+    dictionary: JavaHashMap[str, int] = JavaHashMap()
+    for topic in dict.fromkeys(partition.topic for partition in JavaHashSet(partitions)):
+        dictionary[topic] = len(dictionary)
+    return dictionary
+
+
+def _encode_versions(version: int, commonly_supported_version: int) -> bytes:
+    if version < FIRST_VERSION_WITH_LATEST_SUPPORTED:
+        return pack_ints((version,), "version")
+    return pack_ints((version, commonly_supported_version), "commonly supported version")
+
+
+def _encode_error(version: int, err_code: int) -> bytes:
+    return pack_ints((err_code,), "error code") if version >= FIRST_VERSION_WITH_ASSIGNMENT_ERROR else b""
+
+
+def _encode_named_task_id(task: TaskId) -> bytes:
+    units = java_text.to_utf16_units(task.topology_name or "")
+    return pack_ints((task.subtopology, task.partition, len(units) // 2), "task id") + units
+
+
+def _encode_named_partitions(partitions: Iterable[TopicPartition], topics: dict[str, bytes]) -> bytes:
+    """`topics`: the encoded names met so far, which this adds to."""
+    writer = Writer()
+    rows = list(partitions)
+    writer.int32(len(rows), "partitions")
+    for topic, partition in rows:
+        if topic not in topics:
+            topics[topic] = pack_modified_utf8(topic, "topic")
+        writer.raw(topics[topic])
+        writer.int32(partition, "partition")
+    return writer.to_bytes()
+
+
+def _encode_host_maps(
+    version: int, by_host: HostPartitions, standby_by_host: HostPartitions, dictionary: Mapping[str, int] | None
+) -> bytes:
+    if version < FIRST_VERSION_WITH_ENDPOINT:
+        return b""
+    if version < FIRST_VERSION_WITH_TOPIC_DICTIONARY:
+        return _encode_host_map_by_name(by_host)
+    host_maps = [by_host] if version < FIRST_VERSION_WITH_STANDBY_HOSTS else [by_host, standby_by_host]
+    indexes = java_topic_dictionary(*host_maps) if dictionary is None else dictionary
+    writer = Writer()
+    writer.int32(len(indexes), "topics")
+    for topic, index in indexes.items():
+        writer.int32(index, "topic index")
+        writer.modified_utf8(topic, "topic")
+    plain_indexes = dict(indexes)
+    for hosts in host_maps:
+        writer.raw(_encode_host_map_by_index(hosts, plain_indexes))
+    return writer.to_bytes()
+
+
+def _encode_host_map_by_name(hosts: HostPartitions) -> bytes:
+    writer = Writer()
+    topics: dict[str, bytes] = {}
+    writer.int32(len(hosts), "hosts")
+    for host, partitions in hosts.items():
+        writer.modified_utf8(host.host, "host")
+        writer.int32(host.port, "port")
+        writer.raw(_encode_named_partitions(partitions, topics))
+    return writer.to_bytes()
+
+
+def _encode_host_map_by_index(hosts: HostPartitions, indexes: Mapping[str, int]) -> bytes:
+    writer = Writer()
+    writer.int32(len(hosts), "hosts")
+    for host, partitions in hosts.items():
+        writer.modified_utf8(host.host, "host")
+        writer.int32(host.port, "port")
+        writer.int32(len(partitions), "partitions")
+        writer.ints([number for topic, partition in partitions for number in (indexes[topic], partition)], "partition")
+    return writer.to_bytes()

@@ -1,0 +1,142 @@
+"""ConsumerProtocol: what every consumer of a classic group sends on joining, and what its leader sends back.
+
+Kafka Streams puts SubscriptionInfo and AssignmentInfo into the `user_data` of these. A version above the highest known
+one is read as the highest known one, since newer versions only add fields at the end; bytes after the last field are
+ignored. Source: `ConsumerProtocol`, `ConsumerProtocolSubscription`, `ConsumerProtocolAssignment`; KIP-429, KIP-792,
+KIP-881.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from assignor.errors import InputError
+from assignor.protocol.primitives import Reader, Writer
+from assignor.types import TopicPartition, utf16_order
+
+HIGHEST_VERSION = 3
+
+_FIRST_VERSION_WITH_OWNED_PARTITIONS = 1
+_FIRST_VERSION_WITH_GENERATION = 2
+_FIRST_VERSION_WITH_RACK = 3
+_NO_GENERATION = -1
+
+_SMALLEST_STRING = 2
+_SMALLEST_INT32 = 4
+_SMALLEST_TOPIC = _SMALLEST_STRING + 4
+
+_SUBSCRIPTION = "ConsumerProtocolSubscription"
+_ASSIGNMENT = "ConsumerProtocolAssignment"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member wants and has. `generation_id`: None when not told; `rack`: None when not told or empty."""
+
+    topics: tuple[str, ...]
+    user_data: bytes | None = None
+    owned_partitions: tuple[TopicPartition, ...] = ()
+    generation_id: int | None = None
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a member gets. Kafka Streams keeps the n-th partition for the n-th active task of the AssignmentInfo."""
+
+    partitions: tuple[TopicPartition, ...]
+    user_data: bytes | None = None
+
+
+def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
+    """Topics go out sorted, owned partitions sorted and grouped by topic; fields that `version` lacks are left out."""
+    version = _usable_version(version)
+    writer = Writer()
+    writer.int16(version, "version")
+    topics = sorted(subscription.topics, key=utf16_order)
+    writer.int32(len(topics), "topics")
+    for topic in topics:
+        writer.nullable_string(topic, "topics")
+    writer.nullable_byte_array(subscription.user_data, "user data")
+    if version >= _FIRST_VERSION_WITH_OWNED_PARTITIONS:
+        owned = sorted(subscription.owned_partitions, key=lambda owned: (utf16_order(owned.topic), owned.partition))
+        _write_partitions(writer, owned, "owned partitions")
+    if version >= _FIRST_VERSION_WITH_GENERATION:
+        generation_id = subscription.generation_id
+        writer.int32(_NO_GENERATION if generation_id is None else generation_id, "generation id")
+    if version >= _FIRST_VERSION_WITH_RACK:
+        writer.nullable_string(subscription.rack, "rack")
+    return writer.to_bytes()
+
+
+def decode_subscription(data: bytes | memoryview) -> Subscription:
+    """Raises DecodeError. Owned partitions keep the order on the wire."""
+    reader = Reader(data, _SUBSCRIPTION)
+    version = _read_version(reader)
+    topics = tuple(reader.string("topic") for _ in range(reader.count("topics", _SMALLEST_STRING)))
+    user_data = reader.nullable_byte_array("user data")
+    owned: tuple[TopicPartition, ...] = ()
+    generation_id = _NO_GENERATION
+    rack: str | None = None
+    if version >= _FIRST_VERSION_WITH_OWNED_PARTITIONS:
+        owned = _read_partitions(reader, "owned partitions")
+    if version >= _FIRST_VERSION_WITH_GENERATION:
+        generation_id = reader.int32("generation id")
+    if version >= _FIRST_VERSION_WITH_RACK:
+        rack = reader.nullable_string("rack")
+    return Subscription(topics, user_data, owned, generation_id if generation_id >= 0 else None, rack or None)
+
+
+def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
+    """Partitions are grouped by topic, topics in order of their first partition; all versions look alike."""
+    writer = Writer()
+    writer.int16(_usable_version(version), "version")
+    _write_partitions(writer, assignment.partitions, "assigned partitions")
+    writer.nullable_byte_array(assignment.user_data, "user data")
+    return writer.to_bytes()
+
+
+def decode_assignment(data: bytes | memoryview) -> Assignment:
+    """Raises DecodeError. Partitions keep the order on the wire, which is grouped by topic."""
+    reader = Reader(data, _ASSIGNMENT)
+    _read_version(reader)
+    return Assignment(_read_partitions(reader, "assigned partitions"), reader.nullable_byte_array("user data"))
+
+
+def wire_version(data: bytes | memoryview) -> int:
+    """The version that the bytes of a subscription or assignment carry. Raises DecodeError when there is none."""
+    return Reader(data, "ConsumerProtocol").int16("version")
+
+
+def _usable_version(version: int) -> int:
+    if version < 0:
+        raise InputError(f"{version} is not a version of the consumer protocol: 0 to {HIGHEST_VERSION} are", "version")
+    return min(version, HIGHEST_VERSION)
+
+
+def _read_version(reader: Reader) -> int:
+    version = reader.int16("version")
+    if version < 0:
+        raise reader.error(f"unsupported version {version}", 0)
+    return min(version, HIGHEST_VERSION)
+
+
+def _write_partitions(writer: Writer, partitions: Iterable[TopicPartition], field: str) -> None:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    writer.int32(len(by_topic), field)
+    for topic, numbers in by_topic.items():
+        writer.nullable_string(topic, field)
+        writer.int32(len(numbers), field)
+        writer.ints(numbers, field)
+
+
+def _read_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:
+    partitions: list[TopicPartition] = []
+    for _ in range(reader.count(field, _SMALLEST_TOPIC)):
+        topic = reader.string(f"topic in {field}")
+        numbers = reader.ints(reader.count(f"partitions in {field}", _SMALLEST_INT32), field)
+        partitions.extend([TopicPartition(topic, number) for number in numbers])
+    return tuple(partitions)

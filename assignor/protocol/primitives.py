@@ -1,0 +1,228 @@
+"""Reading and writing the plain values that Kafka's messages are made of.
+
+The rule of the reader: whatever the bytes say, it answers with a value or with `DecodeError` and the offset. A length
+or count is believed only when the bytes that remain could hold that much, so corrupt bytes never cost more memory or
+time than their own length. Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and the
+message format of KIP-482 without flexible versions (none of the messages read here has any, so there are no varints).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from assignor.errors import DecodeError, InputError
+from assignor.protocol import java_text
+from assignor.types import ProcessId
+
+_INT8 = struct.Struct(">b")
+_INT16 = struct.Struct(">h")
+_UINT16 = struct.Struct(">H")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+
+_MAX_STRING_BYTES = 0x7FFF
+_LONGEST_TEXT_IN_MESSAGE = 40
+
+
+class Reader:
+    """A position in bytes. `what` names the structure being read; `field` in every call names the part, for errors."""
+
+    __slots__ = ("_data", "_end", "_offset", "_what")
+
+    def __init__(self, data: bytes | bytearray | memoryview, what: str) -> None:
+        self._data = bytes(data)
+        self._end = len(self._data)
+        self._offset = 0
+        self._what = what
+
+    @property
+    def offset(self) -> int:
+        return self._offset
+
+    @property
+    def remaining(self) -> int:
+        return self._end - self._offset
+
+    def error(self, reason: str, offset: int | None = None) -> DecodeError:
+        """The error to raise for something found wrong at `offset` (here, when not given)."""
+        return DecodeError(self._what, reason, self._offset if offset is None else offset)
+
+    def _advance(self, size: int, field: str) -> int:
+        start = self._offset
+        if size > self._end - start:
+            raise self.error(f"{field} needs {size} bytes but {self._end - start} remain")
+        self._offset = start + size
+        return start
+
+    def _number(self, form: struct.Struct, field: str) -> int:
+        start = self._advance(form.size, field)
+        value: int = form.unpack_from(self._data, start)[0]
+        return value
+
+    def int8(self, field: str) -> int:
+        return self._number(_INT8, field)
+
+    def int16(self, field: str) -> int:
+        return self._number(_INT16, field)
+
+    def int32(self, field: str) -> int:
+        return self._number(_INT32, field)
+
+    def int64(self, field: str) -> int:
+        return self._number(_INT64, field)
+
+    def ints(self, count: int, field: str) -> tuple[int, ...]:
+        """`count` int32 in one go."""
+        start = self._advance(4 * count, field)
+        return struct.unpack_from(f">{count}i", self._data, start)
+
+    def peek_ints(self, count: int, field: str) -> tuple[int, ...]:
+        """`ints` without moving on."""
+        values = self.ints(count, field)
+        self._offset -= 4 * count
+        return values
+
+    def peek_rows(self, form: struct.Struct, count: int, field: str) -> Iterator[tuple[Any, ...]]:
+        """`count` rows of `form`, without moving on; `skip` does that once they turned out to be what they seem."""
+        start = self._advance(form.size * count, field)
+        self._offset = start
+        return form.iter_unpack(memoryview(self._data)[start : start + form.size * count])
+
+    def skip(self, size: int, field: str) -> None:
+        self._advance(size, field)
+
+    def count(self, field: str, smallest: int) -> int:
+        """The length of an array whose elements take at least `smallest` bytes each."""
+        start = self._offset
+        value = self.int32(f"count of {field}")
+        if value < 0:
+            raise self.error(f"count of {field} is negative ({value})", start)
+        if value > self.remaining // smallest:
+            raise self.error(
+                f"count of {field} is {value} but {self.remaining} bytes remain, at least {smallest} for each", start
+            )
+        return value
+
+    def raw(self, size: int, field: str) -> bytes:
+        start = self._advance(size, field)
+        return self._data[start : start + size]
+
+    def nullable_byte_array(self, field: str) -> bytes | None:
+        """int32 length, then as many bytes. Kafka takes every negative length for null."""
+        size = self.int32(f"length of {field}")
+        return None if size < 0 else self.raw(size, field)
+
+    def byte_array(self, field: str) -> bytes:
+        start = self._offset
+        value = self.nullable_byte_array(field)
+        if value is None:
+            raise self.error(f"length of {field} is negative", start)
+        return value
+
+    def nullable_string(self, field: str) -> str | None:
+        """int16 length, then UTF-8. Kafka takes every negative length for null."""
+        size = self.int16(f"length of {field}")
+        return None if size < 0 else java_text.from_utf8(self.raw(size, field))
+
+    def string(self, field: str) -> str:
+        start = self._offset
+        value = self.nullable_string(field)
+        if value is None:
+            raise self.error(f"length of {field} is negative", start)
+        return value
+
+    def modified_utf8(self, field: str) -> str:
+        """Unsigned 16-bit length, then modified UTF-8: what `DataOutputStream.writeUTF` wrote."""
+        size = self._number(_UINT16, f"length of {field}")
+        start = self._offset
+        value = self.raw(size, field)
+        malformed = java_text.malformed_modified_utf8_at(value)
+        if malformed is not None:
+            raise self.error(f"{field} is not modified UTF-8", start + malformed)
+        return java_text.from_modified_utf8(value)
+
+    def process_id(self, field: str) -> ProcessId:
+        start = self._advance(16, field)
+        return ProcessId(*struct.unpack_from(">qq", self._data, start))
+
+
+class Writer:
+    """Gathers chunks of bytes. A value that does not fit its field is an InputError that names the field."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+
+    def to_bytes(self) -> bytes:
+        return b"".join(self._chunks)
+
+    def raw(self, value: bytes) -> None:
+        self._chunks.append(value)
+
+    def _number(self, form: struct.Struct, value: int, field: str) -> None:
+        try:
+            self._chunks.append(form.pack(value))
+        except struct.error as error:
+            raise InputError(f"{value!r} does not fit an int{8 * form.size}", field) from error
+
+    def int8(self, value: int, field: str) -> None:
+        self._number(_INT8, value, field)
+
+    def int16(self, value: int, field: str) -> None:
+        self._number(_INT16, value, field)
+
+    def int32(self, value: int, field: str) -> None:
+        self._number(_INT32, value, field)
+
+    def int64(self, value: int, field: str) -> None:
+        self._number(_INT64, value, field)
+
+    def ints(self, values: Sequence[int], field: str) -> None:
+        """Many int32 in one go, without a count."""
+        self._chunks.append(pack_ints(values, field))
+
+    def nullable_byte_array(self, value: bytes | None, field: str) -> None:
+        if value is None:
+            self._chunks.append(b"\xff\xff\xff\xff")
+            return
+        self.int32(len(value), f"length of {field}")
+        self._chunks.append(value)
+
+    def nullable_string(self, value: str | None, field: str) -> None:
+        if value is None:
+            self._chunks.append(b"\xff\xff")
+            return
+        raw = java_text.to_utf8(value)
+        if len(raw) > _MAX_STRING_BYTES:
+            raise InputError(f"{_shortened(value)} takes {len(raw)} bytes, more than {_MAX_STRING_BYTES}", field)
+        self._chunks.append(_INT16.pack(len(raw)) + raw)
+
+    def modified_utf8(self, value: str, field: str) -> None:
+        self._chunks.append(pack_modified_utf8(value, field))
+
+    def process_id(self, value: ProcessId) -> None:
+        self._chunks.append(value.to_bytes())
+
+
+def pack_ints(values: Sequence[int], field: str) -> bytes:
+    """All of `values` as int32, one after the other."""
+    try:
+        return struct.pack(f">{len(values)}i", *values)
+    except struct.error as error:
+        raise InputError("a number does not fit an int32", field) from error
+
+
+def pack_modified_utf8(value: str, field: str) -> bytes:
+    """`DataOutputStream.writeUTF(value)`: unsigned 16-bit length and modified UTF-8."""
+    raw = java_text.to_modified_utf8(value)
+    if len(raw) > java_text.MAX_MODIFIED_UTF8_BYTES:
+        limit = java_text.MAX_MODIFIED_UTF8_BYTES
+        raise InputError(f"{_shortened(value)} takes {len(raw)} bytes, more than {limit}", field)
+    return _UINT16.pack(len(raw)) + raw
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_TEXT_IN_MESSAGE else text[:_LONGEST_TEXT_IN_MESSAGE] + "…")

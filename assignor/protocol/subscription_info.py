@@ -1,0 +1,272 @@
+"""SubscriptionInfo: what one Kafka Streams consumer tells the leader about itself, as user data of its subscription.
+
+Up to version 6 it lists previous active tasks and standby tasks; since version 7 it gives an offset sum for every task
+it has state of, with LATEST_OFFSET for running active tasks. Both are one mapping here: a task listed as active counts
+as LATEST_OFFSET, one listed as standby as UNKNOWN_OFFSET_SUM. Of a version above the latest supported one only the two
+version numbers are read. Source: `SubscriptionInfo`, `SubscriptionInfoData`; KIP-441, KIP-708.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.errors import IllegalArgumentError, IllegalStateError, TaskAssignmentError
+from assignor.java_order import JavaHashSet
+from assignor.protocol import java_text
+from assignor.protocol.primitives import Reader, Writer
+from assignor.protocol.versions import (
+    FIRST_VERSION_WITH_CLIENT_TAGS,
+    FIRST_VERSION_WITH_ENDPOINT,
+    FIRST_VERSION_WITH_LATEST_SUPPORTED,
+    FIRST_VERSION_WITH_NAMED_TOPOLOGY,
+    FIRST_VERSION_WITH_OFFSET_SUMS,
+    FIRST_VERSION_WITH_SUBSCRIPTION_ERROR,
+    FIRST_VERSION_WITH_UNIQUE_FIELD,
+    LATEST_SUPPORTED_VERSION,
+    UNKNOWN_VERSION,
+)
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+
+_ZERO_PROCESS_ID = ProcessId(0, 0)
+_SMALLEST_TASK_ID = 8
+_SMALLEST_SUBTOPOLOGY_SUMS = 8
+_SMALLEST_CLIENT_TAG = 8
+_PARTITION_SUM = struct.Struct(">iq")
+_TASK_SUM = struct.Struct(">iiqh")
+_NULL_STRING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionInfo:
+    """`task_offset_sums` keep the order on the wire. Fields that `version` does not carry have their defaults.
+
+    `unique_field`: int8, flipped by a member to make its subscription differ from the last one. `error_code`: an
+    AssignorErrorCode, or a number of a later Kafka. `listed_twice`: tasks that versions 1 to 6 list as active and as
+    standby; their sum is UNKNOWN_OFFSET_SUM. IllegalArgumentError when the versions contradict each other.
+    """
+
+    version: int
+    latest_supported_version: int = LATEST_SUPPORTED_VERSION
+    process_id: ProcessId = _ZERO_PROCESS_ID
+    user_end_point: str | None = None
+    task_offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
+    unique_field: int = 0
+    error_code: int = 0
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    listed_twice: frozenset[TaskId] = frozenset()
+
+    def __post_init__(self) -> None:
+        problem = _version_problem(self.version, self.latest_supported_version)
+        if problem is not None:
+            raise IllegalArgumentError(problem)
+
+    @property
+    def is_future(self) -> bool:
+        """Whether nothing but the two versions could be read."""
+        return self.version > LATEST_SUPPORTED_VERSION
+
+    @property
+    def prev_tasks(self) -> frozenset[TaskId]:
+        """The tasks that ran as active."""
+        active = (task for task, offset_sum in self.task_offset_sums.items() if offset_sum == LATEST_OFFSET)
+        return self.listed_twice.union(active)
+
+    @property
+    def standby_tasks(self) -> frozenset[TaskId]:
+        """The tasks with state that did not run as active: standbys, and state left on disk."""
+        return frozenset(task for task, offset_sum in self.task_offset_sums.items() if offset_sum != LATEST_OFFSET)
+
+
+def _version_problem(version: int, latest_supported: int) -> str | None:
+    if latest_supported == UNKNOWN_VERSION:
+        if 1 <= version <= FIRST_VERSION_WITH_LATEST_SUPPORTED - 1:
+            return None
+        return f"Only versions 1 and 2 are expected to use an UNKNOWN (-1) latest supported version. Got {version}."
+    if 1 <= version <= latest_supported:
+        return None
+    return f"version must be between 1 and {latest_supported}; was: {version}"
+
+
+def encode_subscription_info(info: SubscriptionInfo) -> bytes:
+    """The bytes Kafka writes for a task map that iterates like `info.task_offset_sums`.
+
+    TaskAssignmentError: a named topology before version 10. IllegalStateError: a future version. InputError: a value
+    that does not fit its field.
+    """
+    version = info.version
+    if info.is_future:
+        raise IllegalStateError(
+            f"Should never try to encode a SubscriptionInfo with version [{version}] > LATEST_SUPPORTED_VERSION "
+            f"[{LATEST_SUPPORTED_VERSION}]"
+        )
+    writer = Writer()
+    writer.int32(version, "version")
+    if version >= FIRST_VERSION_WITH_LATEST_SUPPORTED:
+        writer.int32(info.latest_supported_version, "latest supported version")
+    writer.process_id(info.process_id)
+    if version < FIRST_VERSION_WITH_OFFSET_SUMS:
+        _write_task_sets(writer, info)
+    if version >= FIRST_VERSION_WITH_ENDPOINT:
+        writer.nullable_byte_array(java_text.to_utf8(info.user_end_point or ""), "user end point")
+    if version >= FIRST_VERSION_WITH_NAMED_TOPOLOGY:
+        _write_task_sums(writer, info.task_offset_sums)
+    elif version >= FIRST_VERSION_WITH_OFFSET_SUMS:
+        _write_sums_by_subtopology(writer, info)
+    if version >= FIRST_VERSION_WITH_UNIQUE_FIELD:
+        writer.int8(info.unique_field, "unique field")
+    if version >= FIRST_VERSION_WITH_SUBSCRIPTION_ERROR:
+        writer.int32(info.error_code, "error code")
+    if version >= FIRST_VERSION_WITH_CLIENT_TAGS:
+        _write_client_tags(writer, info.client_tags)
+    return writer.to_bytes()
+
+
+def _refuse_named_topologies(info: SubscriptionInfo) -> None:
+    if any(task.topology_name is not None for task in info.task_offset_sums):
+        raise TaskAssignmentError("Named topologies are not compatible with older protocol versions")
+
+
+def _write_task_sets(writer: Writer, info: SubscriptionInfo) -> None:
+    _refuse_named_topologies(info)
+    active: JavaHashSet[TaskId] = JavaHashSet()
+    standby: JavaHashSet[TaskId] = JavaHashSet()
+    for task, offset_sum in info.task_offset_sums.items():
+        if offset_sum == LATEST_OFFSET or task in info.listed_twice:
+            active.add(task)
+        if offset_sum != LATEST_OFFSET:
+            standby.add(task)
+    for tasks in (active, standby):
+        writer.int32(len(tasks), "tasks")
+        writer.ints([number for task in tasks for number in task[:2]], "task id")
+
+
+def _write_sums_by_subtopology(writer: Writer, info: SubscriptionInfo) -> None:
+    _refuse_named_topologies(info)
+    by_subtopology: dict[int, list[tuple[int, int]]] = {}
+    for task, offset_sum in info.task_offset_sums.items():
+        by_subtopology.setdefault(task.subtopology, []).append((task.partition, offset_sum))
+    writer.int32(len(by_subtopology), "task offset sums")
+    for subtopology in JavaHashSet(by_subtopology):
+        writer.int32(subtopology, "subtopology")
+        writer.int32(len(by_subtopology[subtopology]), "partitions")
+        for partition, offset_sum in by_subtopology[subtopology]:
+            writer.int32(partition, "partition")
+            writer.int64(offset_sum, "offset sum")
+
+
+def _write_task_sums(writer: Writer, task_offset_sums: Mapping[TaskId, int]) -> None:
+    writer.int32(len(task_offset_sums), "task offset sums")
+    for (subtopology, partition, topology_name), offset_sum in task_offset_sums.items():
+        writer.int32(subtopology, "subtopology")
+        writer.int32(partition, "partition")
+        writer.int64(offset_sum, "offset sum")
+        writer.nullable_string(topology_name, "topology name")
+
+
+def _write_client_tags(writer: Writer, client_tags: Mapping[str, str]) -> None:
+    writer.int32(len(client_tags), "client tags")
+    for key, value in client_tags.items():
+        writer.nullable_byte_array(java_text.to_utf8(key), "client tag")
+        writer.nullable_byte_array(java_text.to_utf8(value), "client tag")
+
+
+def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
+    """Raises DecodeError.
+
+    Differs from Kafka: a client tag that comes twice is an error here already, not when the tags are asked for.
+    """
+    reader = Reader(data, "SubscriptionInfo")
+    version = reader.int32("version")
+    if version < 1:
+        raise reader.error(f"unknown version {version}", 0)
+    latest_supported = UNKNOWN_VERSION
+    if version >= FIRST_VERSION_WITH_LATEST_SUPPORTED:
+        latest_supported = reader.int32("latest supported version")
+    problem = _version_problem(version, latest_supported)
+    if problem is not None:
+        raise reader.error(problem, 0)
+    if version > LATEST_SUPPORTED_VERSION:
+        return SubscriptionInfo(version, latest_supported)
+    return _read_known_version(reader, version, latest_supported)
+
+
+def _read_known_version(reader: Reader, version: int, latest_supported: int) -> SubscriptionInfo:
+    process_id = reader.process_id("process id")
+    offset_sums: dict[TaskId, int] = {}
+    listed_twice: frozenset[TaskId] = frozenset()
+    end_point = b""
+    if version < FIRST_VERSION_WITH_OFFSET_SUMS:
+        active = _read_task_set(reader, "previous tasks")
+        standby = _read_task_set(reader, "standby tasks")
+        offset_sums = dict.fromkeys(active, LATEST_OFFSET) | dict.fromkeys(standby, UNKNOWN_OFFSET_SUM)
+        listed_twice = frozenset(active).intersection(standby)
+    if version >= FIRST_VERSION_WITH_ENDPOINT:
+        end_point = reader.byte_array("user end point")
+    if version >= FIRST_VERSION_WITH_NAMED_TOPOLOGY:
+        offset_sums = _read_task_sums(reader)
+    elif version >= FIRST_VERSION_WITH_OFFSET_SUMS:
+        offset_sums = _read_sums_by_subtopology(reader)
+    return SubscriptionInfo(
+        version=version,
+        latest_supported_version=latest_supported,
+        process_id=process_id,
+        user_end_point=java_text.from_utf8(end_point) or None,
+        task_offset_sums=offset_sums,
+        unique_field=reader.int8("unique field") if version >= FIRST_VERSION_WITH_UNIQUE_FIELD else 0,
+        error_code=reader.int32("error code") if version >= FIRST_VERSION_WITH_SUBSCRIPTION_ERROR else 0,
+        client_tags=_read_client_tags(reader) if version >= FIRST_VERSION_WITH_CLIENT_TAGS else {},
+        listed_twice=listed_twice,
+    )
+
+
+def _read_task_set(reader: Reader, kind: str) -> list[TaskId]:
+    numbers = reader.ints(2 * reader.count(kind, _SMALLEST_TASK_ID), kind)
+    return list(map(TaskId, numbers[::2], numbers[1::2]))
+
+
+def _read_sums_by_subtopology(reader: Reader) -> dict[TaskId, int]:
+    offset_sums: dict[TaskId, int] = {}
+    for _ in range(reader.count("task offset sums", _SMALLEST_SUBTOPOLOGY_SUMS)):
+        subtopology = reader.int32("subtopology")
+        count = reader.count("partitions", _PARTITION_SUM.size)
+        for partition, offset_sum in reader.peek_rows(_PARTITION_SUM, count, "partitions"):
+            offset_sums[TaskId(subtopology, partition)] = offset_sum
+        reader.skip(_PARTITION_SUM.size * count, "partitions")
+    return offset_sums
+
+
+def _read_task_sums(reader: Reader) -> dict[TaskId, int]:
+    """Without topology names, which nobody can set any more, all rows have one length and are read in one go."""
+    count = reader.count("task offset sums", _TASK_SUM.size)
+    offset_sums: dict[TaskId, int] = {}
+    for subtopology, partition, offset_sum, name_length in reader.peek_rows(_TASK_SUM, count, "task offset sums"):
+        if name_length > 0:
+            return _read_named_task_sums(reader, count)
+        offset_sums[TaskId(subtopology, partition)] = offset_sum
+    reader.skip(_TASK_SUM.size * count, "task offset sums")
+    return offset_sums
+
+
+def _read_named_task_sums(reader: Reader, count: int) -> dict[TaskId, int]:
+    offset_sums: dict[TaskId, int] = {}
+    for _ in range(count):
+        subtopology = reader.int32("subtopology")
+        partition = reader.int32("partition")
+        offset_sum = reader.int64("offset sum")
+        name = reader.nullable_string("topology name")
+        offset_sums[TaskId(subtopology, partition, name or None)] = offset_sum
+    return offset_sums
+
+
+def _read_client_tags(reader: Reader) -> dict[str, str]:
+    tags: dict[str, str] = {}
+    for _ in range(reader.count("client tags", _SMALLEST_CLIENT_TAG)):
+        start = reader.offset
+        key = java_text.from_utf8(reader.byte_array("client tag key"))
+        value = java_text.from_utf8(reader.byte_array("client tag value"))
+        if key in tags:
+            raise reader.error(f"client tag {key!r} comes twice", start)
+        tags[key] = value
+    return tags

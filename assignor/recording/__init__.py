@@ -1,0 +1,45 @@
+"""One rebalance (rebalance/1) or one placement problem (placement/1) as one document, both ways.
+
+A document is what JSON gives: mappings, lists, text and numbers. Reading is strict: whatever is wrong is one InputError
+with the path of the field; features of a later release raise NotBuiltYet. Nothing here opens a file.
+"""
+
+from assignor.recording.assignors import KNOWN_ASSIGNORS, is_class_path
+from assignor.recording.placement import PLACEMENT_FORMAT, RecordedPlacement, parse_placement, parse_recorded_placement
+from assignor.recording.rebalance import (
+    REBALANCE_FORMAT,
+    RecordedOutput,
+    RecordedRebalance,
+    RecordedTopic,
+    parse_rebalance,
+    parse_rebalance_input,
+    parse_recorded_rebalance,
+)
+from assignor.recording.written import (
+    dotted_configs,
+    placement_output,
+    rebalance_document,
+    rebalance_input,
+    rebalance_output,
+)
+
+__all__ = [
+    "KNOWN_ASSIGNORS",
+    "PLACEMENT_FORMAT",
+    "REBALANCE_FORMAT",
+    "RecordedOutput",
+    "RecordedPlacement",
+    "RecordedRebalance",
+    "RecordedTopic",
+    "dotted_configs",
+    "is_class_path",
+    "parse_placement",
+    "parse_rebalance",
+    "parse_rebalance_input",
+    "parse_recorded_placement",
+    "parse_recorded_rebalance",
+    "placement_output",
+    "rebalance_document",
+    "rebalance_input",
+    "rebalance_output",
+]

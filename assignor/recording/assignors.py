@@ -1,0 +1,56 @@
+"""Which task assignor a document asks for, and which requests are known but not built yet.
+
+Source: `internal.task.assignor.class` (legacy assignors) and `task.assignor.class` (KIP-924) of `StreamsConfig`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY, AssignmentConfigs
+from assignor.errors import InputError, NotBuiltYet
+from assignor.recording.fields import as_text
+
+KNOWN_ASSIGNORS = ("HighAvailabilityTaskAssignor", "LegacyStickyTaskAssignor", "FallbackPriorTaskAssignor")
+PUBLIC_STICKY_ASSIGNOR = "StickyTaskAssignor"
+
+_CLASS_PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*\Z")
+
+
+def is_class_path(name: str) -> bool:
+    """Whether `name` is a user's own class, written `module:Class`."""
+    return _CLASS_PATH.match(name) is not None
+
+
+def as_assignor(value: object, where: str) -> str:
+    name = as_text(value, where)
+    if name == PUBLIC_STICKY_ASSIGNOR:
+        raise NotBuiltYet(
+            "the public StickyTaskAssignor (KIP-924) is not built yet; "
+            "LegacyStickyTaskAssignor is Kafka's sticky assignor before 3.8",
+            where,
+        )
+    if name not in KNOWN_ASSIGNORS and not is_class_path(name):
+        raise InputError(
+            f"must be one of {', '.join(KNOWN_ASSIGNORS)}, or your own class as module:Class, not {name[:80]!r}", where
+        )
+    return name
+
+
+def as_configs(value: object, where: str) -> AssignmentConfigs:
+    """Refuses a rack-aware strategy (KIP-925) as not built yet."""
+    if not isinstance(value, dict):
+        raise InputError("must be an object of Kafka's dotted config names", where)
+    try:
+        configs = AssignmentConfigs.from_dotted(value, where)
+    except InputError:
+        raise
+    except ValueError as error:  # a number that only looks like one
+        raise InputError(str(error), where) from None
+    if configs.rack_aware:
+        raise NotBuiltYet(
+            f"{RACK_AWARE_ASSIGNMENT_STRATEGY}={configs.rack_aware_assignment_strategy} is not built yet; "
+            "only none is supported",
+            where,
+        )
+    return configs

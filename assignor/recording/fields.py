@@ -1,0 +1,196 @@
+"""Reads JSON objects strictly: a wrong type, a missing or an unknown field is one InputError that names its path.
+
+Paths look like `input.topology.subtopologies[0].stores[1].name`, so that a person finds the place in a long line.
+Numbers are bounded as Kafka's own types are, and so are the counts by which memory is taken: a document may come from
+anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
+
+Value = TypeVar("Value")
+
+MAX_PARTITIONS = 1_000_000
+"""Partitions of one topic. Far above what a Kafka cluster carries; it bounds what one line can make us allocate."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class Fields:
+    """One JSON object whose field names are checked on creation, and whose values are checked as they are read."""
+
+    __slots__ = ("_values", "where")
+
+    def __init__(self, value: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
+        """`where`: path of this object, empty for the whole document. Raises InputError."""
+        self.where = where
+        self._values = as_object(value, where)
+        for name in required:
+            if name not in self._values:
+                raise InputError("is missing", self.at(name))
+        for name in self._values:
+            if name not in required and name not in optional:
+                close = difflib.get_close_matches(name, (*required, *optional), n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join((*required, *optional))}"
+                raise InputError(f"is not a known field; {hint}", self.at(name))
+
+    def at(self, name: str) -> str:
+        return child(self.where, name)
+
+    def raw(self, name: str) -> object:
+        """None when the field is absent."""
+        return self._values.get(name)
+
+    def read(self, name: str, reader: Callable[[object, str], Value]) -> Value:
+        return reader(self._values.get(name), self.at(name))
+
+    def read_or_none(self, name: str, reader: Callable[[object, str], Value]) -> Value | None:
+        """None when the field is absent or null."""
+        value = self._values.get(name)
+        return None if value is None else reader(value, self.at(name))
+
+    def text(self, name: str) -> str:
+        return self.read(name, as_text)
+
+    def text_or_none(self, name: str) -> str | None:
+        return self.read_or_none(name, as_text)
+
+    def items(self, name: str) -> Iterator[tuple[object, str]]:
+        """(value, path) of each element of a list."""
+        return list_items(self._values.get(name), self.at(name))
+
+    def entries(self, name: str) -> Iterator[tuple[str, object, str]]:
+        """(key, value, path) of each entry of an object."""
+        return object_entries(self._values.get(name), self.at(name))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(as_text(value, where) for value, where in self.items(name))
+
+
+def child(where: str, name: str) -> str:
+    if _PLAIN_NAME.match(name) is None:
+        return f"{where}[{name!r}]"
+    return f"{where}.{name}" if where else name
+
+
+def as_object(value: object, where: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise _wrong_type(value, "an object", where)
+    return value
+
+
+def object_entries(value: object, where: str) -> Iterator[tuple[str, object, str]]:
+    for key, entry in as_object(value, where).items():
+        yield as_text(key, where), entry, child(where, key)
+
+
+def list_items(value: object, where: str) -> Iterator[tuple[object, str]]:
+    if not isinstance(value, (list, tuple)):
+        raise _wrong_type(value, "a list", where)
+    for index, item in enumerate(value):
+        yield item, f"{where}[{index}]"
+
+
+def as_text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong_type(value, "text", where)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InputError("must be Unicode text, without lone surrogates", where) from None
+    return value
+
+
+def as_boolean(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong_type(value, "true or false", where)
+    return value
+
+
+def as_integer(value: object, where: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong_type(value, "a whole number", where)
+    if not low <= value <= high:
+        raise InputError(f"must be from {low} to {high}, not {_shown(value)}", where)
+    return value
+
+
+def as_int32(value: object, where: str) -> int:
+    return as_integer(value, where, -JAVA_INT_MAX - 1, JAVA_INT_MAX)
+
+
+def as_count(value: object, where: str) -> int:
+    return as_integer(value, where, 0, JAVA_INT_MAX)
+
+
+def as_partitions(value: object, where: str) -> int:
+    return as_integer(value, where, 1, MAX_PARTITIONS)
+
+
+def as_long(value: object, where: str) -> int:
+    return as_integer(value, where, -JAVA_LONG_MAX - 1, JAVA_LONG_MAX)
+
+
+def as_offset(value: object, where: str) -> int:
+    return as_integer(value, where, 0, JAVA_LONG_MAX)
+
+
+def as_process_id(value: object, where: str) -> ProcessId:
+    try:
+        return ProcessId.parse(as_text(value, where))
+    except ValueError as error:
+        raise _at(error, where) from None
+
+
+def as_task_id(value: object, where: str) -> TaskId:
+    text = as_text(value, where)
+    try:
+        task = TaskId.parse(text)
+    except ValueError as error:
+        raise _at(error, where) from None
+    if task.subtopology > JAVA_INT_MAX or task.partition > JAVA_INT_MAX:
+        raise InputError(f"{_shown(text)} has a number above {JAVA_INT_MAX}", where)
+    return task
+
+
+def as_bytes(value: object, where: str) -> bytes:
+    try:
+        return base64.b64decode(as_text(value, where), validate=True)
+    except (binascii.Error, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"is not base64: {error}", where) from None
+
+
+def as_choice(value: object, where: str, choices: tuple[str, ...]) -> str:
+    text = as_text(value, where)
+    if text not in choices:
+        raise InputError(f"must be one of {', '.join(choices)}, not {_shown(text)}", where)
+    return text
+
+
+def _at(error: ValueError, where: str) -> InputError:
+    return error if isinstance(error, InputError) else InputError(str(error), where)
+
+
+def _wrong_type(value: object, expected: str, where: str) -> InputError:
+    return InputError(f"must be {expected}, not {_shown(value)}", where or "document")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "null or absent"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+        return f"a number of {value.bit_length()} bits"
+    text = f"{type(value).__name__} {value!r}" if isinstance(value, (str, int, float)) else type(value).__name__
+    return text if len(text) <= 80 else f"{text[:77]}..."

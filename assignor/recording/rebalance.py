@@ -1,0 +1,231 @@
+"""Reading rebalance/1: one recorded rebalance, its input as a snapshot and its recorded output, if it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.cluster import Broker, Cluster, TopicMetadata
+from assignor.errors import InputError
+from assignor.recording.assignors import as_assignor, as_configs
+from assignor.recording.fields import (
+    Fields,
+    as_boolean,
+    as_bytes,
+    as_choice,
+    as_int32,
+    as_integer,
+    as_long,
+    as_object,
+    as_offset,
+    as_partitions,
+    as_process_id,
+    as_text,
+    list_items,
+    object_entries,
+)
+from assignor.recording.topology_fields import as_topology
+from assignor.snapshot import Member, RebalanceSnapshot
+
+REBALANCE_FORMAT = "rebalance/1"
+SOURCES = ("coordinator", "kafka", "generated")
+FAILURES = ("changelog_end_offsets", "committed_offsets", "create_topics", "describe_topics")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTopic:
+    """An internal topic as a recording says it was created; `configs` is None where they were not recorded."""
+
+    partitions: int
+    replication_factor: int | None
+    configs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOutput:
+    """`output` of rebalance/1. `created_topics` is None where the recording does not say."""
+
+    assignments: Mapping[str, bytes]
+    internal_topics: Mapping[str, int] = field(default_factory=dict)
+    created_topics: Mapping[str, RecordedTopic] | None = None
+    probing_rebalance_at_ms: int | None = None
+    followup_rebalance: bool = False
+    error: str | None = None
+    error_cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRebalance:
+    """One line. `led_by`: the leader was not Kafka Streams 4.3.1, so `output` is not what 4.3.1 would have sent."""
+
+    id: str
+    group_id: str
+    generation_id: int
+    now_ms: int
+    source: str
+    snapshot: RebalanceSnapshot
+    output: RecordedOutput | None = None
+    led_by: str | None = None
+    note: str | None = None
+
+
+def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalance:
+    """The whole line. Raises InputError with the path of what is wrong, NotBuiltYet for what a later release brings."""
+    fields = Fields(
+        document,
+        "",
+        ("format", "id", "group_id", "generation_id", "now_ms", "source", "input"),
+        ("output", "led_by", "note"),
+    )
+    fields.read("format", lambda value, where: as_choice(value, where, (REBALANCE_FORMAT,)))
+    return RecordedRebalance(
+        id=fields.text("id"),
+        group_id=fields.text("group_id"),
+        generation_id=fields.read("generation_id", as_int32),
+        now_ms=fields.read("now_ms", as_offset),
+        source=fields.read("source", lambda value, where: as_choice(value, where, SOURCES)),
+        snapshot=fields.read("input", parse_rebalance_input),
+        output=fields.read_or_none("output", _as_output),
+        led_by=fields.text_or_none("led_by"),
+        note=fields.text_or_none("note"),
+    )
+
+
+def parse_rebalance(document: Mapping[str, object]) -> RebalanceSnapshot:
+    """Only what the leader knew. Raises as `parse_recorded_rebalance`."""
+    return parse_recorded_rebalance(document).snapshot
+
+
+def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnapshot:
+    """`input` of rebalance/1. Raises InputError, NotBuiltYet."""
+    fields = Fields(
+        value,
+        where,
+        (
+            "assignor",
+            "configs",
+            "application_id",
+            "topology",
+            "cluster",
+            "existing_internal_topics",
+            "changelog_end_offsets",
+            "committed_offsets",
+            "leader_process_id",
+            "members",
+        ),
+        ("failures", "future_process_id", "created_internal_topics"),
+    )
+    return RebalanceSnapshot(
+        assignor=fields.read("assignor", as_assignor),
+        configs=fields.read("configs", as_configs),
+        application_id=fields.text("application_id"),
+        topology=fields.read("topology", as_topology),
+        cluster=fields.read("cluster", as_cluster),
+        members={member_id: _as_member(entry, at) for member_id, entry, at in fields.entries("members")},
+        existing_internal_topics=fields.read("existing_internal_topics", _as_topics),
+        changelog_end_offsets=fields.read_or_none("changelog_end_offsets", _as_end_offsets),
+        committed_offsets=fields.read("committed_offsets", _as_committed_offsets),
+        failures=frozenset(fields.read("failures", _as_failures) if fields.raw("failures") is not None else ()),
+        leader_process_id=fields.read_or_none("leader_process_id", as_process_id),
+        future_process_id=fields.read_or_none("future_process_id", as_process_id),
+        created_internal_topics=fields.read_or_none("created_internal_topics", _as_topics),
+    )
+
+
+def as_cluster(value: object, where: str) -> Cluster:
+    fields = Fields(value, where, ("brokers", "topics"))
+    brokers = []
+    for item, at in fields.items("brokers"):
+        broker = Fields(item, at, ("id",), ("rack",))
+        brokers.append(Broker(broker.read("id", as_int32), broker.text_or_none("rack")))
+    return Cluster(tuple(brokers), fields.read("topics", _as_topics))
+
+
+def _as_topics(value: object, where: str) -> dict[str, TopicMetadata]:
+    return {topic: _as_topic_metadata(entry, at) for topic, entry, at in object_entries(value, where)}
+
+
+def _as_topic_metadata(value: object, where: str) -> TopicMetadata:
+    fields = Fields(value, where, ("partitions",), ("replicas", "leaders"))
+    partitions = fields.read("partitions", as_partitions)
+    replicas = fields.read_or_none("replicas", _as_replicas)
+    leaders = fields.read_or_none("leaders", _as_brokers)
+    for name, per_partition in (("replicas", replicas), ("leaders", leaders)):
+        if per_partition is not None and len(per_partition) != partitions:
+            raise InputError(f"has {len(per_partition)} entries for {partitions} partitions", fields.at(name))
+    return TopicMetadata(partitions, replicas, leaders)
+
+
+def _as_replicas(value: object, where: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(_as_brokers(item, at) for item, at in list_items(value, where))
+
+
+def _as_brokers(value: object, where: str) -> tuple[int, ...]:
+    return tuple(as_int32(item, at) for item, at in list_items(value, where))
+
+
+def _as_end_offsets(value: object, where: str) -> dict[str, tuple[int, ...]]:
+    return {
+        topic: tuple(as_offset(offset, at) for offset, at in list_items(offsets, topic_at))
+        for topic, offsets, topic_at in object_entries(value, where)
+    }
+
+
+def _as_committed_offsets(value: object, where: str) -> dict[str, tuple[int | None, ...]]:
+    return {
+        topic: tuple(None if offset is None else as_offset(offset, at) for offset, at in list_items(offsets, topic_at))
+        for topic, offsets, topic_at in object_entries(value, where)
+    }
+
+
+def _as_failures(value: object, where: str) -> tuple[str, ...]:
+    return tuple(as_choice(item, at, FAILURES) for item, at in list_items(value, where))
+
+
+def _as_member(value: object, where: str) -> Member:
+    fields = Fields(value, where, ("subscription",), ("client_id", "group_instance_id"))
+    return Member(
+        fields.read("subscription", as_bytes),
+        fields.text_or_none("client_id"),
+        fields.text_or_none("group_instance_id"),
+    )
+
+
+def _as_output(value: object, where: str) -> RecordedOutput:
+    fields = Fields(
+        value,
+        where,
+        ("assignments", "internal_topics", "probing_rebalance_at_ms", "followup_rebalance", "error"),
+        ("created_topics", "error_cause", "explanations"),
+    )
+    if fields.raw("explanations") is not None:
+        list(fields.items("explanations"))  # reasons are for readers; that they are a list is all that is asked
+    return RecordedOutput(
+        assignments={member_id: as_bytes(entry, at) for member_id, entry, at in fields.entries("assignments")},
+        internal_topics=fields.read("internal_topics", _as_partition_counts),
+        created_topics=fields.read_or_none("created_topics", _as_created_topics),
+        probing_rebalance_at_ms=fields.read_or_none("probing_rebalance_at_ms", as_long),
+        followup_rebalance=fields.read("followup_rebalance", as_boolean),
+        error=fields.text_or_none("error"),
+        error_cause=fields.text_or_none("error_cause"),
+    )
+
+
+def _as_partition_counts(value: object, where: str) -> dict[str, int]:
+    return {topic: as_partitions(count, at) for topic, count, at in object_entries(value, where)}
+
+
+def _as_created_topics(value: object, where: str) -> dict[str, RecordedTopic]:
+    topics: dict[str, RecordedTopic] = {}
+    for topic, entry, at in object_entries(value, where):
+        fields = Fields(entry, at, ("partitions",), ("replication_factor", "configs"))
+        topics[topic] = RecordedTopic(
+            fields.read("partitions", as_partitions),
+            fields.read_or_none("replication_factor", lambda item, path: as_integer(item, path, -1, 2**15 - 1)),
+            fields.read_or_none("configs", _as_configs_of_topic),
+        )
+    return topics
+
+
+def _as_configs_of_topic(value: object, where: str) -> dict[str, str]:
+    return {key: as_text(text, f"{where}[{key!r}]") for key, text in as_object(value, where).items()}

@@ -1,0 +1,159 @@
+"""Writing rebalance/1 and placement/1, with the fields that are read: reading what was written gives it back."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+
+from assignor import configs as keys
+from assignor.cluster import Cluster, TopicMetadata
+from assignor.configs import AssignmentConfigs
+from assignor.errors import KafkaError
+from assignor.recording.rebalance import REBALANCE_FORMAT
+from assignor.recording.topology_fields import topology_document
+from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.task_assignors.base import Placement
+
+
+def rebalance_output(result: RebalanceResult) -> dict[str, object]:
+    """`output` of rebalance/1."""
+    output: dict[str, object] = {
+        "assignments": {member_id: _base64(raw) for member_id, raw in result.assignments.items()},
+        "internal_topics": dict(result.internal_topics),
+        "created_topics": {
+            topic: {
+                "partitions": created.partitions,
+                "replication_factor": created.replication_factor,
+                "configs": dict(created.configs),
+            }
+            for topic, created in result.created_topics.items()
+        },
+        "probing_rebalance_at_ms": result.probing_rebalance_at_ms,
+        "followup_rebalance": result.followup_rebalance,
+        "error": None if result.error is None else result.error.as_recorded(),
+    }
+    cause = None if result.error is None else result.error.__cause__
+    if isinstance(cause, KafkaError):
+        output["error_cause"] = cause.as_recorded()
+    return output
+
+
+def rebalance_document(
+    *,
+    id: str,
+    group_id: str,
+    generation_id: int,
+    now_ms: int,
+    source: str,
+    snapshot: RebalanceSnapshot,
+    result: RebalanceResult | None = None,
+    explanations: Sequence[Mapping[str, object]] = (),
+) -> dict[str, object]:
+    """One line of a recording. `explanations`, as `explain.explanation_document` writes them, go under `output`."""
+    document: dict[str, object] = {
+        "format": REBALANCE_FORMAT,
+        "id": id,
+        "group_id": group_id,
+        "generation_id": generation_id,
+        "now_ms": now_ms,
+        "source": source,
+        "input": rebalance_input(snapshot),
+    }
+    if result is not None:
+        output = rebalance_output(result)
+        if explanations:
+            output["explanations"] = list(explanations)
+        document["output"] = output
+    return document
+
+
+def rebalance_input(snapshot: RebalanceSnapshot) -> dict[str, object]:
+    """`input` of rebalance/1."""
+    end_offsets = snapshot.changelog_end_offsets
+    document: dict[str, object] = {
+        "assignor": snapshot.assignor,
+        "configs": dotted_configs(snapshot.configs),
+        "application_id": snapshot.application_id,
+        "topology": topology_document(snapshot.topology),
+        "cluster": _cluster(snapshot.cluster),
+        "existing_internal_topics": _topics(snapshot.existing_internal_topics),
+        "changelog_end_offsets": None if end_offsets is None else _per_topic(end_offsets),
+        "committed_offsets": _per_topic(snapshot.committed_offsets),
+        "leader_process_id": None if snapshot.leader_process_id is None else str(snapshot.leader_process_id),
+        "members": {member_id: _member(member) for member_id, member in snapshot.members.items()},
+    }
+    if snapshot.failures:
+        document["failures"] = sorted(snapshot.failures)
+    if snapshot.future_process_id is not None:
+        document["future_process_id"] = str(snapshot.future_process_id)
+    if snapshot.created_internal_topics is not None:
+        document["created_internal_topics"] = _topics(snapshot.created_internal_topics)
+    return document
+
+
+def placement_output(placement: Placement) -> dict[str, object]:
+    """`output` of placement/1."""
+    return {
+        "probing_rebalance_needed": placement.probing_rebalance_needed,
+        "clients": {
+            str(process_id): {
+                "active": [str(task) for task in sorted(client.active)],
+                "standby": [str(task) for task in sorted(client.standby)],
+            }
+            for process_id, client in sorted(placement.clients.items())
+        },
+    }
+
+
+def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
+    """Kafka's dotted names, all of them: a recording does not change its meaning when a default does."""
+    dotted: dict[str, object] = {
+        keys.NUM_STANDBY_REPLICAS: configs.num_standby_replicas,
+        keys.ACCEPTABLE_RECOVERY_LAG: configs.acceptable_recovery_lag,
+        keys.MAX_WARMUP_REPLICAS: configs.max_warmup_replicas,
+        keys.PROBING_REBALANCE_INTERVAL_MS: configs.probing_rebalance_interval_ms,
+        keys.RACK_AWARE_ASSIGNMENT_TAGS: list(configs.rack_aware_assignment_tags),
+        keys.RACK_AWARE_ASSIGNMENT_STRATEGY: configs.rack_aware_assignment_strategy,
+        keys.REPLICATION_FACTOR: configs.replication_factor,
+        keys.WINDOW_STORE_ADDITIONAL_RETENTION_MS: configs.window_store_additional_retention_ms,
+    }
+    if configs.rack_aware_traffic_cost is not None:
+        dotted[keys.RACK_AWARE_ASSIGNMENT_TRAFFIC_COST] = configs.rack_aware_traffic_cost
+    if configs.rack_aware_non_overlap_cost is not None:
+        dotted[keys.RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST] = configs.rack_aware_non_overlap_cost
+    dotted.update({keys.TOPIC_PREFIX + key: value for key, value in configs.topic_configs.items()})
+    return dotted
+
+
+def _cluster(cluster: Cluster) -> dict[str, object]:
+    return {
+        "brokers": [{"id": broker.id, "rack": broker.rack} for broker in cluster.brokers],
+        "topics": _topics(cluster.topics),
+    }
+
+
+def _topics(topics: Mapping[str, TopicMetadata]) -> dict[str, object]:
+    return {
+        topic: {
+            "partitions": metadata.partitions,
+            "replicas": None if metadata.replicas is None else [list(brokers) for brokers in metadata.replicas],
+            "leaders": None if metadata.leaders is None else list(metadata.leaders),
+        }
+        for topic, metadata in topics.items()
+    }
+
+
+def _per_topic(offsets: Mapping[str, Iterable[int | None]]) -> dict[str, object]:
+    return {topic: list(per_partition) for topic, per_partition in offsets.items()}
+
+
+def _member(member: Member) -> dict[str, object]:
+    return {
+        "client_id": member.client_id,
+        "group_instance_id": member.group_instance_id,
+        "subscription": _base64(member.subscription),
+    }
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")

@@ -1,0 +1,73 @@
+"""The default task assignor of Kafka Streams: every task where it is balanced, as soon as its state is there.
+
+First the target, as if everybody were caught up: stateful tasks round robin over the sorted clients, balanced over
+threads, then standbys. Then lag: tasks stay for now where their state is, while the target warms up. Then stateless
+tasks, one by one to the lightest client. Source: `HighAvailabilityTaskAssignor`, KIP-441.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heapreplace
+
+from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.errors import NotBuiltYet
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.lag_ranking import rank_by_lag
+from assignor.task_assignors.standby_assignors import standby_task_assignor
+from assignor.task_assignors.task_movement import WarmUpBudget, move_active_tasks, move_standby_tasks
+from assignor.task_assignors.thread_balance import balance_active_over_threads, balance_standbys_over_threads
+from assignor.task_assignors.working_state import WorkingState
+from assignor.types import Role, TaskId
+
+
+class HighAvailabilityTaskAssignor:
+    name = "HighAvailabilityTaskAssignor"
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        """Raises InputError (no clients, no threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
+        configs = problem.configs
+        if configs.rack_aware:
+            raise NotBuiltYet(
+                f"the strategy {configs.rack_aware_assignment_strategy!r} is not built yet, only 'none' is",
+                "rack.aware.assignment.strategy",
+            )
+        state = WorkingState.of(problem, log)
+        assign_active_targets(state)
+        if configs.num_standby_replicas > 0:
+            standbys = standby_task_assignor(state, configs)
+            standbys.assign(state, configs.num_standby_replicas)
+            balance_standbys_over_threads(state, standbys.may_move)
+        lags = rank_by_lag(state, configs.acceptable_recovery_lag)
+        budget = WarmUpBudget(configs.max_warmup_replicas)
+        moved_active = move_active_tasks(state, lags, budget)
+        moved_standbys = move_standby_tasks(state, lags, budget)
+        stateless = assign_stateless_tasks(state, sorted(set(problem.tasks).difference(state.tasks)))
+        return state.placement(stateless, probing_rebalance_needed=moved_active + moved_standbys > 0)
+
+
+def assign_active_targets(state: WorkingState) -> None:
+    client_count = len(state.clients)
+    for task in range(len(state.tasks)):
+        client = task % client_count
+        state.assign_active(client, task)
+        state.say(DecisionKind.TARGET, task, Role.ACTIVE, client)
+    balance_active_over_threads(state)
+
+
+def assign_stateless_tasks(state: WorkingState, tasks: list[TaskId]) -> list[list[TaskId]]:
+    """Each to the client with the fewest active tasks per thread. Returns the tasks of each client.
+
+    Kafka's ConstrainedPrioritySet changes a client's load only while it is drawn here, so a plain heap does the same.
+    """
+    counts = [len(active) for active in state.active]
+    capacity = state.capacity
+    stateless: list[list[TaskId]] = [[] for _ in counts]
+    queue = [(count / capacity[client], client) for client, count in enumerate(counts)]
+    heapify(queue)
+    for task in tasks:
+        client = queue[0][1]
+        counts[client] += 1
+        stateless[client].append(task)
+        heapreplace(queue, (counts[client] / capacity[client], client))
+        state.log.append(Decision(DecisionKind.STATELESS, task, Role.ACTIVE, state.processes[client]))
+    return stateless

@@ -1,0 +1,107 @@
+"""Which clients are caught up on a task, and who is next by lag.
+
+Kafka builds, for every task, the sorted set of caught-up clients and the set of all clients sorted by lag. Nearly every
+client reports nothing about a given task and then has the same lag as every other such client, so here only reported
+lags are kept per task; the clients without one share the task's unreported lag and follow in process order.
+Source: `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`, and
+`TaskMovement.taskIsNotCaughtUpOnClientAndOtherMoreCaughtUpClientsExist`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from heapq import merge
+
+from assignor.clients.task_lags import TaskLags, is_caught_up
+from assignor.errors import IllegalStateError
+from assignor.task_assignors.working_state import WorkingState
+from assignor.types import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class LagRanking:
+    """`reported[task]`: lag by client, for those that reported one; `unreported[task]`: the lag of all others.
+
+    `unreported[task]` is None only where every client has reported. Tasks and clients as in `WorkingState`.
+    """
+
+    reported: list[dict[int, int]]
+    unreported: list[int | None]
+    client_count: int
+    acceptable_recovery_lag: int
+
+    def is_caught_up(self, task: int, client: int) -> bool:
+        return is_caught_up(self.lag(task, client), self.acceptable_recovery_lag)
+
+    def lag(self, task: int, client: int) -> int:
+        lag = self.reported[task].get(client)
+        if lag is None:
+            lag = self.unreported[task]
+            assert lag is not None
+        return lag
+
+    def caught_up_clients(self, task: int) -> list[int]:
+        """Sorted."""
+        reported = self.reported[task]
+        acceptable = self.acceptable_recovery_lag
+        caught_up = [client for client, lag in reported.items() if is_caught_up(lag, acceptable)]
+        if self._unreported_are_caught_up(task):
+            caught_up += [client for client in range(self.client_count) if client not in reported]
+        caught_up.sort()
+        return caught_up
+
+    def is_behind_another(self, task: int, client: int) -> bool:
+        """Whether the client is not caught up on the task while another client is nearer to the end."""
+        reported = self.reported[task]
+        if not reported:
+            return False  # all the same
+        lag = self.lag(task, client)
+        if is_caught_up(lag, self.acceptable_recovery_lag):
+            return False
+        unreported = self.unreported[task]
+        return min(reported.values()) < lag or (unreported is not None and unreported < lag)
+
+    def ahead_of(self, task: int, client: int) -> Iterator[int]:
+        """The clients before `client` by (lag, process id), nearest to the end first."""
+        reported = self.reported[task]
+        by_lag: Iterator[tuple[int, int]] = iter(sorted((lag, other) for other, lag in reported.items()))
+        unreported = self.unreported[task]
+        if unreported is not None:
+            others = ((unreported, other) for other in range(self.client_count) if other not in reported)
+            by_lag = merge(by_lag, others)
+        for _, other in by_lag:
+            if other == client:
+                return
+            yield other
+
+    def _unreported_are_caught_up(self, task: int) -> bool:
+        unreported = self.unreported[task]
+        return unreported is not None and is_caught_up(unreported, self.acceptable_recovery_lag)
+
+
+def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking:
+    """Raises IllegalStateError when a client has no lag for a stateful task, as `ClientState.lagFor` does."""
+    shared = state.clients[0].lags.unreported
+    place = {task: number for number, task in enumerate(state.tasks)}
+    reported: list[dict[int, int]] = [{} for _ in state.tasks]
+    for client, placement_client in enumerate(state.clients):
+        for task, lag in _own_lags(placement_client.lags, shared, state.tasks).items():
+            number = place.get(task)
+            if number is not None:
+                reported[number][client] = lag
+    client_count = len(state.clients)
+    unreported = [
+        None if len(reported[number]) == client_count else shared.get(task) for task, number in place.items()
+    ]
+    for number, lag_of_others in enumerate(unreported):
+        if lag_of_others is None and len(reported[number]) < client_count:
+            raise IllegalStateError(f"Tried to lookup lag for unknown task {state.tasks[number]}")
+    return LagRanking(reported, unreported, client_count, acceptable_recovery_lag)
+
+
+def _own_lags(lags: TaskLags, shared: Mapping[TaskId, int], tasks: list[TaskId]) -> Mapping[TaskId, int]:
+    """The lags that differ, or may differ, from the shared ones: all of them when the client does not share them."""
+    if lags.unreported is shared or lags.unreported == shared:
+        return lags.reported
+    return {task: lags.lag_for(task) for task in tasks}

@@ -1,0 +1,154 @@
+"""From where tasks belong to where they can run now: keep, swap with a caught-up standby, or move and warm up.
+
+A task whose client is not caught up, while another one is nearer to the end, is given to that other one for the time
+being; its client restores the state as a warm-up, as long as max.warmup.replicas allows, and gets the task at a later
+rebalance. Standbys move likewise. Source: `TaskMovement`, KIP-441.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import itemgetter
+
+from assignor.decisions import DecisionKind
+from assignor.errors import IllegalStateError
+from assignor.java_priority_queue import JavaPriorityQueue
+from assignor.task_assignors.constrained_priority_set import ConstrainedPrioritySet
+from assignor.task_assignors.lag_ranking import LagRanking
+from assignor.task_assignors.working_state import WorkingState
+from assignor.types import Role
+
+StandbyMovement = tuple[int, int, int]
+"""How many clients are caught up, the task, the client that should hold the standby."""
+
+
+@dataclass(slots=True)
+class WarmUpBudget:
+    """What is left of max.warmup.replicas; active movements draw on it first."""
+
+    remaining: int
+
+    def take(self) -> bool:
+        if self.remaining <= 0:
+            return False
+        self.remaining -= 1
+        return True
+
+
+def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
+    """Returns how many active tasks could not stay where they belong."""
+    movements: list[tuple[int, int, list[int]]] = []
+    for task, owner in enumerate(state.owner):
+        if lags.is_behind_another(task, owner):
+            caught_up = lags.caught_up_clients(task)
+            movements.append((len(caught_up), task, caught_up))
+        else:
+            state.say(DecisionKind.KEPT, task, Role.ACTIVE, owner)
+    if not movements:
+        return 0
+    queue = ConstrainedPrioritySet(state.processes, state.load)
+    # Few caught-up clients first. No two movements are of the same task here, so no heap is needed to order them.
+    for _, task, caught_up in sorted(movements):
+        _move_active_task(state, lags, budget, queue, task, caught_up)
+    return len(movements)
+
+
+def _move_active_task(
+    state: WorkingState,
+    lags: LagRanking,
+    budget: WarmUpBudget,
+    queue: ConstrainedPrioritySet,
+    task: int,
+    caught_up: list[int],
+) -> None:
+    """To a caught-up standby, else to any caught-up client, else to the client nearest to the end."""
+    owner = state.owner[task]
+    standby = queue.poll([client for client in caught_up if task in state.standby[client]])
+    if standby is not None:
+        _swap(state, queue, task, owner, standby)
+        return
+    kind = DecisionKind.MOVED_TO_CAUGHT_UP
+    source = queue.poll(caught_up)
+    if source is None:
+        source = next(lags.ahead_of(task, owner), None)
+        if source is None:
+            raise IllegalStateError("Tried to move task to more caught-up client as scheduled before but none exist")
+        if task in state.standby[source]:
+            _swap(state, queue, task, owner, source)
+            return
+        kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
+    state.move_active(owner, source, task)
+    state.say(kind, task, Role.ACTIVE, source, owner)
+    if budget.take():
+        state.assign_standby(owner, task)
+        state.warm_ups[owner].add(task)
+        state.say(DecisionKind.WARM_UP, task, Role.ACTIVE, owner, source)
+    else:
+        state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, Role.ACTIVE, owner, source)
+    queue.offer_all((source, owner))
+
+
+def _swap(state: WorkingState, queue: ConstrainedPrioritySet, task: int, owner: int, standby: int) -> None:
+    state.swap_active_and_standby(owner, standby, task)
+    state.say(DecisionKind.SWAPPED, task, Role.ACTIVE, standby, owner)
+    queue.offer_all((standby, owner))
+
+
+def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
+    """Returns how many standbys could not stay where they belong and had somewhere to go."""
+    movements: list[StandbyMovement] = []
+    caught_up: dict[int, list[int]] = {}
+    for client, standby_tasks in enumerate(state.standby):
+        for task in sorted(standby_tasks - state.warm_ups[client]):
+            if not lags.is_behind_another(task, client):
+                state.say(DecisionKind.KEPT, task, Role.STANDBY, client)
+                continue
+            if task not in caught_up:
+                caught_up[task] = lags.caught_up_clients(task)
+            movements.append((len(caught_up[task]), task, client))
+    if not movements:
+        return 0
+    queue = ConstrainedPrioritySet(state.processes, state.load)
+    return sum(
+        _move_standby_task(state, lags, budget, queue, task, client, caught_up[task])
+        for _, task, client in _in_drawing_order(movements, distinct_tasks=len(caught_up))
+    )
+
+
+def _in_drawing_order(movements: list[StandbyMovement], distinct_tasks: int) -> Iterable[StandbyMovement]:
+    """Few caught-up clients first, then by task. One task may be queued for several clients: Java's heap decides."""
+    if len(movements) == distinct_tasks:
+        return sorted(movements)
+    heap = JavaPriorityQueue(itemgetter(0, 1), movements)
+    return (movement for movement in iter(heap.poll, None) if movement is not None)
+
+
+def _move_standby_task(
+    state: WorkingState,
+    lags: LagRanking,
+    budget: WarmUpBudget,
+    queue: ConstrainedPrioritySet,
+    task: int,
+    client: int,
+    caught_up: list[int],
+) -> int:
+    """To a caught-up client without a copy, else to the nearest one ahead of `client`. Returns 1 if it moved, else 0."""
+    kind = DecisionKind.MOVED_TO_CAUGHT_UP
+    source = queue.poll([other for other in caught_up if not state.holds(other, task)])
+    if source is None:
+        source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
+        if source is None:
+            state.say(DecisionKind.NOWHERE_TO_MOVE, task, Role.STANDBY, client)
+            return 0
+        kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
+    state.say(kind, task, Role.STANDBY, source, client)
+    if budget.take():
+        state.assign_standby(source, task)
+        state.warm_ups[client].add(task)
+        state.say(DecisionKind.WARM_UP, task, Role.STANDBY, client, source)
+    else:
+        state.move_standby(client, source, task)
+        state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, Role.STANDBY, client, source)
+    queue.offer_all((source, client))
+    return 1

@@ -1,0 +1,56 @@
+"""Which tasks already share a client: the sticky assignor would rather bring new pairs together.
+
+Kafka keeps every pair of tasks that was ever put on one client, which is quadratic in tasks. As nothing is taken away
+from a client while a placement is made, a pair is known exactly when some client holds both; so it is enough to count,
+for each client, its tasks by the set of clients that hold them. Source: `LegacyStickyTaskAssignor.TaskPairs`.
+"""
+
+from __future__ import annotations
+
+from assignor.types import TaskId
+
+
+class TaskPairs:
+    """Clients are numbered from 0; sets of them are bit masks."""
+
+    __slots__ = ("_groups", "_holders")
+
+    def __init__(self, clients: int) -> None:
+        self._holders: dict[TaskId, int] = {}
+        self._groups: list[dict[int, int]] = [{} for _ in range(clients)]
+
+    def add(self, task: TaskId, client: int) -> None:
+        """`client` holds `task` from now on."""
+        before = self._holders.get(task, 0)
+        after = self._holders[task] = before | 1 << client
+        for holder in _members(before):
+            groups = self._groups[holder]
+            groups[after] = groups.get(after, 0) + 1
+            if groups[before] == 1:
+                del groups[before]
+            else:
+                groups[before] -= 1
+        groups = self._groups[client]
+        groups[after] = groups.get(after, 0) + 1
+
+    def holds(self, task: TaskId, client: int) -> bool:
+        return bool(self._holders.get(task, 0) >> client & 1)
+
+    def holder_count(self, task: TaskId) -> int:
+        return self._holders.get(task, 0).bit_count()
+
+    def has_new_pair(self, task: TaskId, client: int) -> bool:
+        """Whether `client`, which does not hold `task`, holds a task that is on no client together with `task`."""
+        groups, holders = self._groups[client], self._holders.get(task, 0)
+        if 1 << client in groups:  # a task that nobody else holds; saves the walk in nearly all cases
+            return True
+        return any(not group & holders for group in groups)
+
+
+def _members(mask: int) -> list[int]:
+    members = []
+    while mask:
+        lowest = mask & -mask
+        members.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return members

@@ -1,0 +1,126 @@
+"""Who holds what while an assignment is being worked out.
+
+Tasks and clients are plain numbers here: a task is its place among the sorted stateful tasks, a client its place among
+the sorted process ids, so that comparing numbers is comparing ids in Kafka's order. Source: the assigned tasks of
+`ClientState`; `HighAvailabilityTaskAssignor` works on a TreeMap of clients and a TreeSet of tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.errors import InputError
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
+from assignor.types import ProcessId, Role, TaskId
+
+
+@dataclass(slots=True)
+class WorkingState:
+    """`tasks`: the stateful ones, sorted; `clients`: sorted by process id. Everything else is indexed by these places.
+
+    `owner[task]` is the client with the active copy, -1 before there is one. `assigned[client]` counts active and
+    standby copies of stateful tasks. `warm_ups[client]` are those of `standby[client]` that only restore.
+    """
+
+    tasks: list[TaskId]
+    clients: list[PlacementClient]
+    processes: list[ProcessId]
+    capacity: list[int]
+    owner: list[int]
+    active: list[set[int]]
+    standby: list[set[int]]
+    warm_ups: list[set[int]]
+    assigned: list[int]
+    log: DecisionLog
+
+    @classmethod
+    def of(cls, problem: PlacementProblem, log: DecisionLog) -> WorkingState:
+        """Nothing assigned yet. Raises InputError without clients, or for a client without a thread.
+
+        Differs from Kafka: there an empty group is a NoSuchElementException, and a client without threads has a load
+        of NaN or infinity; neither can come from a real group.
+        """
+        if not problem.clients:
+            raise InputError("a placement needs at least one client", "clients")
+        tasks = sorted(problem.stateful_tasks)
+        clients = [problem.clients[process] for process in sorted(problem.clients)]
+        for client in clients:
+            if client.capacity < 1:
+                raise InputError(f"capacity must be at least 1, not {client.capacity}", f"clients.{client.process_id}")
+        return cls(
+            tasks=tasks,
+            clients=clients,
+            processes=[client.process_id for client in clients],
+            capacity=[client.capacity for client in clients],
+            owner=[-1] * len(tasks),
+            active=[set() for _ in clients],
+            standby=[set() for _ in clients],
+            warm_ups=[set() for _ in clients],
+            assigned=[0] * len(clients),
+            log=log,
+        )
+
+    def load(self, client: int) -> float:
+        """Copies per thread, as Java's double. Source: `ClientState.assignedTaskLoad`."""
+        return self.assigned[client] / self.capacity[client]
+
+    def holds(self, client: int, task: int) -> bool:
+        """Whether the client has an active or a standby copy. Source: `ClientState.hasAssignedTask`."""
+        return self.owner[task] == client or task in self.standby[client]
+
+    def assign_active(self, client: int, task: int) -> None:
+        self.active[client].add(task)
+        self.owner[task] = client
+        self.assigned[client] += 1
+
+    def assign_standby(self, client: int, task: int) -> None:
+        self.standby[client].add(task)
+        self.assigned[client] += 1
+
+    def move_active(self, source: int, destination: int, task: int) -> None:
+        self.active[source].remove(task)
+        self.assigned[source] -= 1
+        self.assign_active(destination, task)
+
+    def move_standby(self, source: int, destination: int, task: int) -> None:
+        self.standby[source].remove(task)
+        self.assigned[source] -= 1
+        self.assign_standby(destination, task)
+
+    def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
+        """`standby` becomes the owner and `owner` its standby; nobody's load changes."""
+        self.active[owner].remove(task)
+        self.standby[owner].add(task)
+        self.standby[standby].remove(task)
+        self.active[standby].add(task)
+        self.owner[task] = standby
+
+    def say(
+        self,
+        kind: DecisionKind,
+        task: int,
+        role: Role,
+        client: int,
+        other: int | None = None,
+    ) -> None:
+        """Log one step about a stateful task."""
+        processes = self.processes
+        self.log.append(
+            Decision(kind, self.tasks[task], role, processes[client], None if other is None else processes[other])
+        )
+
+    def placement(self, stateless: list[list[TaskId]], probing_rebalance_needed: bool) -> Placement:
+        """`stateless[client]`: its active stateless tasks."""
+        name = self.tasks.__getitem__
+        return Placement(
+            probing_rebalance_needed,
+            {
+                process: ClientPlacement(
+                    active=frozenset((*map(name, self.active[client]), *stateless[client])),
+                    standby=frozenset(map(name, self.standby[client])),
+                    warm_ups=frozenset(map(name, self.warm_ups[client])),
+                )
+                for client, process in enumerate(self.processes)
+            },
+        )

@@ -1,0 +1,196 @@
+"""Step 4: what every member is sent.
+
+A task whose partition another member still owns is held back until that member has given it up: its receiver is told
+to rejoin at once (next rebalance 0), and keeps the state open as a temporary standby when it had one. When the round
+asks for a probing rebalance, the first member of the leader's process is told the time, unless it rejoins at once
+anyway; then nobody of that process is. Source: `StreamsPartitionAssignor.computeNewAssignment`,
+`addClientAssignments`, `populateActiveTaskAndPartitionsLists`, `buildStandbyTaskMap`; KIP-429, KIP-441.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
+from assignor.clients.client_state import ClientState
+from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.errors import IllegalStateError
+from assignor.java_order import hash_set_order, task_hash
+from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
+from assignor.protocol.consumer_protocol import Assignment, encode_assignment
+from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST_SUPPORTED_VERSION
+from assignor.task_assignors.base import ClientPlacement, Placement
+from assignor.threads.hosts import HostMaps
+from assignor.threads.partition_order import PartitionsInJavaOrder
+from assignor.threads.tasks_to_threads import ThreadTasks, assign_tasks_to_threads
+from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
+
+_AT_ONCE_MS = 0
+_BY_PARTITION = itemgetter(0)
+
+
+@dataclass(slots=True)
+class ConsumerAssignments:
+    """`by_member`: bytes of ConsumerProtocolAssignment. `probing_rebalance_encoded`: a member was told the time.
+    `followup_rebalance`: a member was told to rejoin at once.
+    """
+
+    by_member: dict[str, bytes] = field(default_factory=dict)
+    probing_rebalance_encoded: bool = False
+    followup_rebalance: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    group: GroupMetadata
+    partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
+    in_java_order: PartitionsInJavaOrder
+    encoder: AssignmentInfoEncoder
+    tells_next_rebalance: bool
+    log: DecisionLog
+    result: ConsumerAssignments
+
+
+@dataclass(frozen=True, slots=True)
+class _ConsumerTasks:
+    active: Sequence[TaskId]
+    standby: Sequence[TaskId]
+
+
+def consumer_assignments(
+    group: GroupMetadata,
+    states: Mapping[ProcessId, ClientState],
+    placement: Placement,
+    partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]],
+    in_java_order: PartitionsInJavaOrder,
+    hosts: HostMaps,
+    probing_deadline: tuple[ProcessId, int] | None,
+    log: DecisionLog,
+) -> ConsumerAssignments:
+    """`partitions_for_task`: sorted partitions of every task. `probing_deadline`: the process to tell, and the time in
+    milliseconds. Raises IllegalStateError should a member get what another still owns.
+    """
+    encoder = AssignmentInfoEncoder(group.minimum_version, group.minimum_latest_version, hosts.active, hosts.standby)
+    tells_next_rebalance = group.minimum_version >= FIRST_VERSION_WITH_NEXT_REBALANCE
+    result = ConsumerAssignments()
+    this_round = _Round(group, partitions_for_task, in_java_order, encoder, tells_next_rebalance, log, result)
+    for process_id, state in states.items():
+        told_process, deadline_ms = probing_deadline or (None, None)
+        _add_client(
+            this_round, state, placement.clients[process_id], deadline_ms if told_process == process_id else None
+        )
+    return result
+
+
+def error_assignments(clients: Mapping[ProcessId, ClientMetadata], code: AssignorErrorCode) -> dict[str, bytes]:
+    """No partitions and an error code for everybody. Source: `StreamsPartitionAssignor.errorAssignment`."""
+    encoder = AssignmentInfoEncoder(LATEST_SUPPORTED_VERSION, LATEST_SUPPORTED_VERSION, {}, {}, code)
+    raw = encode_assignment(Assignment((), encoder.encode((), {})))
+    return {consumer: raw for client in clients.values() for consumer in client.consumers}
+
+
+def _add_client(this_round: _Round, state: ClientState, placed: ClientPlacement, deadline_ms: int | None) -> None:
+    tasks = _tasks_of_threads(state, placed, this_round.log)
+    for consumer, consumer_tasks in tasks.items():
+        assigned, held_back = _hand_out(this_round, state, consumer, consumer_tasks.active)
+        standby = {
+            task: this_round.in_java_order.of(task)
+            for task in _standby_order(
+                consumer_tasks.standby, _temporary_standbys(this_round, state, consumer, held_back)
+            )
+        }
+        next_rebalance_ms = JAVA_LONG_MAX
+        if held_back:
+            next_rebalance_ms, deadline_ms = _AT_ONCE_MS, None
+            this_round.result.followup_rebalance |= this_round.tells_next_rebalance
+        elif deadline_ms is not None:
+            next_rebalance_ms, deadline_ms = deadline_ms, None
+            this_round.result.probing_rebalance_encoded |= this_round.tells_next_rebalance
+        user_data = this_round.encoder.encode([task for _, task in assigned], standby, next_rebalance_ms)
+        partitions = tuple(partition for partition, _ in assigned)
+        _check_cooperative(this_round.group, consumer, partitions)
+        this_round.result.by_member[consumer] = encode_assignment(Assignment(partitions, user_data))
+
+
+def _tasks_of_threads(state: ClientState, placed: ClientPlacement, log: DecisionLog) -> dict[str, _ConsumerTasks]:
+    consumers = state.metadata.consumers
+    process_id = state.metadata.process_id
+    previous = {consumer: state.previous_tasks_by_lag(consumer) for consumer in consumers}
+    thread_load: dict[str, int] = {}
+
+    def assign(tasks: Sequence[TaskId], previous: Mapping[str, Sequence[TaskId]], role: Role) -> ThreadTasks:
+        def say(kind: DecisionKind, task: TaskId, consumer: str) -> None:
+            said = Role.WARM_UP if role is Role.STANDBY and task in placed.warm_ups else role
+            log.append(Decision(kind, task, said, process_id, None, consumer))
+
+        return assign_tasks_to_threads(tasks, previous, consumers, thread_load, say)
+
+    active = sorted(placed.active)
+    stateful = hash_set_order([task for task in active if task in state.lags], task_hash)
+    stateless = hash_set_order([task for task in active if task not in state.lags], task_hash)
+    stateful_active = assign(stateful, previous, Role.ACTIVE)
+    standby = assign(sorted(placed.standby), previous, Role.STANDBY)
+    stateless_active = assign(stateless, {}, Role.ACTIVE)
+    return {
+        consumer: _ConsumerTasks(stateful_active[consumer] + stateless_active[consumer], standby[consumer])
+        for consumer in consumers
+    }
+
+
+def _hand_out(
+    this_round: _Round, state: ClientState, consumer: str, tasks: Sequence[TaskId]
+) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
+    """Partitions with their tasks, sorted by partition; and the tasks that are held back whole."""
+    assigned: list[tuple[TopicPartition, TaskId]] = []
+    held_back: list[TaskId] = []
+    owners = this_round.group.owners
+    owned = state.metadata.owned_partitions
+    for task in tasks:
+        partitions = this_round.partitions_for_task[task]
+        still_owned = next((each for each in partitions if each in owners and owned.get(each) != consumer), None)
+        if still_owned is None:
+            assigned.extend([(partition, task) for partition in partitions])
+            continue
+        held_back.append(task)
+        this_round.log.append(
+            Decision(
+                DecisionKind.WAITING_FOR_REVOCATION,
+                task,
+                Role.ACTIVE,
+                state.metadata.process_id,
+                None,
+                consumer,
+                owners[still_owned][-1],
+            )
+        )
+    assigned.sort(key=_BY_PARTITION)
+    return assigned, sorted(held_back)
+
+
+def _temporary_standbys(
+    this_round: _Round, state: ClientState, consumer: str, held_back: Sequence[TaskId]
+) -> list[TaskId]:
+    """Stateful tasks held back whose state this process has as a standby, and must not lose meanwhile."""
+    kept = [task for task in held_back if task in state.previous_standby and task in state.lags]
+    this_round.log.extend(
+        Decision(DecisionKind.TEMPORARY_STANDBY, task, Role.STANDBY, state.metadata.process_id, None, consumer)
+        for task in kept
+    )
+    return kept
+
+
+def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> list[TaskId]:
+    return hash_set_order([*standby, *temporary], task_hash)
+
+
+def _check_cooperative(group: GroupMetadata, consumer: str, partitions: Sequence[TopicPartition]) -> None:
+    """Nobody gets what another still owns. Source: `ConsumerCoordinator.validateCooperativeAssignment`."""
+    for partition in partitions:
+        owners = group.owners.get(partition)
+        if owners is not None and consumer not in owners:
+            raise IllegalStateError(
+                f"With the COOPERATIVE protocol, owned partitions cannot be reassigned to other members; however "
+                f"{partition} was given to {consumer} while {', '.join(owners)} still owns it"
+            )

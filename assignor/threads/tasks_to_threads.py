@@ -1,0 +1,176 @@
+"""Within one process: which of its stream threads runs which task.
+
+Three passes that share one load per thread: stateful active, standby, stateless active. In each, a thread first keeps
+what it had, least lag first, up to the fair share; then threads below it take turns with the tasks in order; what is
+left goes to threads at exactly the fair share, previous owners first. The last tasks come in the order in which they
+happen to lie in the array of a `java.util.PriorityQueue`, so that array is kept exactly as Java would.
+Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from assignor.decisions import DecisionKind
+from assignor.errors import TaskAssignmentError
+from assignor.types import TaskId
+
+ThreadTasks = dict[str, list[TaskId]]
+"""Member id to its tasks, in the order assigned."""
+
+Say = Callable[[DecisionKind, TaskId, str], None]
+"""Told of every choice: the kind, the task, the consumer."""
+
+
+def assign_tasks_to_threads(
+    tasks: Iterable[TaskId],
+    previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
+    consumers: Sequence[str],
+    thread_load: dict[str, int],
+    say: Say,
+) -> ThreadTasks:
+    """`tasks`: in the iteration order of the leader's Java collection. `previous_tasks_by_lag`: per consumer, empty for
+    stateless tasks. `consumers`: sorted. `thread_load`: tasks per consumer so far, brought up to date here.
+    """
+    queue = _TaskQueue(tasks)
+    assignment: ThreadTasks = {consumer: [] for consumer in consumers}
+    if queue:
+        fair_share = (sum(thread_load.values()) + len(queue)) // len(consumers)
+        missing = {consumer: fair_share - thread_load.get(consumer, 0) for consumer in consumers}
+        skipped = _keep_with_previous_owner(queue, assignment, previous_tasks_by_lag, missing, say)
+        _fill_in_turns(queue, assignment, missing, say)
+        if queue:
+            _hand_out_rest(queue, assignment, skipped, missing, say)
+    for consumer, assigned in assignment.items():
+        thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
+    return assignment
+
+
+def _keep_with_previous_owner(
+    queue: _TaskQueue,
+    assignment: ThreadTasks,
+    previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
+    missing: Mapping[str, int],
+    say: Say,
+) -> dict[TaskId, str]:
+    """Returns the tasks for which their previous owner had no room, with that owner (the last one asked)."""
+    skipped: dict[TaskId, str] = {}
+    for consumer, assigned in assignment.items():
+        room = missing[consumer]
+        for task in previous_tasks_by_lag.get(consumer, ()):
+            if task not in queue:
+                continue
+            if len(assigned) < room:
+                assigned.append(task)
+                queue.remove(task)
+                say(DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer)
+            else:
+                skipped[task] = consumer
+    return skipped
+
+
+def _fill_in_turns(queue: _TaskQueue, assignment: ThreadTasks, missing: Mapping[str, int], say: Say) -> None:
+    to_fill = deque(consumer for consumer, assigned in assignment.items() if len(assigned) < missing[consumer])
+    while to_fill:
+        if not queue:
+            raise TaskAssignmentError("Ran out of unassigned stateful tasks but some members were not at capacity")
+        consumer = to_fill.popleft()
+        task = queue.poll()
+        assignment[consumer].append(task)
+        say(DecisionKind.THREAD_BALANCED, task, consumer)
+        if len(assignment[consumer]) < missing[consumer]:
+            to_fill.append(consumer)
+
+
+def _hand_out_rest(
+    queue: _TaskQueue, assignment: ThreadTasks, skipped: Mapping[TaskId, str], missing: Mapping[str, int], say: Say
+) -> None:
+    """Every thread has its fair share or one more; those without the one more take one each."""
+    to_fill = dict.fromkeys(consumer for consumer, assigned in assignment.items() if len(assigned) == missing[consumer])
+    for task, consumer in sorted(skipped.items()):
+        if consumer in to_fill and task in queue:
+            assignment[consumer].append(task)
+            queue.remove(task)
+            say(DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer)
+            del to_fill[consumer]
+    for task, consumer in zip(queue, to_fill, strict=False):
+        assignment[consumer].append(task)
+        say(DecisionKind.THREAD_BALANCED, task, consumer)
+
+
+class _TaskQueue:
+    """A `java.util.PriorityQueue` of distinct tasks that also knows where each task lies.
+
+    Java looks for a task to remove from the front of the array, which makes the whole pass quadratic; the layout after
+    every step is the same here. Tasks are handled as their rank, the place in sorted order.
+    """
+
+    __slots__ = ("_heap", "_place", "_rank", "_tasks")
+
+    def __init__(self, tasks: Iterable[TaskId]) -> None:
+        as_given = tuple(tasks)
+        self._tasks = sorted(as_given)
+        self._rank = {task: rank for rank, task in enumerate(self._tasks)}
+        self._heap = [self._rank[task] for task in as_given]
+        self._place = [0] * len(as_given)
+        for place, rank in enumerate(self._heap):
+            self._place[rank] = place
+        for place in range(len(self._heap) // 2 - 1, -1, -1):
+            self._sift_down(place, self._heap[place])
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __contains__(self, task: TaskId) -> bool:
+        rank = self._rank.get(task)
+        return rank is not None and self._place[rank] >= 0
+
+    def __iter__(self) -> Iterator[TaskId]:
+        return (self._tasks[rank] for rank in self._heap)
+
+    def poll(self) -> TaskId:
+        first = self._heap[0]
+        self._place[first] = -1
+        last = self._heap.pop()
+        if self._heap:
+            self._sift_down(0, last)
+        return self._tasks[first]
+
+    def remove(self, task: TaskId) -> None:
+        rank = self._rank[task]
+        place = self._place[rank]
+        self._place[rank] = -1
+        last = self._heap.pop()
+        if place < len(self._heap):
+            self._sift_down(place, last)
+            if self._heap[place] == last:
+                self._sift_up(place, last)
+
+    def _sift_down(self, place: int, rank: int) -> None:
+        heap, places = self._heap, self._place
+        half = len(heap) // 2
+        while place < half:
+            child = 2 * place + 1
+            if child + 1 < len(heap) and heap[child + 1] < heap[child]:
+                child += 1
+            smallest = heap[child]
+            if rank <= smallest:
+                break
+            heap[place] = smallest
+            places[smallest] = place
+            place = child
+        heap[place] = rank
+        places[rank] = place
+
+    def _sift_up(self, place: int, rank: int) -> None:
+        heap, places = self._heap, self._place
+        while place > 0:
+            parent = (place - 1) // 2
+            if rank >= heap[parent]:
+                break
+            heap[place] = heap[parent]
+            places[heap[parent]] = place
+            place = parent
+        heap[place] = rank
+        places[rank] = place

@@ -1,0 +1,139 @@
+"""From the node graph to the parsed topology: subtopologies with their topics and stores, and co-partitioned groups.
+
+Topics come out in the order in which the JVM walks them, because tasks and partition counts follow it. Source:
+`InternalTopologyBuilder.subtopologyToTopicsInfo`, `copartitionGroups`, `validateCopartition`, `decorateTopic`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from assignor.errors import TopologyError
+from assignor.java_order import hash_set_copy_order, hash_set_order, int32, string_hash
+from assignor.topology.definition import ProcessorNode, SinkNode, StoreDefinition, TopologyDefinition
+from assignor.topology.node_groups import node_groups
+from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology
+
+_LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
+
+
+def assemble(definition: TopologyDefinition, application_id: str) -> Topology:
+    """Raises TopologyError when co-partitioned topics have different fixed counts, when a source topic that serves as
+    changelog is not read where its store is, or when an internal topic's name is not legal in Kafka."""
+    _check_fixed_counts(definition)
+    global_nodes = definition.global_nodes()
+    subtopologies = tuple(
+        _subtopology(definition, application_id, group_id, nodes)
+        for group_id, nodes in node_groups(definition).items()
+        if global_nodes.isdisjoint(nodes)
+    )
+    return Topology(subtopologies, _copartition_groups(definition, application_id))
+
+
+def _subtopology(
+    definition: TopologyDefinition, application_id: str, group_id: int, nodes: Sequence[str]
+) -> Subtopology:
+    walk = hash_set_order(nodes, string_hash)
+    short_sources = [topic for name in walk for topic in definition.source_topics(name)]
+    sinks = [node.topic for node in map(definition.nodes.__getitem__, walk) if isinstance(node, SinkNode)]
+
+    def full(topic: str) -> str:
+        return definition.full_topic(topic, application_id)
+
+    repartition = {
+        full(topic): definition.repartition_topics[topic] for topic in short_sources if _is_internal(definition, topic)
+    }
+    for name in repartition:
+        _check_topic_name(name)
+    read = {topic for name in definition.nodes for topic in definition.source_topics(name)}
+    return Subtopology(
+        id=group_id,
+        source_topics=tuple(hash_set_order(map(full, short_sources), string_hash)),
+        repartition_source_topics=tuple(
+            RepartitionTopic(name, repartition[name]) for name in hash_set_order(repartition, string_hash)
+        ),
+        sink_topics=tuple(hash_set_order(map(full, sinks), string_hash)),
+        repartition_sink_topics=tuple(
+            hash_set_order(
+                [full(topic) for topic in sinks if _is_internal(definition, topic) and topic in read], string_hash
+            )
+        ),
+        stores=tuple(_state_store(store, application_id, short_sources) for store in _stores_of(definition, nodes)),
+    )
+
+
+def _is_internal(definition: TopologyDefinition, topic: str) -> bool:
+    return topic in definition.repartition_topics
+
+
+def _stores_of(definition: TopologyDefinition, nodes: Sequence[str]) -> list[StoreDefinition]:
+    used = {
+        store
+        for node in map(definition.nodes.__getitem__, nodes)
+        if isinstance(node, ProcessorNode)
+        for store in node.stores
+    }
+    return [store for name, store in definition.stores.items() if name in used]
+
+
+def _state_store(store: StoreDefinition, application_id: str, sources: Sequence[str]) -> StateStore:
+    if store.source_topic is not None:
+        if store.source_topic not in sources:
+            raise TopologyError(
+                f"Invalid topology: Topic {store.source_topic} serves as changelog of StateStore {store.name}, "
+                "but its subtopology does not read it."
+            )
+        return StateStore(store.name, None, store.source_topic, store.changelog)
+    if store.changelog is None:
+        return StateStore(store.name)
+    topic = f"{application_id}-{store.name}-changelog"
+    _check_topic_name(topic)
+    return StateStore(store.name, topic, None, store.changelog)
+
+
+def _check_topic_name(topic: str) -> None:
+    """Differs from Kafka: TopologyError instead of InvalidTopicException."""
+    if _LEGAL_TOPIC_NAME.match(topic) is None:
+        raise TopologyError(
+            f"Invalid topology: {topic!r} is not a legal topic name: "
+            "at most 249 letters, digits, dots, underscores and hyphens"
+        )
+
+
+def _check_fixed_counts(definition: TopologyDefinition) -> None:
+    for group in definition.copartitioned_sources:
+        counts = {
+            topic: definition.repartition_topics.get(topic)
+            for name in group
+            for topic in definition.source_topics(name)
+        }
+        if None not in counts.values() and len(set(counts.values())) > 1:
+            text = ", ".join(f"{topic}={count}" for topic, count in sorted(counts.items()))
+            raise TopologyError(
+                f"Invalid topology: Following topics do not have the same number of partitions: [{{{text}}}]"
+            )
+
+
+def _copartition_groups(definition: TopologyDefinition, application_id: str) -> tuple[tuple[str, ...], ...]:
+    """Groups that share a topic become one. As in Kafka a group joins the first it meets, and only that one."""
+    groups: list[list[str]] = []
+    group_of: dict[str, int] = {}
+    for sources in definition.copartitioned_sources:
+        topics = hash_set_order(
+            [
+                definition.full_topic(topic, application_id)
+                for name in hash_set_copy_order(sources, string_hash)
+                for topic in definition.source_topics(name)
+            ],
+            string_hash,
+        )
+        index = next((group_of[topic] for topic in topics if topic in group_of), None)
+        if index is None:
+            index = len(groups)
+            groups.append([])
+        groups[index].extend(topic for topic in topics if topic not in groups[index])
+        group_of.update(dict.fromkeys(topics, index))
+    hashes = [int32(sum(map(string_hash, group))) for group in groups]
+    walk = hash_set_copy_order(list(group_of.values()), hashes.__getitem__)
+    return tuple(tuple(hash_set_order(groups[index], string_hash)) for index in walk)

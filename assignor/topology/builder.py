@@ -1,0 +1,232 @@
+"""Say what a topology is made of, node by node; get Kafka's subtopologies with Kafka's numbers.
+
+Every call is checked when it is made, and one that is refused changes nothing. Topics are given by the name the user
+knows; `build` puts the application id in front of internal ones. Source: `InternalTopologyBuilder`, `Topology`.
+Differs from Kafka: there are no sources by pattern and no sinks that choose their topic per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from assignor.errors import TopologyError
+from assignor.topology.assembly import assemble
+from assignor.topology.definition import (
+    GlobalStore,
+    Node,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    StoreDefinition,
+    TopologyDefinition,
+)
+from assignor.topology.description import describe
+from assignor.topology.node_groups import node_groups
+from assignor.topology.topology import ChangelogConfig, Topology
+
+LOGGED = ChangelogConfig()
+"""A compacted changelog with Kafka's defaults."""
+
+
+class TopologyBuilder:
+    """Collects a topology. Every method raises TopologyError for what Kafka's builder refuses, and answers itself."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._stores: dict[str, StoreDefinition] = {}
+        self._global_stores: dict[str, GlobalStore] = {}
+        self._repartition_topics: dict[str, int | None] = {}
+        self._copartitioned_sources: list[tuple[str, ...]] = []
+
+    def add_source(self, name: str, topics: str | Sequence[str], *, supplier: object = None) -> TopologyBuilder:
+        """A node that reads `topics`; a topic has one source only."""
+        self._check_new_node(name)
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        if not names:
+            raise _invalid(f"Source {name} has no topics.")
+        for index, topic in enumerate(names):
+            self._check_unread_topic(topic)
+            if topic in names[:index]:
+                raise _already_read(topic)
+        self._nodes[name] = SourceNode(name, names, supplier)
+        return self
+
+    def add_processor(
+        self, name: str, parents: str | Sequence[str], *, stores: Iterable[str] = (), supplier: object = None
+    ) -> TopologyBuilder:
+        """A node that gets the records of its parents. `stores`: state stores added before that it uses."""
+        self._check_new_node(name)
+        node = ProcessorNode(name, self._checked_parents(name, parents), supplier=supplier)
+        wanted = tuple(dict.fromkeys(stores))
+        for store in wanted:
+            self._check_store(store)
+        self._nodes[name] = replace(node, stores=wanted)
+        return self
+
+    def add_sink(
+        self, name: str, topic: str, parents: str | Sequence[str], *, supplier: object = None
+    ) -> TopologyBuilder:
+        """A node that writes the records of its parents to `topic`."""
+        self._check_new_node(name)
+        self._nodes[name] = SinkNode(name, self._checked_parents(name, parents), topic, supplier)
+        return self
+
+    def add_state_store(
+        self,
+        name: str,
+        processors: str | Iterable[str] = (),
+        *,
+        changelog: ChangelogConfig | None = LOGGED,
+        supplier: object = None,
+    ) -> TopologyBuilder:
+        """A store and the processors that use it. `changelog` None: not logged.
+
+        The same store may be added again for more processors. Differs from Kafka: then all of them share it; there,
+        only those of the last call do, and the others are left with a store that nobody logs.
+        """
+        store = StoreDefinition(name, changelog, None, supplier)
+        if name in self._global_stores or self._stores.get(name, store) != store:
+            raise _invalid(f"A different StateStore has already been added with the name {name}.")
+        users = _names(processors)
+        for processor in users:
+            self._check_processor(processor, name)
+        self._stores[name] = store
+        for processor in users:
+            self._connect(processor, name)
+        return self
+
+    def connect_processor_and_stores(self, processor: str, stores: str | Iterable[str]) -> TopologyBuilder:
+        """Let a processor use stores that were added before; whoever shares a store is one subtopology."""
+        wanted = _names(stores)
+        if not wanted:
+            raise _invalid(f"No StateStore is named to connect to Processor {processor}.")
+        for store in wanted:
+            self._check_store(store)
+            self._check_processor(processor, store)
+        for store in wanted:
+            self._connect(processor, store)
+        return self
+
+    def add_repartition_topic(self, name: str, partitions: int | None = None) -> TopologyBuilder:
+        """An internal topic by its short name, to be used in sources and sinks.
+
+        `partitions`: a fixed count, or None for the largest count upstream.
+        """
+        if partitions is not None and partitions < 1:
+            raise _invalid(f"Repartition topic {name} needs at least 1 partition, not {partitions}.")
+        self._repartition_topics[name] = partitions
+        return self
+
+    def copartition(self, sources: Iterable[str]) -> TopologyBuilder:
+        """Topics of these source nodes must have the same number of partitions.
+
+        Differs from Kafka: a name that is no source node is refused.
+        """
+        group = tuple(dict.fromkeys(sources))
+        for name in group:
+            if not isinstance(self._nodes.get(name), SourceNode):
+                raise _invalid(f"Source {name} is unknown and cannot be co-partitioned.")
+        self._copartitioned_sources.append(group)
+        return self
+
+    def use_source_topic_as_changelog(self, store: str, topic: str) -> TopologyBuilder:
+        """The store is restored from a source topic of its subtopology and gets no changelog of its own.
+
+        Source: `connectSourceStoreAndTopic`, as the optimised source KTable and read-only state stores use it.
+        """
+        self._check_store(store)
+        if self._stores[store].source_topic is not None:
+            raise _invalid(f"Source store {store} is already added.")
+        changelog = self._stores[store].changelog or LOGGED
+        self._stores[store] = replace(self._stores[store], changelog=replace(changelog, configs={}), source_topic=topic)
+        return self
+
+    def add_global_store(
+        self, name: str, *, source: str, topic: str, processor: str, supplier: object = None
+    ) -> TopologyBuilder:
+        """A store that every instance reads in full from `topic`. Its two nodes make no tasks but take a number."""
+        self._check_new_node(source)
+        self._check_unread_topic(topic)
+        self._check_new_node(processor)
+        if source == processor:
+            raise _invalid("The source and the processor of a global store must be different.")
+        if name in self._stores or name in self._global_stores:
+            raise _invalid(f"A different StateStore has already been added with the name {name}.")
+        self._nodes[source] = SourceNode(source, (topic,))
+        self._nodes[processor] = ProcessorNode(processor, (source,), (name,), supplier)
+        self._global_stores[name] = GlobalStore(name, source, topic, processor, supplier)
+        return self
+
+    def definition(self) -> TopologyDefinition:
+        """The node graph so far, as values that later calls do not change."""
+        return TopologyDefinition(
+            dict(self._nodes),
+            dict(self._stores),
+            dict(self._global_stores),
+            dict(self._repartition_topics),
+            tuple(self._copartitioned_sources),
+        )
+
+    def build(self, application_id: str) -> Topology:
+        """The parsed topology. Raises TopologyError, see `assemble`."""
+        return assemble(self.definition(), application_id)
+
+    def subtopology_nodes(self, subtopology_id: int) -> tuple[Node, ...]:
+        """The nodes of one subtopology, parents first. KeyError for an unknown id."""
+        return tuple(self._nodes[name] for name in node_groups(self.definition())[subtopology_id])
+
+    def describe(self) -> str:
+        """The text of Kafka's `Topology#describe`."""
+        return describe(self.definition())
+
+    def _connect(self, processor: str, store: str) -> None:
+        node = self._nodes[processor]
+        if isinstance(node, ProcessorNode) and store not in node.stores:
+            self._nodes[processor] = replace(node, stores=(*node.stores, store))
+
+    def _check_new_node(self, name: str) -> None:
+        if name in self._nodes:
+            raise _invalid(f"Processor {name} is already added.")
+
+    def _checked_parents(self, name: str, parents: str | Sequence[str]) -> tuple[str, ...]:
+        names = _names(parents)
+        if not names:
+            raise _invalid(f"Node {name} has no parents.")
+        global_nodes = {node for store in self._global_stores.values() for node in (store.source, store.processor)}
+        for parent in names:
+            if parent not in self._nodes:
+                raise _invalid(f"Parent node {parent} is unknown{' (self-reference)' if parent == name else ''}.")
+            if isinstance(self._nodes[parent], SinkNode):
+                raise _invalid(f"Sink {parent} cannot be used as a parent.")
+            if parent in global_nodes:  # Differs from Kafka: there, the whole group silently gets no tasks
+                raise _invalid(f"Node {parent} of a global store cannot be used as a parent.")
+        return names
+
+    def _check_unread_topic(self, topic: str) -> None:
+        if any(topic in node.topics for node in self._nodes.values() if isinstance(node, SourceNode)):
+            raise _already_read(topic)
+
+    def _check_store(self, store: str) -> None:
+        if store in self._global_stores:
+            raise _invalid(f"Global StateStore {store} is open to every processor and is not connected to one.")
+        if store not in self._stores:
+            raise _invalid(f"StateStore {store} is not added yet.")
+
+    def _check_processor(self, processor: str, store: str) -> None:
+        if processor not in self._nodes:
+            raise _invalid(f"Processor {processor} is not added yet.")
+        if not isinstance(self._nodes[processor], ProcessorNode):
+            raise _invalid(f"StateStore {store} cannot be connected to {processor}, a source or a sink.")
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _already_read(topic: str) -> TopologyError:
+    return _invalid(f"Topic {topic} has already been registered by another source.")
+
+
+def _invalid(reason: str) -> TopologyError:
+    return TopologyError(f"Invalid topology: {reason}")

@@ -1,0 +1,84 @@
+"""Step 2b: the changelogs behind stateful tasks: which there are, which to create, which to ask for offsets.
+
+A task is stateful when its subtopology has a changelog; a source topic that serves as changelog counts, a store without
+logging does not. A changelog that is created now has no offsets yet, so nobody asks for them.
+Source: `ChangelogTopics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assignor.configs import AssignmentConfigs
+from assignor.java_order import hash_set_order, task_hash
+from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
+from assignor.topology.topics_info import changelog_configs, topic_groups_walk
+from assignor.topology.topology import Topology
+from assignor.types import TaskId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogTopics:
+    """`stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `changelog_partitions`: of stateful tasks only.
+
+    `pre_existing_source_based`: partitions of source topics that serve as changelog; `pre_existing_non_source_based`:
+    partitions of the other changelogs that were there before this rebalance. `ready`: counts of the latter and of the
+    created ones.
+    """
+
+    stateful_tasks: tuple[TaskId, ...] = ()
+    changelog_partitions: Mapping[TaskId, tuple[TopicPartition, ...]] = field(default_factory=dict)
+    pre_existing_source_based: frozenset[TopicPartition] = frozenset()
+    pre_existing_non_source_based: frozenset[TopicPartition] = frozenset()
+    created: Mapping[str, CreatedTopic] = field(default_factory=dict)
+    ready: Mapping[str, int] = field(default_factory=dict)
+
+    def pre_existing_partitions_for(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        """The task's changelog partitions without those of topics that this rebalance creates."""
+        partitions = self.changelog_partitions.get(task, ())
+        if not self.created:
+            return partitions
+        return tuple(partition for partition in partitions if partition.topic not in self.created)
+
+
+def prepare_changelog_topics(
+    topology: Topology,
+    tasks_by_subtopology: Mapping[int, Sequence[TaskId]],
+    catalog: InternalTopicCatalog,
+    configs: AssignmentConfigs,
+) -> ChangelogTopics:
+    """`tasks_by_subtopology`: tasks by subtopology id, in Kafka's order; a subtopology without tasks needs no topics.
+
+    Raises StreamsError for a topic that cannot be made ready.
+    """
+    topics: dict[str, InternalTopic] = {}
+    source_based: set[str] = set()
+    partitions: dict[TaskId, tuple[TopicPartition, ...]] = {}
+    for subtopology in topic_groups_walk(topology.subtopologies):
+        tasks = tasks_by_subtopology.get(subtopology.id, ())
+        changelogs = changelog_configs(subtopology)
+        if not tasks or not changelogs:
+            continue
+        names = tuple(sorted(changelogs))
+        for task in hash_set_order(tasks, task_hash):
+            partitions[task] = tuple([TopicPartition(name, task.partition) for name in names])
+        count = max(task.partition for task in tasks) + 1
+        sources = changelogs.keys() & set(subtopology.source_topics)
+        source_based |= sources
+        for name in names:
+            if name not in sources:
+                topics[name] = InternalTopic(name, count, changelog=changelogs[name])
+    ready = make_ready(topics, catalog, configs)
+    stateful_tasks = hash_set_order(partitions, task_hash)
+    pre_existing = [
+        partition for task in stateful_tasks for partition in partitions[task] if partition.topic not in ready.created
+    ]
+    return ChangelogTopics(
+        stateful_tasks=tuple(stateful_tasks),
+        changelog_partitions={task: partitions[task] for task in stateful_tasks},
+        pre_existing_source_based=frozenset([each for each in pre_existing if each.topic in source_based]),
+        pre_existing_non_source_based=frozenset([each for each in pre_existing if each.topic not in source_based]),
+        created=ready.created,
+        ready=ready.ready,
+    )

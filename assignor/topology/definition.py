@@ -1,0 +1,97 @@
+"""The node graph as the user wrote it: sources, processors, sinks, stores, and what connects them.
+
+Topic names here are short: a repartition topic has no application id in front yet. `assembly.py` makes the parsed
+topology of it, `description.py` its text, a runtime its running nodes.
+Source: the node factories of `InternalTopologyBuilder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.topology.topology import ChangelogConfig
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode:
+    """Reads topics. `supplier` is opaque here: whatever a runtime needs to read them."""
+
+    name: str
+    topics: tuple[str, ...]
+    supplier: object = None
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorNode:
+    """Does the work. `stores` are the state stores it may use; `supplier` is opaque: whatever makes the processor."""
+
+    name: str
+    parents: tuple[str, ...]
+    stores: tuple[str, ...] = ()
+    supplier: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkNode:
+    """Writes one topic."""
+
+    name: str
+    parents: tuple[str, ...]
+    topic: str
+    supplier: object = None
+
+
+Node = SourceNode | ProcessorNode | SinkNode
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDefinition:
+    """`changelog` None: not logged. `source_topic`: the source topic that serves as changelog, if any."""
+
+    name: str
+    changelog: ChangelogConfig | None = field(default_factory=ChangelogConfig)
+    source_topic: str | None = None
+    supplier: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalStore:
+    """A store that every instance reads in full; its two nodes make no tasks."""
+
+    name: str
+    source: str
+    topic: str
+    processor: str
+    supplier: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyDefinition:
+    """`nodes`: in the order added, so parents come first. `repartition_topics`: fixed count, or None, by short name.
+
+    `copartitioned_sources`: groups of source nodes, each in the order of the call.
+    """
+
+    nodes: Mapping[str, Node]
+    stores: Mapping[str, StoreDefinition]
+    global_stores: Mapping[str, GlobalStore]
+    repartition_topics: Mapping[str, int | None]
+    copartitioned_sources: tuple[tuple[str, ...], ...]
+
+    def source_topics(self, node: str) -> tuple[str, ...]:
+        """Topics that the node reads, short names; none when it is not a source."""
+        source = self.nodes.get(node)
+        return source.topics if isinstance(source, SourceNode) else ()
+
+    def full_topic(self, topic: str, application_id: str) -> str:
+        """The name on the brokers: internal topics carry the application id in front."""
+        return f"{application_id}-{topic}" if topic in self.repartition_topics else topic
+
+    def global_nodes(self) -> frozenset[str]:
+        """Names of the nodes that belong to global stores."""
+        return frozenset(name for store in self.global_stores.values() for name in (store.source, store.processor))

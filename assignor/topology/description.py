@@ -1,0 +1,95 @@
+"""The node graph as text, word for word what `Topology#describe` prints, so that both can be compared.
+
+Nodes of a subtopology are sorted by the number of paths below them, largest first, then by name; the neighbours of a
+node by the sizes known when they were linked. Source: `InternalTopologyBuilder.describe`, `TopologyDescription`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from assignor.java_order import hash_set_copy_order, hash_set_order, string_hash
+from assignor.topology.definition import GlobalStore, Node, ProcessorNode, SinkNode, SourceNode, TopologyDefinition
+from assignor.topology.java_tree_set import JavaTreeSet
+from assignor.topology.node_groups import node_groups
+from assignor.types import utf16_order
+
+
+class _Described:
+    """One node with its neighbours. `size`: itself and all paths below it, grows while nodes are linked."""
+
+    __slots__ = ("node", "predecessors", "size", "successors")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.size = 1
+        self.predecessors: JavaTreeSet[_Described] = JavaTreeSet(_compare)
+        self.successors: JavaTreeSet[_Described] = JavaTreeSet(_compare)
+
+    def grow(self, by: int) -> None:
+        self.size += by
+        for predecessor in self.predecessors:
+            predecessor.grow(by)
+
+
+def _compare(one: _Described, other: _Described) -> int:
+    if one.node.name == other.node.name:
+        return 0
+    if one.size != other.size:
+        return other.size - one.size
+    return -1 if utf16_order(one.node.name) < utf16_order(other.node.name) else 1
+
+
+def describe(definition: TopologyDefinition) -> str:
+    """Every subtopology and global store, by id."""
+    global_stores = {store.source: store for store in definition.global_stores.values()}
+    parts: list[str] = []
+    for group_id, names in node_groups(definition).items():
+        store = next((global_stores[name] for name in names if name in global_stores), None)
+        if store is None:
+            parts.append(_describe_subtopology(definition, group_id, names))
+        else:
+            parts.append(_describe_global_store(group_id, store))
+    return "Topologies:\n " + "".join(f"  {part}" for part in parts)
+
+
+def _describe_subtopology(definition: TopologyDefinition, group_id: int, names: Sequence[str]) -> str:
+    walk = hash_set_order(hash_set_order(names, string_hash), string_hash)
+    described = {name: _Described(definition.nodes[name]) for name in walk}
+    for each in described.values():
+        for parent in each.node.parents:
+            predecessor = described[parent]
+            each.predecessors.add(predecessor)
+            predecessor.successors.add(each)
+            predecessor.grow(each.size)
+    in_order = sorted(described.values(), key=lambda each: (-each.size, utf16_order(each.node.name)))
+    return f"Sub-topology: {group_id}\n" + "".join(f"    {_describe_node(each)}\n" for each in in_order) + "\n"
+
+
+def _describe_node(each: _Described) -> str:
+    match each.node:
+        case SourceNode(name, topics):
+            return f"Source: {name} (topics: {_set(topics)})\n      --> {_names(each.successors)}"
+        case ProcessorNode(name, _, stores):
+            return (
+                f"Processor: {name} (stores: {_set(hash_set_order(stores, string_hash))})\n"
+                f"      --> {_names(each.successors)}\n      <-- {_names(each.predecessors)}"
+            )
+        case SinkNode(name, _, topic):
+            return f"Sink: {name} (topic: {topic})\n      <-- {_names(each.predecessors)}"
+
+
+def _describe_global_store(group_id: int, store: GlobalStore) -> str:
+    return (
+        f"Sub-topology: {group_id} for global store (will not generate tasks)\n"
+        f"    Source: {store.source} (topics: [{store.topic}])\n      --> {store.processor}\n"
+        f"    Processor: {store.processor} (stores: [{store.name}])\n      --> none\n      <-- {store.source}\n"
+    )
+
+
+def _names(nodes: Iterable[_Described]) -> str:
+    return ", ".join(each.node.name for each in nodes) or "none"
+
+
+def _set(items: Sequence[str]) -> str:
+    return "[" + ", ".join(hash_set_copy_order(items, string_hash)) + "]"

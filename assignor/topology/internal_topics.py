@@ -1,0 +1,141 @@
+"""Internal topics: their configs, and which of them have to be created.
+
+Configs: what the library sets, overridden by the application's `topic.` configs, overridden by the store's own; only
+the retention of a windowed and the compaction lag of a versioned changelog are computed last and yield to the store's
+own alone. An internal topic that exists must have exactly the partition count that is needed now.
+Source: `InternalTopicManager.makeReady`, `RepartitionTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`,
+`WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from assignor.cluster import TopicMetadata
+from assignor.configs import AssignmentConfigs
+from assignor.errors import IllegalArgumentError, KafkaError, StreamsError
+from assignor.java_order import hash_set_copy_order, string_hash
+from assignor.topology.topology import ChangelogConfig, ChangelogType
+from assignor.types import JAVA_LONG_MAX
+
+CLEANUP_POLICY = "cleanup.policy"
+MESSAGE_TIMESTAMP_TYPE = "message.timestamp.type"
+MIN_COMPACTION_LAG_MS = "min.compaction.lag.ms"
+RETENTION_MS = "retention.ms"
+SEGMENT_BYTES = "segment.bytes"
+
+DESCRIBE_TOPICS_FAILURE = "describe_topics"
+CREATE_TOPICS_FAILURE = "create_topics"
+
+_REPARTITION_DEFAULTS = {CLEANUP_POLICY: "delete", SEGMENT_BYTES: str(50 * 1024 * 1024), RETENTION_MS: "-1"}
+_CHANGELOG_CLEANUP = {
+    ChangelogType.UNWINDOWED: "compact",
+    ChangelogType.WINDOWED: "compact,delete",
+    ChangelogType.VERSIONED: "compact",
+}
+_VERSIONED_ADDITIONAL_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """An internal topic that this rebalance creates."""
+
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """One topic that has to be there. `changelog` is None for a repartition topic.
+
+    `partitions`: None while it is not known. `fixed_partitions`: the user asked for that count, nothing may change it.
+    IllegalArgumentError when a count is below one.
+    """
+
+    name: str
+    partitions: int | None = None
+    fixed_partitions: bool = False
+    changelog: ChangelogConfig | None = None
+
+    def __post_init__(self) -> None:
+        if self.partitions is not None and self.partitions < 1:
+            raise IllegalArgumentError(f"Number of partitions must be at least 1, not {self.partitions} ({self.name})")
+
+    def with_partitions(self, partitions: int) -> InternalTopic:
+        """The same topic with its count decided; a fixed count stays as it is."""
+        return self if self.fixed_partitions else replace(self, partitions=partitions)
+
+    def configs(self, configs: AssignmentConfigs) -> dict[str, str]:
+        """Everything to create the topic with, sorted by key."""
+        values = {MESSAGE_TIMESTAMP_TYPE: "CreateTime"}
+        if self.changelog is None:
+            values |= {**_REPARTITION_DEFAULTS, **configs.topic_configs}
+        else:
+            values[CLEANUP_POLICY] = _CHANGELOG_CLEANUP[self.changelog.type]
+            values |= {**configs.topic_configs, **self.changelog.configs, **_computed(self.changelog, configs)}
+        return dict(sorted(values.items()))
+
+
+def _computed(changelog: ChangelogConfig, configs: AssignmentConfigs) -> dict[str, str]:
+    if changelog.type is ChangelogType.WINDOWED and RETENTION_MS not in changelog.configs:
+        retention_ms = (changelog.retention_ms or 0) + configs.window_store_additional_retention_ms
+        return {RETENTION_MS: str(min(retention_ms, JAVA_LONG_MAX))}
+    if changelog.type is ChangelogType.VERSIONED and MIN_COMPACTION_LAG_MS not in changelog.configs:
+        lag_ms = (changelog.min_compaction_lag_ms or 0) + _VERSIONED_ADDITIONAL_COMPACTION_LAG_MS
+        return {MIN_COMPACTION_LAG_MS: str(min(lag_ms, JAVA_LONG_MAX))}
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopicCatalog:
+    """What the brokers know of internal topics before this rebalance. `failures`: see `failures` of rebalance/1."""
+
+    existing: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    failures: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyTopics:
+    """`created`: topics to create now; `ready`: every topic asked for, with its partition count."""
+
+    created: Mapping[str, CreatedTopic] = field(default_factory=dict)
+    ready: Mapping[str, int] = field(default_factory=dict)
+
+
+def make_ready(
+    topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
+) -> ReadyTopics:
+    """Check the topics that exist and say how to create the others.
+
+    Raises StreamsError for an existing topic with another partition count, for a topic without a count, and when the
+    brokers cannot be asked or refuse. Differs from Kafka: nothing is asked again until a timeout, a failure is final.
+    """
+    walk = hash_set_copy_order(topics, string_hash)
+    if walk and DESCRIBE_TOPICS_FAILURE in catalog.failures:
+        raise _could_not_create(walk[0], "describing it failed")
+    missing: dict[str, CreatedTopic] = {}
+    ready: dict[str, int] = {}
+    for name in walk:
+        topic = topics[name]
+        if topic.partitions is None:
+            raise StreamsError(f"Topic {name} number of partitions not defined")
+        existing = catalog.existing.get(name)
+        if existing is None:
+            missing[name] = CreatedTopic(topic.partitions, configs.replication_factor, topic.configs(configs))
+        elif existing.partitions != topic.partitions:
+            raise StreamsError(
+                f"Existing internal topic {name} has invalid partitions: expected: {topic.partitions}; "
+                f"actual: {existing.partitions}. Reset the application or remove the topic, then start again."
+            )
+        ready[name] = topic.partitions
+    if missing and CREATE_TOPICS_FAILURE in catalog.failures:
+        raise _could_not_create(next(iter(missing)), "the brokers refused")
+    return ReadyTopics(missing, ready)
+
+
+def _could_not_create(topic: str, reason: str) -> StreamsError:
+    error = StreamsError(f"Could not create topic {topic}.")
+    error.__cause__ = KafkaError(reason)
+    return error

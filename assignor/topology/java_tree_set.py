@@ -1,0 +1,99 @@
+"""A sorted set whose members' keys may change after they went in, as in `java.util.TreeSet`.
+
+Where a member lands depends on the comparisons made on its way down when it was added, so the red-black tree itself
+decides the order once keys have changed. `Topology#describe` sorts nodes by sizes that still grow.
+Source: `TreeMap.put`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class _Entry(Generic[T]):
+    __slots__ = ("children", "parent", "red", "value")
+
+    def __init__(self, value: T, parent: _Entry[T] | None) -> None:
+        self.value = value
+        self.parent = parent
+        self.children: list[_Entry[T] | None] = [None, None]
+        self.red = True
+
+    def side(self) -> int:
+        """0 for a left child, 1 for a right one."""
+        assert self.parent is not None
+        return 0 if self.parent.children[0] is self else 1
+
+
+class JavaTreeSet(Generic[T]):
+    """`compare(a, b)`: negative, zero or positive; zero means the same member."""
+
+    def __init__(self, compare: Callable[[T, T], int]) -> None:
+        self._compare = compare
+        self._root: _Entry[T] | None = None
+
+    def add(self, value: T) -> None:
+        """Nothing happens when the way down meets an equal member."""
+        parent: _Entry[T] | None = None
+        entry, order = self._root, 0
+        while entry is not None:
+            order = self._compare(value, entry.value)
+            if order == 0:
+                return
+            parent, entry = entry, entry.children[order > 0]
+        added = _Entry(value, parent)
+        if parent is None:
+            self._root = added
+        else:
+            parent.children[order > 0] = added
+        self._restore_balance(added)
+
+    def __iter__(self) -> Iterator[T]:
+        path: list[_Entry[T]] = []
+        entry = self._root
+        while path or entry is not None:
+            while entry is not None:
+                path.append(entry)
+                entry = entry.children[0]
+            last = path.pop()
+            yield last.value
+            entry = last.children[1]
+
+    def _restore_balance(self, entry: _Entry[T]) -> None:
+        """No red parent has a red child: recolour upwards, or rotate once or twice."""
+        while entry.parent is not None and entry.parent.red and entry.parent.parent is not None:
+            parent, grandparent = entry.parent, entry.parent.parent
+            side = parent.side()
+            uncle = grandparent.children[1 - side]
+            if uncle is not None and uncle.red:
+                parent.red = uncle.red = False
+                grandparent.red = True
+                entry = grandparent
+                continue
+            if entry.side() != side:
+                self._rotate(parent, side)
+                entry, parent = parent, entry
+            parent.red = False
+            grandparent.red = True
+            self._rotate(grandparent, 1 - side)
+        if self._root is not None:
+            self._root.red = False
+
+    def _rotate(self, entry: _Entry[T], side: int) -> None:
+        """`entry` goes down to `side`; its child of the other side takes its place."""
+        riser = entry.children[1 - side]
+        assert riser is not None
+        moved = riser.children[side]
+        entry.children[1 - side] = moved
+        if moved is not None:
+            moved.parent = entry
+        riser.parent = entry.parent
+        if entry.parent is None:
+            self._root = riser
+        else:
+            entry.parent.children[entry.side()] = riser
+        riser.children[side] = entry
+        entry.parent = riser

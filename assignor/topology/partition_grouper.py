@@ -1,0 +1,40 @@
+"""Step 2a: partitions into tasks. Partition p of every source topic of a subtopology makes task `subtopology_p`.
+
+A subtopology has as many tasks as its largest source topic has partitions. Source: `PartitionGrouper`.
+"""
+
+from __future__ import annotations
+
+from assignor.cluster import Cluster
+from assignor.errors import IllegalStateError
+from assignor.java_order import hash_set_order, task_hash
+from assignor.topology.topics_info import source_topics_walk
+from assignor.topology.topology import Subtopology, Topology
+from assignor.types import TaskId, TopicPartition, utf16_order
+
+
+def partition_groups(topology: Topology, cluster: Cluster) -> dict[TaskId, tuple[TopicPartition, ...]]:
+    """Every task with its source partitions, sorted.
+
+    The order of the tasks is that of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. `cluster` has the
+    repartition topics. Raises IllegalStateError for a source topic without partitions (in Kafka a plain
+    RuntimeException). Linear in the number of partitions.
+    """
+    groups: dict[TaskId, tuple[TopicPartition, ...]] = {}
+    for subtopology in source_topics_walk(topology.subtopologies):
+        counts = _partition_counts(subtopology, cluster)
+        for partition in range(max(counts.values(), default=0)):
+            groups[TaskId(subtopology.id, partition)] = tuple(
+                [TopicPartition(topic, partition) for topic, count in counts.items() if partition < count]
+            )
+    return {task: groups[task] for task in hash_set_order(groups, task_hash)}
+
+
+def _partition_counts(subtopology: Subtopology, cluster: Cluster) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for topic in sorted(set(subtopology.source_topics), key=utf16_order):
+        count = cluster.partition_count(topic)
+        if not count:
+            raise IllegalStateError(f"Empty partitions for topic {topic}")
+        counts[topic] = count
+    return counts

@@ -1,0 +1,116 @@
+"""Step 1a: how many partitions every repartition topic has, and whether all input topics are there.
+
+A repartition topic without a fixed count gets the largest count among the source topics of every subtopology that
+writes to it. Those may be repartition topics too, so the walk goes round until all are known; it takes the largest of
+the counts *already* known, which makes chained topics depend on Java's hash order. Co-partitioned groups then decide
+again. Source: `RepartitionTopics`, `StreamsPartitionAssignor.prepareRepartitionTopics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assignor.cluster import Cluster, TopicMetadata
+from assignor.configs import AssignmentConfigs
+from assignor.errors import MissingSourceTopicError, TaskAssignmentError
+from assignor.java_order import hash_set_order, string_hash
+from assignor.topology.copartition import enforce_copartitioning
+from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
+from assignor.topology.topics_info import subtopology_walk
+from assignor.topology.topology import Subtopology, Topology
+from assignor.types import utf16_order
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionTopics:
+    """`cluster`: the cluster with the repartition topics in it. `ready`: their partition counts."""
+
+    cluster: Cluster
+    created: Mapping[str, CreatedTopic] = field(default_factory=dict)
+    ready: Mapping[str, int] = field(default_factory=dict)
+
+
+def prepare_repartition_topics(
+    topology: Topology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
+) -> RepartitionTopics:
+    """Count, check and create the repartition topics.
+
+    Raises MissingSourceTopicError when an input topic is not in the cluster, TaskAssignmentError when a count cannot be
+    found, TopologyError for topics that are not co-partitioned, StreamsError for a topic that cannot be made ready.
+    Co-partitioning is looked at only when there are repartition topics, as in Kafka.
+    """
+    missing = missing_source_topics(topology, cluster)
+    if missing:
+        raise MissingSourceTopicError(f"Missing source topics. [{', '.join(missing)}]")
+    topics = _with_partition_counts(topology.subtopologies, cluster)
+    if not topics:
+        return RepartitionTopics(cluster)
+    for group in topology.copartition_groups:
+        topics |= enforce_copartitioning(group, topics, cluster)
+    ready = make_ready(topics, catalog, configs)
+    full_cluster = cluster.with_topics({name: TopicMetadata(partitions) for name, partitions in ready.ready.items()})
+    return RepartitionTopics(full_cluster, ready.created, ready.ready)
+
+
+def missing_source_topics(topology: Topology, cluster: Cluster) -> tuple[str, ...]:
+    """Input topics that the cluster does not have, sorted; repartition topics are not input."""
+    missing: set[str] = set()
+    for subtopology in topology.subtopologies:
+        repartition = {topic.name for topic in subtopology.repartition_source_topics}
+        missing.update(
+            topic for topic in subtopology.source_topics if topic not in repartition and topic not in cluster.topics
+        )
+    return tuple(sorted(missing, key=utf16_order))
+
+
+def _with_partition_counts(subtopologies: Sequence[Subtopology], cluster: Cluster) -> dict[str, InternalTopic]:
+    topics = {
+        topic.name: InternalTopic(topic.name, topic.partitions, fixed_partitions=topic.partitions is not None)
+        for subtopology in subtopologies
+        for topic in subtopology.repartition_source_topics
+    }
+    walk = subtopology_walk(subtopologies)
+    writers: dict[str, list[Subtopology]] = {}
+    for subtopology in walk:
+        for sink in set(subtopology.sink_topics):
+            writers.setdefault(sink, []).append(subtopology)
+    waiting = [
+        name for subtopology in walk for name in _repartition_walk(subtopology) if topics[name].partitions is None
+    ]
+    while waiting:
+        unknown: list[str] = []
+        for name in waiting:
+            partitions = _largest_known_count(writers.get(name, ()), topics, cluster)
+            if partitions is None:
+                unknown.append(name)
+            else:
+                topics[name] = topics[name].with_partitions(partitions)
+        if len(unknown) == len(waiting):
+            raise TaskAssignmentError(
+                "Failed to compute number of partitions for all repartition topics; no known count leads to "
+                f"[{', '.join(unknown)}]"
+            )
+        waiting = unknown
+    return topics
+
+
+def _repartition_walk(subtopology: Subtopology) -> list[str]:
+    return hash_set_order((topic.name for topic in subtopology.repartition_source_topics), string_hash)
+
+
+def _largest_known_count(
+    writers: Sequence[Subtopology], topics: Mapping[str, InternalTopic], cluster: Cluster
+) -> int | None:
+    largest: int | None = None
+    for source in (source for writer in writers for source in writer.source_topics):
+        repartition_topic = topics.get(source)
+        if repartition_topic is None:
+            count = cluster.partition_count(source)
+            if count is None:
+                raise TaskAssignmentError(f"No partition count found for source topic {source}")
+        else:
+            count = repartition_topic.partitions
+        if count is not None and (largest is None or count > largest):
+            largest = count
+    return largest

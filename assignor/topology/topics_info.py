@@ -1,0 +1,90 @@
+"""What Java's hash order makes of a subtopology: its hash code, and the order in which hash maps walk subtopologies.
+
+Partition counts of chained repartition topics and the order of tasks follow these walks, so they are part of the
+behaviour. Source: `InternalTopologyBuilder.TopicsInfo.hashCode`, `TopologyMetadata.Subtopology.hashCode`, and
+`hashCode` of the `*ChangelogTopicConfig` classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from assignor.java_order import JavaHashMap, hash_set_order, int32, string_hash
+from assignor.topology.topology import ChangelogConfig, ChangelogType, Subtopology
+
+_FALSE_HASH = 1237  # Boolean.FALSE; a changelog never has an enforced partition count
+_LONG_MASK = 2**64 - 1
+_REMAINDER = 0xFFFFFFFF
+
+
+def changelog_configs(subtopology: Subtopology) -> dict[str, ChangelogConfig]:
+    """Every changelog of the subtopology by topic, source topics that serve as one included."""
+    changelogs: dict[str, ChangelogConfig] = {}
+    for store in subtopology.stores:
+        topic = store.changelog_topic or store.source_topic_as_changelog
+        if topic is not None:
+            changelogs.setdefault(topic, store.changelog or ChangelogConfig())
+    return changelogs
+
+
+def java_hash_code(subtopology: Subtopology) -> int:
+    """`TopicsInfo.hashCode()` as int32: source topics in the high half, changelog configs in the low one."""
+    sources = sum(string_hash(topic) for topic in set(subtopology.source_topics))
+    changelogs = sum(
+        string_hash(topic) ^ _changelog_hash(topic, config) for topic, config in changelog_configs(subtopology).items()
+    )
+    # a negative low half has all high bits set, which wipes out the high half; Java's remainder keeps the sign
+    packed = _int64((int32(sources) << 32) | int32(changelogs))
+    remainder = abs(packed) % _REMAINDER
+    return int32(remainder if packed >= 0 else -remainder)
+
+
+def subtopology_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
+    """In the order of a `HashSet<TopicsInfo>`, in which `RepartitionTopics` looks at them."""
+    by_index = list(subtopologies)
+    hashes = [java_hash_code(subtopology) for subtopology in by_index]
+    return [by_index[index] for index in hash_set_order(range(len(by_index)), hashes.__getitem__)]
+
+
+def topic_groups_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
+    """In the order of `TopologyMetadata.subtopologyTopicsInfoMapExcluding`, a `HashMap<Subtopology, ..>` filled by
+    `putAll`, which makes room first."""
+    by_id = {subtopology.id: subtopology for subtopology in subtopologies}
+    return list(JavaHashMap.copy_of(by_id, _subtopology_key_hash).values())
+
+
+def source_topics_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
+    """In the order of `sourceTopicsByGroup`, a `HashMap<Subtopology, ..>` filled one by one from the map above."""
+    by_id = {subtopology.id: subtopology for subtopology in topic_groups_walk(subtopologies)}
+    return [by_id[subtopology_id] for subtopology_id in hash_set_order(by_id, _subtopology_key_hash)]
+
+
+def _subtopology_key_hash(subtopology_id: int) -> int:
+    return int32((31 + subtopology_id) * 31)
+
+
+def _changelog_hash(topic: str, config: ChangelogConfig) -> int:
+    fields = [string_hash(topic), _map_hash(config.configs)]
+    if config.type is ChangelogType.WINDOWED:
+        fields.append(_long_hash(config.retention_ms or 0))
+    elif config.type is ChangelogType.VERSIONED:
+        fields.append(_long_hash(config.min_compaction_lag_ms or 0))
+    fields.append(_FALSE_HASH)
+    value = 1
+    for field in fields:
+        value = int32(31 * value + field)
+    return value
+
+
+def _map_hash(entries: Mapping[str, str]) -> int:
+    return int32(sum(string_hash(key) ^ string_hash(value) for key, value in entries.items()))
+
+
+def _long_hash(value: int) -> int:
+    unsigned = value & _LONG_MASK
+    return int32(unsigned ^ (unsigned >> 32))
+
+
+def _int64(value: int) -> int:
+    value &= _LONG_MASK
+    return value - 2**64 if value >= 2**63 else value

@@ -1,0 +1,45 @@
+"""CPU seconds of one whole round, bytes to bytes, beside Kafka's own figures for the same shapes.
+
+The ratio is ours / Kafka's. Kafka's seconds were measured once on a warm JVM on 2 cores (they are in `shapes.py`), so the
+ratio compares two machines of the same size, not two programs in one run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from assignor.pipeline import assign
+from assignor.snapshot import RebalanceResult, RebalanceSnapshot
+from benchmarks.shapes import SHAPES, Shape, first_round, second_round
+
+
+def timed_round(snapshot: RebalanceSnapshot) -> tuple[RebalanceResult, float]:
+    """The result and the CPU seconds it took."""
+    start = time.process_time()
+    result = assign(snapshot, now_ms=0)
+    return result, time.process_time() - start
+
+
+def run(console: Console, shapes: Sequence[Shape] = SHAPES) -> None:
+    """Print one row per shape."""
+    table = Table(title="HighAvailabilityTaskAssignor, whole pipeline: CPU seconds, first / second round")
+    for heading in ("shape", "first", "Kafka", "ratio", "second", "Kafka", "ratio"):
+        table.add_column(heading, justify="left" if heading == "shape" else "right")
+    for shape in shapes:
+        result, first_s = timed_round(first_round(shape))
+        _, second_s = timed_round(second_round(shape, result.assignments))
+        table.add_row(
+            str(shape),
+            f"{first_s:.2f}",
+            f"{shape.kafka_first_s:.2f}",
+            f"{first_s / shape.kafka_first_s:.2f}",
+            f"{second_s:.2f}",
+            f"{shape.kafka_second_s:.2f}",
+            f"{second_s / shape.kafka_second_s:.2f}",
+        )
+        print(f"{shape}: {first_s:.2f} s, {second_s:.2f} s", flush=True)
+    console.print(table)

@@ -1,0 +1,107 @@
+"""The HighAvailability shapes on which Kafka's own leader was timed, as groups made of bytes.
+
+A shape is one topic with one store: `tasks` partitions, `clients` processes of `threads` members each. Two rounds are
+timed: in the first nobody holds anything, in the second every member reports what the first one gave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assignor.cluster import Broker, Cluster, TopicMetadata
+from assignor.configs import AssignmentConfigs
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
+from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.snapshot import Member, RebalanceSnapshot
+from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
+
+TOPIC = "events"
+CHANGELOG = "bench-store-changelog"
+END_OFFSET = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`kafka_first_s`, `kafka_second_s`: CPU seconds of Kafka Streams 4.3.1 on a warm JVM, whole pipeline, on 2 cores."""
+
+    tasks: int
+    clients: int
+    standbys: int
+    threads: int
+    kafka_first_s: float
+    kafka_second_s: float
+
+    def __str__(self) -> str:
+        return f"{self.tasks:,} tasks x {self.clients:,} clients, {self.threads:,} threads, {self.standbys} standbys"
+
+
+SHAPES = (
+    Shape(6_000, 2, 1, 1, 0.13, 0.24),
+    Shape(1_000, 1_000, 1, 1, 2.8, 5.3),
+    Shape(1_000, 100, 50, 1, 0.7, 5.9),
+    Shape(1_000, 10, 1, 1_000, 0.07, 0.10),
+    Shape(1_000, 10, 1, 8, 0.02, 0.04),
+    Shape(5_000, 50, 1, 8, 0.4, 0.7),
+    Shape(10_000, 100, 1, 8, 2.4, 3.3),
+    Shape(20_000, 200, 1, 8, 8.9, 15.2),
+    Shape(50_000, 500, 1, 8, 82.0, 129.0),
+)
+
+
+def first_round(shape: Shape) -> RebalanceSnapshot:
+    """Nobody holds anything yet, and the changelog is still empty on every member."""
+    return _snapshot(shape, {})
+
+
+def second_round(shape: Shape, assignments: Mapping[str, bytes]) -> RebalanceSnapshot:
+    """`assignments`: what the first round sent. Actives run, standbys have caught up."""
+    return _snapshot(shape, assignments)
+
+
+def _snapshot(shape: Shape, assignments: Mapping[str, bytes]) -> RebalanceSnapshot:
+    topology = Topology((Subtopology(0, (TOPIC,), stores=(StateStore("store", CHANGELOG),)),))
+    changelog = TopicMetadata(shape.tasks)
+    return RebalanceSnapshot(
+        assignor="HighAvailabilityTaskAssignor",
+        configs=AssignmentConfigs(num_standby_replicas=shape.standbys),
+        application_id="bench",
+        topology=topology,
+        cluster=Cluster((Broker(1),), {TOPIC: TopicMetadata(shape.tasks)}),
+        existing_internal_topics={CHANGELOG: changelog},
+        changelog_end_offsets={CHANGELOG: (END_OFFSET,) * shape.tasks},
+        members={
+            member_id: Member(_subscription(client, assignments.get(member_id)))
+            for client in range(shape.clients)
+            for member_id in (f"client-{client:05d}-thread-{thread:05d}" for thread in range(shape.threads))
+        },
+    )
+
+
+def _subscription(client: int, assignment: bytes | None) -> bytes:
+    owned: tuple[TopicPartition, ...] = ()
+    offset_sums: dict[TaskId, int] = {}
+    if assignment is not None:
+        decoded = decode_assignment(assignment)
+        info = decode_assignment_info(decoded.user_data or b"")
+        owned = decoded.partitions
+        offset_sums = {task: END_OFFSET for task in info.standby_tasks}
+        offset_sums.update((task, LATEST_OFFSET) for task in info.active_tasks)
+    info_bytes = encode_subscription_info(
+        SubscriptionInfo(
+            version=LATEST_SUPPORTED_VERSION,
+            latest_supported_version=LATEST_SUPPORTED_VERSION,
+            process_id=ProcessId(0, client),
+            user_end_point=None,
+            task_offset_sums=offset_sums,
+            unique_field=1,
+            error_code=0,
+            client_tags={},
+        )
+    )
+    return encode_subscription(
+        Subscription(topics=(TOPIC,), user_data=info_bytes, owned_partitions=owned, generation_id=1, rack=None)
+    )

@@ -1,0 +1,145 @@
+"""All groups of one service: opened from the store, found by id, created, deleted, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import Self
+
+import structlog
+
+from assignor.types import ProcessId
+from coordinator_api.clock import Clock
+from coordinator_api.definitions import AllowedAssignors
+from coordinator_api.events import GroupRuntime, Surroundings
+from coordinator_api.group import events
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import Declared, Response
+from coordinator_api.group.states import GroupState
+from coordinator_api.metrics import Metrics
+from coordinator_api.problems import Problem
+from coordinator_api.round_runner import RoundRunner
+from coordinator_api.settings import Settings
+from coordinator_api.store import leases, schema
+from coordinator_api.store.engine import create_engine
+from coordinator_api.store.repository import GroupLog, Repository
+from coordinator_api.story import Story
+
+_UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Coordinator:
+    """Made by `open`. Lives on one event loop."""
+
+    def __init__(self, settings: Settings, repository: Repository, resources: AsyncExitStack) -> None:
+        self.settings = settings
+        self.repository = repository
+        self.allowed_assignors = AllowedAssignors(settings.task_assignor_classes)
+        self.metrics = Metrics(self._census)
+        self.groups: dict[str, GroupRuntime] = {}
+        self.long_polls = 0
+        self.stopping = False
+        self._resources = resources
+        self._declaring = asyncio.Lock()
+        round_threads = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="round")
+        resources.callback(round_threads.shutdown, wait=False, cancel_futures=True)
+        self._around = Surroundings(
+            repository=repository,
+            clock=Clock(),
+            limits=GroupLimits(
+                initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                min_session_timeout_ms=settings.group_min_session_timeout_ms,
+                max_session_timeout_ms=settings.group_max_session_timeout_ms,
+                max_size=settings.group_max_size,
+            ),
+            compaction_bytes=settings.records_compaction_bytes,
+            round_threads=round_threads,
+        )
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Self:
+        """Take the store, bring its schema up to date, replay every group. Raises StoreError, SettingsError."""
+        async with AsyncExitStack() as resources:
+            engine = create_engine(settings)
+            resources.push_async_callback(engine.dispose)
+            await resources.enter_async_context(await leases.acquire(engine))
+            before, after = await schema.upgrade(engine)
+            repository = Repository(engine, settings.rebalances_retained_count)
+            coordinator = cls(settings, repository, resources)
+            for log in await repository.load():
+                coordinator.groups[log.group_id] = coordinator._runtime(log)
+            for runtime in coordinator.groups.values():
+                await runtime.handle(events.Recovered())
+            structlog.get_logger("coordinator_api").info(
+                "store_opened", schema=after, schema_before=before, groups=len(coordinator.groups)
+            )
+            coordinator._resources = resources.pop_all()
+            return coordinator
+
+    def group(self, group_id: str) -> GroupRuntime:
+        """Raises Problem GROUP_ID_NOT_FOUND."""
+        runtime = self.groups.get(group_id)
+        if runtime is None:
+            raise Problem("GROUP_ID_NOT_FOUND", f"there is no group {group_id}: declare it by PUT")
+        return runtime
+
+    async def declare(self, group_id: str, input_json: str) -> Declared:
+        """Create the group or give it another definition. Raises Problem, StoreError."""
+        async with self._declaring:
+            runtime = self.groups.get(group_id)
+            if runtime is None:
+                if len(self.groups) >= self.settings.group_max_count:
+                    raise Problem(
+                        "POLICY_VIOLATION", f"this service may have {len(self.groups)} groups (group.max.count)"
+                    )
+                runtime = self._runtime(GroupLog(group_id, 0, ()))
+            response = await runtime.handle(events.DeclareGroup(input_json))
+            assert isinstance(response, Declared), response
+            self.groups[group_id] = runtime
+            return response
+
+    async def delete(self, group_id: str) -> Response:
+        async with self._declaring:
+            runtime = self.group(group_id)
+            response = await runtime.handle(events.DeleteGroup())
+            if runtime.group.image.state is GroupState.DEAD:
+                del self.groups[group_id]
+                await runtime.close()
+            return response
+
+    def new_member_id(self, client_id: str | None, group_instance_id: str | None) -> str:
+        """Kafka's form, a name and a UUID, in characters that need no escape in an address."""
+        name = group_instance_id or client_id or "member"
+        return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
+
+    def begin_stop(self) -> None:
+        """Let held requests go, so that a graceful stop does not wait for them."""
+        self.stopping = True
+        for runtime in self.groups.values():
+            runtime.release()
+
+    async def close(self) -> None:
+        """Stop timers and rounds, let events in progress come to their end, give the store back."""
+        self.begin_stop()
+        for runtime in self.groups.values():
+            await runtime.close()
+        await self._resources.aclose()
+
+    def _runtime(self, log: GroupLog) -> GroupRuntime:
+        runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id)
+        return GroupRuntime(log, runner, Story(log.group_id, self.metrics), self._around)
+
+    def _census(self) -> tuple[Mapping[str, int], int]:
+        images = [runtime.group.image for runtime in list(self.groups.values())]
+        by_state = Counter(str(image.state) for image in images)
+        return {str(state): by_state[str(state)] for state in GroupState}, sum(len(image.members) for image in images)
+
+
+def _random_process_id() -> ProcessId:
+    return ProcessId.from_bytes(uuid.uuid4().bytes)

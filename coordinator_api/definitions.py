@@ -1,0 +1,98 @@
+"""A group's definition as it comes by PUT: `input` of rebalance/1 without members and leader, checked whole before it is kept.
+
+The definition is all the truth there is about cluster, topics and offsets: what a round creates is not added to it, and a
+later PUT replaces it. Assignors named `module:Class` run only when the service's own settings list them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterable, Mapping
+
+from assignor.errors import InputError, NotBuiltYet
+from assignor.recording import is_class_path, parse_rebalance_input
+from assignor.snapshot import RebalanceSnapshot
+from assignor.task_assignors.base import TaskAssignor
+from coordinator_api.problems import Problem
+from coordinator_api.settings import SettingsError
+
+_DEFAULTS: Mapping[str, object] = {
+    "configs": {},
+    "existing_internal_topics": {},
+    "changelog_end_offsets": {},
+    "committed_offsets": {},
+}
+_NOT_OF_A_DEFINITION: Mapping[str, str] = {
+    "members": "members join by POST of their subscriptions",
+    "leader_process_id": "the leader is this service, which is in no process of the group",
+    "future_process_id": "the service draws it when it is needed",
+}
+
+
+class AllowedAssignors:
+    """The `module:Class` assignors that groups may name. Kafka's own need no permission."""
+
+    def __init__(self, class_paths: Iterable[str]) -> None:
+        """Loads each, so that a bad setting shows at the start. Raises SettingsError."""
+        self._loaded = {path: _load(path) for path in class_paths}
+
+    def check(self, assignor: str) -> None:
+        """Raises Problem 422 for a class that is not listed."""
+        if is_class_path(assignor) and assignor not in self._loaded:
+            raise Problem(
+                "UNSUPPORTED_ASSIGNOR",
+                f"assignor: {assignor[:100]} is not listed in this service's setting task.assignor.classes",
+                where="assignor",
+            )
+
+    def load(self, assignor: str) -> TaskAssignor | None:
+        """The user's own assignor; None for one of Kafka's, which the pipeline knows itself."""
+        if not is_class_path(assignor):
+            return None
+        if assignor not in self._loaded:
+            raise InputError(f"{assignor} is no longer listed in the setting task.assignor.classes", "assignor")
+        return self._loaded[assignor]
+
+
+def _load(path: str) -> TaskAssignor:
+    if not is_class_path(path):
+        raise SettingsError(f"task.assignor.classes: {path!r} is not of the form module:Class")
+    module_name, _, class_name = path.partition(":")
+    try:
+        assignor = getattr(importlib.import_module(module_name), class_name)()
+    except Exception as error:  # whatever the user's module does on import
+        raise SettingsError(f"task.assignor.classes: {path} cannot be loaded: {error}") from error
+    if not callable(getattr(assignor, "assign", None)):
+        raise SettingsError(f"task.assignor.classes: {path} has no method assign(problem, log)")
+    return assignor  # type: ignore[no-any-return]
+
+
+def read_definition(document: dict[str, object], group_id: str) -> str:
+    """The definition in one canonical spelling. `application_id` may be left out, it is the group then.
+
+    Raises InputError with the field, NotBuiltYet, Problem.
+    """
+    for name, reason in _NOT_OF_A_DEFINITION.items():
+        if document.get(name) not in (None, {}):
+            raise InputError(f"is not part of a definition: {reason}", name)
+    cluster = document.get("cluster")
+    if isinstance(cluster, dict) and "provider" in cluster:
+        raise NotBuiltYet(
+            "a provider (embedded, kafka) comes in a later release; give brokers and topics", "cluster.provider"
+        )
+    complete = {
+        **_DEFAULTS,
+        "application_id": group_id,
+        **document,
+        "members": {},
+        "leader_process_id": None,
+        "future_process_id": None,
+    }
+    parse_rebalance_input(complete, "")
+    return json.dumps(complete, sort_keys=True, separators=(",", ":"))
+
+
+def read_input(input_json: str) -> RebalanceSnapshot:
+    """What `read_definition` wrote, as a snapshot without members."""
+    return parse_rebalance_input(json.loads(input_json))

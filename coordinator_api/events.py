@@ -1,0 +1,269 @@
+"""One group at run time: events in, one after the other, each committed before it is answered.
+
+    event -> Group.handle -> records (and a finished round's recording) in ONE transaction -> Group.apply
+          -> held requests are woken, timers set, rounds started -> answer
+
+A crash at any point loses nothing that was answered: what was not committed was not answered. The group's rules are in
+`group/`; here are only the lock, the clock, the store and the threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from coordinator_api.clock import Clock
+from coordinator_api.group import events
+from coordinator_api.group.events import Event
+from coordinator_api.group.group import Group
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import AssignmentPending, AssignmentStored, Outcome, Response, RunRebalance
+from coordinator_api.group.record_codec import decode_record, encode_record
+from coordinator_api.group.records import MemberSubscribed
+from coordinator_api.round_runner import ComputedRound, RoundRunner
+from coordinator_api.story import Story
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.repository import GroupLog, Recording, Repository
+
+Value = TypeVar("Value")
+
+RETRY_AFTER_STORE_ERROR_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all groups of a service share. `round_threads`: where rounds are computed."""
+
+    repository: Repository
+    clock: Clock
+    limits: GroupLimits
+    compaction_bytes: int
+    round_threads: Executor
+
+
+@dataclass(frozen=True, slots=True)
+class _FinishedRound:
+    """What a round's thread came back with; `computed` is None when there is nothing to record."""
+
+    effect: RunRebalance
+    computed: ComputedRound | None
+
+
+class GroupRuntime:
+    """Owns one `Group`. Every change goes through `handle`; reading `group` between events is safe on the event loop."""
+
+    def __init__(self, log: GroupLog, runner: RoundRunner, story: Story, around: Surroundings) -> None:
+        """`log` is what the store has of the group, sequence 0 and no records for a new one."""
+        self.group_id = log.group_id
+        self._runner = runner
+        self._story = story
+        self._around = around
+        self._lock = asyncio.Lock()
+        self._closed = False
+        self._holding = True
+        self._out_of_date = False
+        self._changed = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._round_due: RunRebalance | None = None
+        self._round_running = False
+        self._load(log)
+
+    async def handle(self, event: Event) -> Response:
+        """Raises StoreError when the records could not be committed: the caller must not take it as done."""
+        # shielded: a caller that hangs up in the middle must not leave a commit without its apply
+        return await asyncio.shield(self._spawn(self._in_turn(event)))
+
+    async def wait_for_assignment(
+        self, fetch: events.FetchAssignment, wait_s: float, gone: Callable[[], Awaitable[object]]
+    ) -> Response:
+        """Answer `fetch`, holding it up to `wait_s` while the assignment is pending, or until `gone()` comes back."""
+        changed = self._changed
+        response = await self.handle(fetch)
+        if not isinstance(response, AssignmentPending) or wait_s <= 0:
+            return response
+        recheck = events.RecheckAssignment(fetch.member_id, fetch.min_generation, fetch.group_instance_id)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + wait_s
+        hang_up = asyncio.ensure_future(gone())
+        try:
+            while isinstance(response, AssignmentPending) and not hang_up.done() and self._holding:
+                left_s = deadline_s - loop.time()
+                if left_s <= 0:
+                    break
+                woken = asyncio.ensure_future(changed.wait())
+                await asyncio.wait((woken, hang_up), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                woken.cancel()
+                changed = self._changed
+                response = await self.handle(recheck)
+        finally:
+            hang_up.cancel()
+        return response
+
+    def release(self) -> None:
+        """Hold no requests any more: those that wait are answered as things are."""
+        self._holding = False
+        self._wake()
+
+    async def close(self) -> None:
+        """No more timers and rounds. Events in progress come to their end."""
+        self._closed = True
+        self.release()
+        self._set_timer(None)
+        async with self._lock:
+            pass
+
+    def _load(self, log: GroupLog) -> None:
+        records = [decode_record(line) for line in log.records]
+        self.group = Group.replay(self.group_id, self._around.limits, records, self._around.clock.now_ms())
+        self._sequence = log.sequence
+        self._log_bytes = sum(map(len, log.records))
+        self._snapshot_bytes = 0
+
+    async def _in_turn(self, event: Event, finished: _FinishedRound | None = None) -> Response:
+        async with self._lock:
+            if self._out_of_date:
+                await self._reload()
+            return await self._process(event, finished)
+
+    async def _process(self, event: Event, finished: _FinishedRound | None = None) -> Response:
+        now_ms = self._around.clock.now_ms()
+        outcome = self.group.handle(event, now_ms)
+        if outcome.records:
+            await self._commit(event, outcome, finished)
+            try:
+                self.group.apply(outcome.records, now_ms)
+            except Exception:
+                self._distrust()
+                raise
+            self._story.tell_records(outcome.records, self.group.image)
+            # a member that subscribes changes no answer of another one's held request
+            if any(not isinstance(record, MemberSubscribed) for record in outcome.records):
+                self._wake()
+        self._story.tell_answer(outcome.response)
+        self._carry_out(outcome)
+        await self._compact_if_long()
+        return outcome.response
+
+    async def _commit(self, event: Event, outcome: Outcome, finished: _FinishedRound | None) -> None:
+        repository = self._around.repository
+        recording = await self._recording(outcome.response, finished)
+        try:
+            with self._story.commit_latency():
+                if isinstance(event, events.DeleteGroup):
+                    await repository.delete(self.group_id, self._sequence)
+                    return
+                lines = [encode_record(record) for record in outcome.records]
+                self._sequence = await repository.append(self.group_id, self._sequence, lines, recording)
+        except StoreError:
+            self._distrust()
+            raise
+        self._log_bytes += sum(map(len, lines))
+
+    async def _recording(self, response: Response, finished: _FinishedRound | None) -> Recording | None:
+        if finished is None or finished.computed is None or not isinstance(response, AssignmentStored):
+            return None
+        return await asyncio.to_thread(finished.computed.recording, finished.effect, response.outcome)
+
+    def _distrust(self) -> None:
+        """Whether the last write was done after all is not known: read the group anew before the next event."""
+        self._out_of_date = True
+        if not self._closed:
+            asyncio.get_running_loop().call_later(RETRY_AFTER_STORE_ERROR_S, self._on_timer)
+
+    async def _reload(self) -> None:
+        log = await self._around.repository.load_group(self.group_id)
+        self._load(log)
+        self._out_of_date = False
+        self._story.reloaded(log.sequence)
+        await self._process(events.Recovered())
+
+    async def _compact_if_long(self) -> None:
+        # a group that is large in itself waits until its log is twice what it has to be
+        if self._closed or self._log_bytes < max(self._around.compaction_bytes, 2 * self._snapshot_bytes):
+            return
+        lines = [encode_record(record) for record in self.group.snapshot()]
+        try:
+            self._sequence = await self._around.repository.replace(self.group_id, self._sequence, lines)
+        except StoreError as error:
+            self._story.compaction_failed(error)
+            self._distrust()
+            return
+        self._log_bytes = self._snapshot_bytes = sum(map(len, lines))
+
+    def _carry_out(self, outcome: Outcome) -> None:
+        for effect in outcome.effects:
+            self._round_due = effect
+            if not self._round_running and not self._closed:
+                self._round_running = True
+                self._spawn(self._run_rounds())
+        self._set_timer(outcome.next_timer_ms)
+
+    async def _run_rounds(self) -> None:
+        """One after the other; what became due meanwhile makes the one before it void."""
+        try:
+            while self._round_due is not None and not self._closed:
+                effect, self._round_due = self._round_due, None
+                event, finished = await self._run_round(effect)
+                try:
+                    await self._in_turn(event, finished)
+                except StoreError as error:
+                    # `_distrust` has set a time to look again: the round is still due then
+                    self._story.round_not_stored(effect.generation_id, error)
+        finally:
+            self._round_running = False
+
+    async def _run_round(self, effect: RunRebalance) -> tuple[Event, _FinishedRound]:
+        loop = asyncio.get_running_loop()
+        now_ms = self._around.clock.now_ms()
+        try:
+            with self._story.assignment_latency():
+                computed = await loop.run_in_executor(self._around.round_threads, self._runner.run, effect, now_ms)
+        except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
+            self._story.round_broken(effect.generation_id, fault)
+            failed = events.RebalanceFailed(effect.generation_id, f"{type(fault).__name__}: {fault}")
+            return failed, _FinishedRound(effect, None)
+        return computed.event, _FinishedRound(effect, computed)
+
+    def _set_timer(self, at_ms: int | None) -> None:
+        """A timer that is already set and comes earlier stays: an early tick is harmless and sets the next one."""
+        if self._timer is not None:
+            if at_ms is not None and self._timer_ms <= at_ms:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if at_ms is not None and not self._closed:
+            delay_s = max(at_ms - self._around.clock.now_ms(), 1) / 1000
+            self._timer_ms = at_ms
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._closed:
+            self._spawn(self._tick())
+
+    async def _tick(self) -> None:
+        try:
+            await self._in_turn(events.Tick())
+        except Exception as error:  # whatever it was: time must not stop for the group
+            self._story.tick_failed(error)
+            self._distrust()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _spawn(self, work: Coroutine[object, object, Value]) -> asyncio.Task[Value]:
+        task = asyncio.get_running_loop().create_task(work)
+        # the loop keeps only weak references
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

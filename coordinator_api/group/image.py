@@ -1,0 +1,265 @@
+"""The durable state of one group as one immutable value, and what each record makes of it.
+
+`next_image(image, record)` is the only place where state changes, for live groups and for replayed ones alike. A record
+that does not fit the state raises `IllegalTransition`. Source: `ClassicGroup`, `ClassicGroupMember`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from assignor.types import TaskId
+from coordinator_api.group.records import (
+    DefinitionChanged,
+    DrainChanged,
+    GenerationStarted,
+    GroupDeleted,
+    GroupEmptied,
+    GroupRestored,
+    LastRoundRestored,
+    MemberRemoved,
+    MemberReplaced,
+    MemberRestored,
+    MemberSubscribed,
+    Record,
+    RoundCompleted,
+    RoundPreparing,
+)
+from coordinator_api.group.states import GroupState, RoundOutcome, RoundReason
+
+MAX_FENCED_MEMBER_IDS = 8
+"""How many earlier member ids of a static member are remembered as fenced; older ones become unknown."""
+
+
+class IllegalTransition(Exception):
+    """The state machine was asked for, or found itself in, something that cannot be: a bug, told with its story."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """`joined_generation`: the one `subscription` was sent for. `assigned_generation`: the one of `assignment`, or 0."""
+
+    member_id: str
+    group_instance_id: str | None
+    incarnation: int | None
+    client_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    subscription: bytes
+    joined_generation: int
+    assigned_generation: int = 0
+    assignment: bytes | None = None
+    warm_ups: tuple[TaskId, ...] = ()
+    fenced_member_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LastRound:
+    """How the last completed round ended; see `RoundCompleted`."""
+
+    generation_id: int
+    reason: RoundReason | None
+    outcome: RoundOutcome
+    followup_rebalance: bool
+    probing_rebalance_at_ms: int | None
+    error: str | None
+    error_code: int
+    fingerprint: str
+    definition_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupImage:
+    """`revision` 0 and `input_json` None: not declared yet. `members` in the order in which they joined, never mutated.
+
+    `initial`: the round that is being prepared began in Empty. `reason` and `round_revision`: of the current round.
+    """
+
+    state: GroupState = GroupState.EMPTY
+    generation_id: int = 0
+    revision: int = 0
+    input_json: str | None = None
+    draining: bool = False
+    initial: bool = False
+    reason: RoundReason | None = None
+    round_revision: int = 0
+    members: Mapping[str, GroupMember] = field(default_factory=dict)
+    last_round: LastRound | None = None
+
+    def has_joined(self, member: GroupMember) -> bool:
+        """While a round is prepared: whether the member has sent its subscription for it."""
+        return member.joined_generation > self.generation_id
+
+    def takes_part(self, member: GroupMember) -> bool:
+        """Outside of preparing: whether the member sent its subscription for the current generation.
+
+        Only a static member that let the rebalance timeout pass does not.
+        """
+        return member.joined_generation >= self.generation_id
+
+    def all_joined(self) -> bool:
+        return all(self.has_joined(member) for member in self.members.values())
+
+    def static_member(self, group_instance_id: str) -> GroupMember | None:
+        for member in self.members.values():
+            if member.group_instance_id == group_instance_id:
+                return member
+        return None
+
+    def is_fenced(self, member_id: str) -> bool:
+        """Whether a newer incarnation of a static member took the place of this member id."""
+        return any(member_id in member.fenced_member_ids for member in self.members.values())
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of all members', 0 without members."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def session_timeout_ms(self) -> int:
+        """The longest of all members', 0 without members."""
+        return max((member.session_timeout_ms for member in self.members.values()), default=0)
+
+
+def next_image(image: GroupImage, record: Record) -> GroupImage:
+    """The state after `record`. Raises IllegalTransition."""
+    match record:
+        case DefinitionChanged(revision, input_json):
+            _expect(revision == image.revision + 1 or image.revision == 0, image, record)
+            return replace(image, revision=revision, input_json=input_json)
+        case DrainChanged(draining):
+            return replace(image, draining=draining)
+        case MemberSubscribed():
+            return _subscribed(image, record)
+        case MemberReplaced():
+            return _replaced(image, record)
+        case MemberRemoved(member_id):
+            _expect(member_id in image.members, image, record)
+            return replace(image, members={key: one for key, one in image.members.items() if key != member_id})
+        case GroupRestored() | LastRoundRestored() | MemberRestored():
+            return _restored(image, record)
+        case _:
+            return _moved(image, record)
+
+
+def _moved(
+    image: GroupImage, record: RoundPreparing | GenerationStarted | GroupEmptied | RoundCompleted | GroupDeleted
+) -> GroupImage:
+    """The records that lead from one state of the group to another."""
+    state = image.state
+    preparing = state is GroupState.PREPARING_REBALANCE
+    match record:
+        case RoundPreparing(reason, initial):
+            _expect(not preparing and state is not GroupState.DEAD, image, record)
+            _expect(initial == (state is GroupState.EMPTY), image, record)
+            return replace(image, state=GroupState.PREPARING_REBALANCE, reason=reason, initial=initial)
+        case GenerationStarted(generation_id, revision):
+            _expect(preparing and generation_id == image.generation_id + 1 and bool(image.members), image, record)
+            return replace(
+                image,
+                state=GroupState.COMPLETING_REBALANCE,
+                generation_id=generation_id,
+                initial=False,
+                round_revision=revision,
+            )
+        case GroupEmptied(generation_id):
+            _expect(preparing and generation_id == image.generation_id + 1 and not image.members, image, record)
+            return replace(image, state=GroupState.EMPTY, generation_id=generation_id, initial=False, reason=None)
+        case RoundCompleted():
+            return _completed(image, record)
+        case GroupDeleted():
+            _expect(state is GroupState.EMPTY, image, record)
+            return replace(image, state=GroupState.DEAD)
+
+
+def _subscribed(image: GroupImage, record: MemberSubscribed) -> GroupImage:
+    old = image.members.get(record.member_id)
+    member = GroupMember(
+        member_id=record.member_id,
+        group_instance_id=record.group_instance_id,
+        incarnation=record.incarnation,
+        client_id=record.client_id,
+        session_timeout_ms=record.session_timeout_ms,
+        rebalance_timeout_ms=record.rebalance_timeout_ms,
+        subscription=record.subscription,
+        joined_generation=record.joined_generation,
+        assigned_generation=old.assigned_generation if old else 0,
+        assignment=old.assignment if old else None,
+        warm_ups=old.warm_ups if old else (),
+        fenced_member_ids=old.fenced_member_ids if old else (),
+    )
+    return replace(image, members={**image.members, record.member_id: member})
+
+
+def _replaced(image: GroupImage, record: MemberReplaced) -> GroupImage:
+    old = image.members.get(record.old_member_id)
+    _expect(old is not None and old.group_instance_id == record.group_instance_id, image, record)
+    _expect(record.new_member_id not in image.members, image, record)
+    assert old is not None
+    fenced = (*old.fenced_member_ids, record.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
+    member = replace(old, member_id=record.new_member_id, fenced_member_ids=fenced)
+    others = {key: one for key, one in image.members.items() if key != record.old_member_id}
+    return replace(image, members={**others, record.new_member_id: member})
+
+
+def _completed(image: GroupImage, record: RoundCompleted) -> GroupImage:
+    _expect(image.state is GroupState.COMPLETING_REBALANCE, image, record)
+    _expect(record.generation_id == image.generation_id, image, record)
+    _expect(record.assignments.keys() == image.members.keys(), image, record)
+    members = {
+        member_id: replace(
+            member,
+            assigned_generation=record.generation_id,
+            assignment=record.assignments[member_id],
+            warm_ups=tuple(record.warm_ups.get(member_id, ())),
+        )
+        for member_id, member in image.members.items()
+    }
+    last_round = LastRound(
+        generation_id=record.generation_id,
+        reason=image.reason,
+        outcome=record.outcome,
+        followup_rebalance=record.followup_rebalance,
+        probing_rebalance_at_ms=record.probing_rebalance_at_ms,
+        error=record.error,
+        error_code=record.error_code,
+        fingerprint=record.fingerprint,
+        definition_revision=image.round_revision,
+    )
+    return replace(image, state=GroupState.STABLE, members=members, last_round=last_round)
+
+
+def _restored(image: GroupImage, record: GroupRestored | LastRoundRestored | MemberRestored) -> GroupImage:
+    match record:
+        case GroupRestored(state, generation_id, initial, reason, revision):
+            return replace(
+                image, state=state, generation_id=generation_id, initial=initial, reason=reason, round_revision=revision
+            )
+        case LastRoundRestored():
+            return replace(image, last_round=LastRound(**_values(record)))
+        case MemberRestored(member_id):
+            return replace(image, members={**image.members, member_id: GroupMember(**_values(record))})
+
+
+def _values(source: LastRoundRestored | MemberRestored | LastRound | GroupMember) -> dict[str, Any]:
+    """The restored records have the same fields as the values they restore."""
+    return {one.name: getattr(source, one.name) for one in fields(source)}
+
+
+def snapshot_records(image: GroupImage) -> tuple[Record, ...]:
+    """The shortest list of records that leads from nothing to `image`."""
+    found: list[Record] = []
+    if image.input_json is not None:
+        found.append(DefinitionChanged(image.revision, image.input_json))
+    if image.draining:
+        found.append(DrainChanged(True))
+    found.append(GroupRestored(image.state, image.generation_id, image.initial, image.reason, image.round_revision))
+    if image.last_round is not None:
+        found.append(LastRoundRestored(**_values(image.last_round)))
+    found.extend(MemberRestored(**_values(member)) for member in image.members.values())
+    return tuple(found)
+
+
+def _expect(holds: bool, image: GroupImage, record: Record) -> None:
+    if not holds:
+        raise IllegalTransition(f"{record!r} does not fit {image.state} at generation {image.generation_id}")

@@ -1,0 +1,154 @@
+"""Joins: a new member, a member that rejoins, a static member whose next incarnation takes over.
+
+A join answers at once; it never waits for the round (members learn of it by heartbeats and fetch what it gives). So a
+join that is sent again because its answer was lost must change nothing: the same bytes for the same round are the same
+join. Members flip the unique field of their subscription to say that a rejoin is meant. Source: `classicGroupJoin...`
+and `updateStaticMemberThenRebalanceOrCompleteJoin` in `GroupMetadataManager`; KIP-345 for static members.
+"""
+
+from __future__ import annotations
+
+from coordinator_api.group.events import Join
+from coordinator_api.group.image import GroupMember
+from coordinator_api.group.outcome import Joined, Rejected, Response
+from coordinator_api.group.records import MemberReplaced, MemberSubscribed
+from coordinator_api.group.rounds import prepare
+from coordinator_api.group.states import GroupState, RejectionCode, RoundOutcome, RoundReason
+from coordinator_api.group.subscriptions import static_identity
+from coordinator_api.group.transition import Transition
+
+
+def join(step: Transition, event: Join) -> Response:
+    refused = _unacceptable(step, event)
+    if refused is not None:
+        return refused
+    if event.member_id is not None:
+        refused = step.refusal(event.member_id, event.group_instance_id)
+        return refused or _rejoin(step, event, step.image.members[event.member_id])
+    static = step.image.static_member(event.group_instance_id) if event.group_instance_id is not None else None
+    if static is None:
+        return _join_as_new_member(step, event)
+    return _join_as_incarnation(step, event, static)
+
+
+def _unacceptable(step: Transition, event: Join) -> Rejected | None:
+    image, limits = step.image, step.limits
+    if image.state is GroupState.DEAD or image.input_json is None:
+        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted")
+    if not limits.min_session_timeout_ms <= event.session_timeout_ms <= limits.max_session_timeout_ms:
+        return Rejected(
+            RejectionCode.INVALID_SESSION_TIMEOUT,
+            f"session_timeout_ms must be from {limits.min_session_timeout_ms} to {limits.max_session_timeout_ms}, "
+            f"not {event.session_timeout_ms}",
+        )
+    if event.rebalance_timeout_ms < 1:
+        return Rejected(RejectionCode.INVALID_REQUEST, "rebalance_timeout_ms must be at least 1")
+    if event.member_id is None and (event.new_member_id in image.members or image.is_fenced(event.new_member_id)):
+        return Rejected(RejectionCode.INVALID_REQUEST, f"the proposed member id {event.new_member_id} is in use")
+    return None
+
+
+def _join_as_new_member(step: Transition, event: Join) -> Response:
+    """Differs from Kafka: while a round is prepared all members count, so a newcomer cannot push out a slow member."""
+    if len(step.image.members) >= step.limits.max_size:
+        return Rejected(
+            RejectionCode.GROUP_MAX_SIZE_REACHED, f"the group has {step.limits.max_size} members, the most it may have"
+        )
+    generation_id = step.image.generation_id + 1
+    step.emit(_subscribed(event, event.new_member_id, event.group_instance_id, event.incarnation, generation_id))
+    prepare(step, RoundReason.MEMBER_JOINED)
+    return Joined(event.new_member_id, generation_id, step.image.state, created=True)
+
+
+def _rejoin(step: Transition, event: Join, member: GroupMember) -> Response:
+    """A known member. The same subscription as before is a repeated request, unless a round waits for it."""
+    if _is_older(event, member):
+        return _fenced(event)
+    step.liveness.heard_from(member, step.now_ms)
+    image = step.image
+    preparing = image.state is GroupState.PREPARING_REBALANCE
+    repeated = event.subscription == member.subscription and (not preparing or image.has_joined(member))
+    generation_id = image.generation_id + 1 if preparing or not repeated else image.generation_id
+    incarnation = member.incarnation if event.incarnation is None else event.incarnation
+    record = _subscribed(event, member.member_id, member.group_instance_id, incarnation, generation_id)
+    if not repeated or record != _last_subscribed(member):
+        step.emit(record)
+    if not repeated:
+        prepare(step, RoundReason.SUBSCRIPTION_CHANGED)
+    return Joined(member.member_id, generation_id, step.image.state, created=False)
+
+
+def _join_as_incarnation(step: Transition, event: Join, old: GroupMember) -> Response:
+    """A static member without member id: it was started anew, or repeats a join whose answer was lost.
+
+    The newer incarnation takes over the older one's place and assignment; when the group is stable and the member is
+    still the same in the same place, no round is needed. Differs from Kafka: an `incarnation` that is lower than the known one
+    is refused, one that is equal with equal bytes is a repeated request; and a member that changed what a round decides
+    by (process, tags, topics, versions) starts one, where Kafka keeps the old assignment for the new process.
+    """
+    if _is_older(event, old):
+        return _fenced(event)
+    same_incarnation = event.incarnation is not None and event.incarnation == old.incarnation
+    if same_incarnation and event.subscription == old.subscription:
+        return _rejoin(step, event, old)
+    assert old.group_instance_id is not None
+    as_it_was = _assignment_still_holds(step, event, old)
+    generation_id = step.image.generation_id if as_it_was else step.image.generation_id + 1
+    incarnation = old.incarnation if event.incarnation is None else event.incarnation
+    step.emit(MemberReplaced(old.group_instance_id, old.member_id, event.new_member_id))
+    step.emit(_subscribed(event, event.new_member_id, old.group_instance_id, incarnation, generation_id))
+    if not as_it_was:
+        prepare(step, RoundReason.STATIC_MEMBER_REPLACED)
+    return Joined(event.new_member_id, generation_id, step.image.state, created=True)
+
+
+def _assignment_still_holds(step: Transition, event: Join, old: GroupMember) -> bool:
+    """Whether a static member that came back can go on with the assignment its place has.
+
+    Not when the last round waits for a follow-up (this is its first rejoin) or failed (a join tries again).
+    """
+    image = step.image
+    if image.state is not GroupState.STABLE or image.last_round is None:
+        return False
+    if image.last_round.outcome in (RoundOutcome.FOLLOW_UP, RoundOutcome.ERROR):
+        return False
+    return static_identity(event.subscription) == static_identity(old.subscription)
+
+
+def _is_older(event: Join, member: GroupMember) -> bool:
+    return event.incarnation is not None and member.incarnation is not None and event.incarnation < member.incarnation
+
+
+def _fenced(event: Join) -> Rejected:
+    return Rejected(
+        RejectionCode.FENCED_INSTANCE_ID,
+        f"a newer incarnation of {event.group_instance_id} than {event.incarnation} has joined",
+    )
+
+
+def _subscribed(
+    event: Join, member_id: str, group_instance_id: str | None, incarnation: int | None, generation_id: int
+) -> MemberSubscribed:
+    return MemberSubscribed(
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        incarnation=incarnation,
+        client_id=event.client_id,
+        session_timeout_ms=event.session_timeout_ms,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        subscription=event.subscription,
+        joined_generation=generation_id,
+    )
+
+
+def _last_subscribed(member: GroupMember) -> MemberSubscribed:
+    return MemberSubscribed(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        incarnation=member.incarnation,
+        client_id=member.client_id,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        subscription=member.subscription,
+        joined_generation=member.joined_generation,
+    )

@@ -1,0 +1,176 @@
+"""What a group knows only as long as it is in memory: who was heard from when, who has its assignment, what is due.
+
+None of it is recorded. After a replay every session and every round timeout starts anew, acknowledgements are heard again
+from the next heartbeats, and reported offsets come with them. `taken_in` says what a record means for these; handlers note
+the rest (signs of life, acknowledgements, an extended delay). Losing a note is harmless, so notes need no commit.
+Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from assignor.types import TaskId
+from coordinator_api.group.image import GroupImage, GroupMember
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.records import (
+    MemberRemoved,
+    MemberReplaced,
+    MemberRestored,
+    MemberSubscribed,
+    Record,
+    RoundCompleted,
+    RoundPreparing,
+)
+from coordinator_api.group.states import GroupState
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`last_heard_ms`: when its last request arrived. `timeout_ms`: how long it may stay silent from then on.
+
+    `never_heard_from`: it has joined once and nothing more came. `acknowledged_generation`: the last generation whose
+    assignment it fetched or heartbeated with. `task_offset_sums`: as its last heartbeat reported them.
+    """
+
+    last_heard_ms: int
+    timeout_ms: int
+    never_heard_from: bool = False
+    acknowledged_generation: int = -1
+    task_offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
+
+    @property
+    def expires_at_ms(self) -> int:
+        return self.last_heard_ms + self.timeout_ms
+
+
+@dataclass(frozen=True, slots=True)
+class InitialDelay:
+    """An empty group waits for more members. `remaining_ms`: by how much the wait may still be made longer."""
+
+    due_ms: int
+    delay_ms: int
+    remaining_ms: int
+    member_added: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinTimeout:
+    """Members have until `due_ms` to rejoin."""
+
+    due_ms: int
+
+
+@dataclass(slots=True)
+class Liveness:
+    """Mutable; its values are not. `next_expiry_ms`: no session ends before it (it may be too early, never too late).
+
+    `fetch_due_ms`: until when members of a stable group have to have their assignment.
+    """
+
+    limits: GroupLimits
+    sessions: dict[str, Session] = field(default_factory=dict)
+    next_expiry_ms: int | None = None
+    round_timer: InitialDelay | RejoinTimeout | None = None
+    fetch_due_ms: int | None = None
+
+    def copy(self) -> Liveness:
+        return Liveness(self.limits, dict(self.sessions), self.next_expiry_ms, self.round_timer, self.fetch_due_ms)
+
+    def heard_from(self, member: GroupMember, now_ms: int) -> None:
+        """A request of this member arrived."""
+        session = self.sessions[member.member_id]
+        self.sessions[member.member_id] = replace(
+            session, last_heard_ms=now_ms, timeout_ms=member.session_timeout_ms, never_heard_from=False
+        )
+        self._expires(now_ms + member.session_timeout_ms)
+
+    def acknowledged(self, member_id: str, generation_id: int) -> None:
+        """The member has the assignment of this generation."""
+        self.sessions[member_id] = replace(self.sessions[member_id], acknowledged_generation=generation_id)
+
+    def reported(self, member_id: str, task_offset_sums: Mapping[TaskId, int]) -> None:
+        self.sessions[member_id] = replace(self.sessions[member_id], task_offset_sums=dict(task_offset_sums))
+
+    def expired_members(self, now_ms: int) -> tuple[str, ...]:
+        """Whose sessions have run out. Also brings `next_expiry_ms` up to date."""
+        self.next_expiry_ms = min((session.expires_at_ms for session in self.sessions.values()), default=None)
+        if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
+            return ()
+        return tuple(key for key, session in self.sessions.items() if session.expires_at_ms <= now_ms)
+
+    def _expires(self, at_ms: int) -> None:
+        if self.next_expiry_ms is None or at_ms < self.next_expiry_ms:
+            self.next_expiry_ms = at_ms
+
+    def taken_in(self, record: Record, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+        """What `record`, which led from `before` to `after`, means for sessions and timers."""
+        match record:
+            case MemberSubscribed(member_id):
+                self._joined(after.members[member_id], before, now_ms)
+            case MemberRestored(member_id, session_timeout_ms=timeout_ms):
+                self.sessions[member_id] = Session(now_ms, timeout_ms)
+                self._expires(now_ms + timeout_ms)
+            case MemberReplaced(_, old_member_id, new_member_id):
+                old = self.sessions.pop(old_member_id)
+                self.sessions[new_member_id] = Session(now_ms, old.timeout_ms)
+                self._await_fetches(after, now_ms)
+            case MemberRemoved(member_id):
+                del self.sessions[member_id]
+            case RoundPreparing(_, initial):
+                self.round_timer = self._initial_delay(after, now_ms) if initial else rejoin_timeout(after, now_ms)
+                self.fetch_due_ms = None
+            case RoundCompleted():
+                self._await_fetches(after, now_ms)
+            case _:
+                pass
+        if after.state is not GroupState.PREPARING_REBALANCE:
+            self.round_timer = None
+
+    def rearm(self, image: GroupImage, now_ms: int) -> None:
+        """After a replay: everybody has been heard from just now, and whatever is under way starts its wait anew."""
+        self.sessions = {key: Session(now_ms, one.session_timeout_ms) for key, one in image.members.items()}
+        self.expired_members(now_ms)
+        self.round_timer = None
+        if image.state is GroupState.PREPARING_REBALANCE:
+            self.round_timer = self._initial_delay(image, now_ms) if image.initial else rejoin_timeout(image, now_ms)
+        self._await_fetches(image, now_ms)
+
+    def _joined(self, member: GroupMember, before: GroupImage, now_ms: int) -> None:
+        known = self.sessions.get(member.member_id)
+        if known is not None:
+            self.heard_from(member, now_ms)
+            return
+        timeout_ms = min(member.session_timeout_ms, self.limits.new_member_join_timeout_ms)
+        self.sessions[member.member_id] = Session(now_ms, timeout_ms, never_heard_from=True)
+        self._expires(now_ms + timeout_ms)
+        if isinstance(self.round_timer, InitialDelay) and before.initial:
+            self.round_timer = replace(self.round_timer, member_added=True)
+
+    def _initial_delay(self, image: GroupImage, now_ms: int) -> InitialDelay:
+        delay_ms = self.limits.initial_rebalance_delay_ms
+        return InitialDelay(now_ms + delay_ms, delay_ms, max(image.rebalance_timeout_ms() - delay_ms, 0))
+
+    def _await_fetches(self, image: GroupImage, now_ms: int) -> None:
+        """Differs from Kafka: the longer of session and rebalance timeout, so that a restart evicts nobody early."""
+        if image.state is GroupState.STABLE:
+            self.fetch_due_ms = now_ms + max(image.rebalance_timeout_ms(), image.session_timeout_ms())
+        else:
+            self.fetch_due_ms = None
+
+
+def rejoin_timeout(image: GroupImage, now_ms: int) -> RejoinTimeout:
+    """Starts now, and is as long as the slowest member asked for."""
+    return RejoinTimeout(now_ms + image.rebalance_timeout_ms())
+
+
+def extended(timer: InitialDelay, limits: GroupLimits, now_ms: int) -> InitialDelay | None:
+    """The initial delay once more, because members came while it ran; None when it is over.
+
+    Source: `GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule`.
+    """
+    if not timer.member_added or timer.remaining_ms == 0:
+        return None
+    delay_ms = min(limits.initial_rebalance_delay_ms, timer.remaining_ms)
+    return InitialDelay(now_ms + delay_ms, delay_ms, max(timer.remaining_ms - timer.delay_ms, 0))

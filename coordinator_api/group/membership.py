@@ -1,0 +1,111 @@
+"""What members do between joining and being gone: heartbeat, fetch the assignment, leave.
+
+Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`, `classicGroupLeaveToClassicGroup`.
+"""
+
+from __future__ import annotations
+
+from coordinator_api.group.events import FetchAssignment, Heartbeat, Leave, RecheckAssignment
+from coordinator_api.group.image import GroupImage, GroupMember
+from coordinator_api.group.outcome import (
+    AssignmentPending,
+    AssignmentReady,
+    HeartbeatAnswered,
+    Left,
+    Rejected,
+    Response,
+)
+from coordinator_api.group.records import MemberRemoved
+from coordinator_api.group.rounds import follow_up_when_acknowledged, prepare
+from coordinator_api.group.states import GroupState, RejectionCode, RemovalReason, RoundOutcome, RoundReason
+from coordinator_api.group.transition import Transition
+
+
+def heartbeat(step: Transition, event: Heartbeat) -> Response:
+    """A sign of life, and the way a member learns that it has to rejoin, fetch or stop.
+
+    Differs from Kafka: an older generation than the group's is fine as long as the member takes part in the round (it
+    just has not fetched yet), and a member that has rejoined is not told again; there JoinGroup blocks instead.
+    """
+    refused = step.refusal(event.member_id, event.group_instance_id)
+    if refused is not None:
+        return refused
+    image = step.image
+    member = image.members[event.member_id]
+    refused = step.lost_its_place(member)
+    if refused is not None:
+        return refused
+    if event.generation_id > max(member.joined_generation, image.generation_id):
+        return _ahead(event.generation_id, image)
+    step.liveness.heard_from(member, step.now_ms)
+    if event.task_offset_sums is not None:
+        step.liveness.reported(member.member_id, event.task_offset_sums)
+    if image.state is GroupState.STABLE and event.generation_id == image.generation_id:
+        _acknowledge(step, member)
+    image = step.image
+    return HeartbeatAnswered(
+        state=image.state,
+        rejoin=image.state is GroupState.PREPARING_REBALANCE and not image.has_joined(member),
+        stop=image.draining,
+        generation_id=image.generation_id,
+    )
+
+
+def fetch_assignment(step: Transition, event: FetchAssignment | RecheckAssignment) -> Response:
+    """The member's assignment, as soon as it is there.
+
+    A member that has rejoined gets only what the round it rejoined for gives: an older assignment could hand it a task
+    that its new subscription does not claim, which the round is free to give to another. Until it rejoins, the last one
+    is handed out again.
+    """
+    refused = step.refusal(event.member_id, event.group_instance_id)
+    if refused is not None:
+        return refused
+    image = step.image
+    member = image.members[event.member_id]
+    refused = step.lost_its_place(member)
+    if refused is not None:
+        return refused
+    if event.min_generation > image.generation_id + 1:
+        return _ahead(event.min_generation, image)
+    if isinstance(event, FetchAssignment):
+        step.liveness.heard_from(member, step.now_ms)
+    if image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member):
+        return AssignmentPending()
+    if member.assignment is not None and member.assigned_generation >= event.min_generation:
+        response = AssignmentReady(member.assigned_generation, member.assignment, _followup_comes(image))
+        if image.state is GroupState.STABLE:
+            _acknowledge(step, member)
+        return response
+    if image.state is GroupState.PREPARING_REBALANCE:
+        return Rejected(
+            RejectionCode.REBALANCE_IN_PROGRESS,
+            f"generation {event.min_generation} was given up or is being prepared; rejoin, then fetch",
+        )
+    return AssignmentPending()
+
+
+def leave(step: Transition, event: Leave) -> Response:
+    """Differs from Kafka: static members leave just like dynamic ones, since DELETE is always meant."""
+    refused = step.refusal(event.member_id, event.group_instance_id)
+    if refused is not None:
+        return refused
+    step.emit(MemberRemoved(event.member_id, RemovalReason.LEFT))
+    prepare(step, RoundReason.MEMBER_LEFT)
+    return Left(event.member_id)
+
+
+def _acknowledge(step: Transition, member: GroupMember) -> None:
+    step.liveness.acknowledged(member.member_id, step.image.generation_id)
+    follow_up_when_acknowledged(step)
+
+
+def _followup_comes(image: GroupImage) -> bool:
+    return image.last_round is not None and image.last_round.outcome is RoundOutcome.FOLLOW_UP
+
+
+def _ahead(generation_id: int, image: GroupImage) -> Rejected:
+    return Rejected(
+        RejectionCode.ILLEGAL_GENERATION,
+        f"generation {generation_id} is ahead of the group's, which is {image.generation_id}",
+    )

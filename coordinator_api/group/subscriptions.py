@@ -1,0 +1,108 @@
+"""What the group protocol has to read in a member's bytes; everything else in them is for the pipeline alone.
+
+Two questions are asked of a subscription. Would a round decide the same from it (`round_input`: everything but the unique
+field and the generation)? And is a static member that came back still the same member in the same place
+(`static_identity`: besides these, what it owned and how far its state was may differ, since a restarted process owns
+nothing yet)? Bytes that cannot be read count as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from assignor.errors import AssignorFault
+from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
+from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from assignor.protocol.subscription_info import (
+    SubscriptionInfo,
+    decode_subscription_info,
+    encode_subscription_info,
+)
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.types import AssignorErrorCode, ProcessId, TaskId
+
+
+class AssignedTasks(NamedTuple):
+    """The tasks an assignment gives to one member."""
+
+    active: tuple[TaskId, ...] = ()
+    standby: tuple[TaskId, ...] = ()
+
+
+def round_input(subscription: bytes) -> bytes:
+    """The subscription without its unique field and generation."""
+    decoded = _decoded(subscription)
+    if decoded is None:
+        return subscription
+    outer, info = decoded
+    return _encoded(replace(outer, generation_id=None), replace(info, unique_field=0))
+
+
+def static_identity(subscription: bytes) -> bytes:
+    """What makes a static member another one when it changes.
+
+    Topics, process id, endpoint, tags, rack, versions, error code.
+    """
+    decoded = _decoded(subscription)
+    if decoded is None:
+        return subscription
+    outer, info = decoded
+    return _encoded(
+        replace(outer, generation_id=None, owned_partitions=()), replace(info, unique_field=0, task_offset_sums={})
+    )
+
+
+def process_of(subscription: bytes) -> ProcessId | None:
+    """The process the member runs in; None when its subscription is of an unknown future version."""
+    decoded = _decoded(subscription)
+    return None if decoded is None else decoded[1].process_id
+
+
+def running_tasks(subscription: bytes) -> tuple[TaskId, ...]:
+    """The tasks the member said it runs as active, sorted."""
+    decoded = _decoded(subscription)
+    return () if decoded is None else tuple(sorted(decoded[1].prev_tasks))
+
+
+def assigned_tasks(assignment: bytes) -> AssignedTasks:
+    """No tasks for an assignment that is none of Kafka Streams (or of a user's assignor that sends no user data)."""
+    try:
+        user_data = decode_assignment(assignment).user_data
+        if not user_data:
+            return AssignedTasks()
+        info = decode_assignment_info(user_data)
+    except AssignorFault:
+        return AssignedTasks()
+    return AssignedTasks(info.active_tasks, tuple(info.standby_tasks))
+
+
+def error_assignment(code: AssignorErrorCode) -> bytes:
+    """No tasks, and why. Source: `StreamsPartitionAssignor.errorAssignment`."""
+    info = AssignmentInfo(LATEST_SUPPORTED_VERSION, err_code=code)
+    return encode_assignment(Assignment((), encode_assignment_info(info)))
+
+
+def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | None:
+    """None when there is nothing of Kafka Streams to read, or of a future version only the version numbers."""
+    try:
+        outer = decode_subscription(subscription)
+        info = decode_subscription_info(outer.user_data or b"")
+    except AssignorFault:
+        return None
+    return None if info.is_future else (outer, info)
+
+
+def _encoded(outer: Subscription, info: SubscriptionInfo) -> bytes:
+    sums = dict(sorted(info.task_offset_sums.items(), key=lambda entry: str(entry[0])))
+    tags = dict(sorted(info.client_tags.items()))
+    user_data = encode_subscription_info(replace(info, task_offset_sums=sums, client_tags=tags))
+    return encode_subscription(replace(outer, user_data=user_data))

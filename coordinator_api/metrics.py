@@ -1,0 +1,95 @@
+"""What the service measures, in Kafka's words, for Prometheus. One registry a service; nothing global.
+
+Source of the words: the broker's `GroupCoordinatorMetrics` and the client's `ConsumerRebalanceMetricsManager`. `METRICS` is
+the list that documentation is checked against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class MetricName(NamedTuple):
+    """`name` as Prometheus shows it (counters with `_total`, times in seconds)."""
+
+    name: str
+    labels: tuple[str, ...]
+    description: str
+
+
+METRICS = (
+    MetricName("assignor_rebalance_total", (), "Rebalances completed."),
+    MetricName("assignor_failed_rebalance_total", (), "Rebalances whose assignor threw an error."),
+    MetricName("assignor_rebalance_latency_seconds", (), "From the start of a rebalance to its assignments."),
+    MetricName("assignor_assignment_latency_seconds", (), "Run time of the assignor in one rebalance."),
+    MetricName("assignor_heartbeat_total", (), "Heartbeats answered."),
+    MetricName("assignor_join_total", (), "Joins and rejoins accepted."),
+    MetricName("assignor_leave_total", (), "Members that left."),
+    MetricName("assignor_session_expired_total", (), "Members removed because their session or rejoin ran out."),
+    MetricName("assignor_commit_latency_seconds", (), "Writing one event's records to the store."),
+    MetricName("assignor_groups", ("state",), "Groups by state."),
+    MetricName("assignor_members", (), "Members of all groups."),
+    MetricName("assignor_long_polls", (), "GETs that are waiting for an assignment."),
+    MetricName("assignor_http_requests_total", ("method", "route", "status"), "HTTP requests answered."),
+    MetricName("assignor_http_request_duration_seconds", ("method", "route"), "HTTP requests, waiting included."),
+)
+_BY_NAME = {metric.name: metric for metric in METRICS}
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+Census = Callable[[], tuple[Mapping[str, int], int]]
+"""Gives groups by state, and the number of members of all groups."""
+
+
+class Metrics:
+    """Counters and histograms that the service feeds, gauges that are read off its groups when somebody asks."""
+
+    def __init__(self, census: Census) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.rebalances = self._counter("assignor_rebalance_total")
+        self.failed_rebalances = self._counter("assignor_failed_rebalance_total")
+        self.rebalance_latency = self._histogram("assignor_rebalance_latency_seconds")
+        self.assignment_latency = self._histogram("assignor_assignment_latency_seconds")
+        self.heartbeats = self._counter("assignor_heartbeat_total")
+        self.joins = self._counter("assignor_join_total")
+        self.leaves = self._counter("assignor_leave_total")
+        self.expired_sessions = self._counter("assignor_session_expired_total")
+        self.commit_latency = self._histogram("assignor_commit_latency_seconds")
+        self.long_polls = Gauge("assignor_long_polls", _description("assignor_long_polls"), registry=self.registry)
+        self.requests = self._counter("assignor_http_requests_total")
+        self.request_duration = self._histogram("assignor_http_request_duration_seconds")
+        self.registry.register(_GroupCensus(census))
+
+    def exposition(self) -> bytes:
+        """Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str) -> Counter:
+        metric = _BY_NAME[name]
+        return Counter(name, metric.description, metric.labels, registry=self.registry)
+
+    def _histogram(self, name: str) -> Histogram:
+        metric = _BY_NAME[name]
+        return Histogram(name, metric.description, metric.labels, registry=self.registry, buckets=_SECONDS)
+
+
+class _GroupCensus(Collector):
+    def __init__(self, census: Census) -> None:
+        self._census = census
+
+    def collect(self) -> Iterable[Metric]:
+        by_state, members = self._census()
+        groups = GaugeMetricFamily("assignor_groups", _description("assignor_groups"), labels=("state",))
+        for state, count in by_state.items():
+            groups.add_metric((state,), count)
+        return groups, GaugeMetricFamily("assignor_members", _description("assignor_members"), value=members)
+
+
+def _description(name: str) -> str:
+    return _BY_NAME[name].description

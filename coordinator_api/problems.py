@@ -1,0 +1,169 @@
+"""Errors over HTTP: RFC 9457 `application/problem+json` whose `code` is Kafka's error name.
+
+Every error of the service leaves through `problem_response`, so a client can decide on `code` alone. What the caller sent is
+never echoed, and an unexpected error shows no stack trace: that goes to the log, under the `instance` the caller sees.
+Source of the names: `org.apache.kafka.common.protocol.Errors`.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from assignor.errors import DecodeError, InputError, NotBuiltYet
+
+MEDIA_TYPE = "application/problem+json"
+
+TITLES: Mapping[str, tuple[int, str]] = {
+    # code -> (status it usually comes with, title)
+    "INVALID_REQUEST": (422, "The request cannot be read"),
+    "INVALID_GROUP_ID": (422, "Not a group id"),
+    "INVALID_SESSION_TIMEOUT": (422, "The session timeout is out of bounds"),
+    "INCONSISTENT_GROUP_PROTOCOL": (422, "The subscription does not fit the group"),
+    "UNSUPPORTED_ASSIGNOR": (422, "The assignor is not available"),
+    "UNSUPPORTED_VERSION": (501, "Not in this release"),
+    "SASL_AUTHENTICATION_FAILED": (401, "A bearer token is needed"),
+    "CLUSTER_AUTHORIZATION_FAILED": (403, "Refused"),
+    "RESOURCE_NOT_FOUND": (404, "Nothing under this address"),
+    "GROUP_ID_NOT_FOUND": (404, "No such group"),
+    "UNKNOWN_MEMBER_ID": (404, "No such member"),
+    "REQUEST_TIMED_OUT": (408, "The request took too long to arrive"),
+    "ILLEGAL_GENERATION": (409, "Not the group's generation"),
+    "REBALANCE_IN_PROGRESS": (409, "The group is rebalancing"),
+    "FENCED_INSTANCE_ID": (409, "Another member took over this instance id"),
+    "FENCED_MEMBER_EPOCH": (409, "A newer incarnation of this member has joined"),
+    "UNRELEASED_INSTANCE_ID": (409, "The instance id is still in use"),
+    "NON_EMPTY_GROUP": (409, "The group has members"),
+    "MESSAGE_TOO_LARGE": (413, "The request body is too large"),
+    "GROUP_MAX_SIZE_REACHED": (429, "The group is full"),
+    "POLICY_VIOLATION": (429, "The service has as many groups as it may"),
+    "THROTTLING_QUOTA_EXCEEDED": (429, "The service is busy"),
+    "UNKNOWN_SERVER_ERROR": (500, "Something failed in the service"),
+    "KAFKA_STORAGE_ERROR": (503, "The store cannot be written"),
+    "COORDINATOR_LOAD_IN_PROGRESS": (503, "The service is starting"),
+    "COORDINATOR_NOT_AVAILABLE": (503, "The service is stopping"),
+}
+
+_log = structlog.get_logger(__name__)
+
+
+class Problem(Exception):
+    """An answer that is an error. `code`: a key of TITLES; `extensions`: further members of the document."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        **extensions: object,
+    ) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+        self.status = TITLES[code][0] if status is None else status
+        self.headers = dict(headers or {})
+        self.extensions = extensions
+
+
+def problem_response(problem: Problem) -> Response:
+    """The document as bytes; ASCII only, so that nothing a caller sent can make it unwritable."""
+    document: dict[str, object] = {
+        "type": "about:blank" if problem.code not in TITLES else f"urn:assignor:error:{problem.code}",
+        "title": TITLES[problem.code][1],
+        "status": problem.status,
+        "code": problem.code,
+        "detail": problem.detail,
+        **problem.extensions,
+    }
+    return Response(
+        json.dumps(document).encode("ascii"), problem.status, headers=problem.headers, media_type=MEDIA_TYPE
+    )
+
+
+def from_decode_error(error: DecodeError, where: str) -> Problem:
+    """Bytes inside `where` that cannot be read; `offset` is the byte at which reading failed."""
+    return Problem("INVALID_REQUEST", f"{where}: {error}", offset=error.offset, where=where)
+
+
+def from_input_error(error: InputError) -> Problem:
+    """A definition or recording that cannot be used; 422 also for what a later release brings."""
+    code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
+    return Problem(code, str(error), status=422, **({"where": error.where} if error.where else {}))
+
+
+def install(app: FastAPI) -> None:
+    """Every refusal by a route or by FastAPI ends in a problem document; `middleware.py` sees to the unexpected."""
+    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+
+
+async def _on_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return problem_response(error)
+
+
+async def _on_invalid_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem_response(from_validation(error.errors()))
+
+
+def from_validation(errors: Any) -> Problem:
+    """pydantic's errors as one problem: the first as `detail`, all of them under `errors`, each with its path."""
+    details: list[dict[str, object]] = []
+    for error in list(errors)[:20]:
+        where = ".".join(str(part) for part in error["loc"])
+        message = str(error["msg"]).removeprefix("Value error, ")
+        if error["type"] == "json_invalid":
+            offset = error["loc"][-1]
+            details.append({"where": "body", "message": f"not JSON: {error['ctx']['error']}", "offset": offset})
+        else:
+            details.append({"where": where, "message": message, **_offset(error)})
+    first = details[0]
+    at = f" at byte {first['offset']}" if "offset" in first and "at byte" not in str(first["message"]) else ""
+    extensions = {"offset": first["offset"]} if "offset" in first else {}
+    return Problem("INVALID_REQUEST", f"{first['where']}: {first['message']}{at}", errors=details, **extensions)
+
+
+def _offset(error: Mapping[str, Any]) -> dict[str, object]:
+    cause = error.get("ctx", {}).get("error")
+    return {"offset": cause.offset} if isinstance(cause, DecodeError) else {}
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = error.headers or {}
+    if error.status_code == 404:
+        problem = Problem("RESOURCE_NOT_FOUND", "this service has no such address; /openapi.json lists them")
+    elif error.status_code == 405:
+        allowed = headers.get("allow") or headers.get("Allow") or "another method"
+        problem = Problem(
+            "INVALID_REQUEST", f"this address answers to {allowed}", status=405, headers={"Allow": allowed}
+        )
+    elif error.status_code < 500:
+        status = 422 if error.status_code == 400 else error.status_code
+        problem = Problem("INVALID_REQUEST", f"body: {error.detail}", status=status, headers=headers)
+    else:
+        problem = Problem("UNKNOWN_SERVER_ERROR", str(error.detail), status=error.status_code)
+    return problem_response(problem)
+
+
+def unexpected(error: BaseException, what: str) -> Problem:
+    """Log the error whole, answer with an id under which the log has it."""
+    incident = secrets.token_hex(8)
+    _log.error("unexpected_error", incident=incident, request=what, exc_info=error)
+    return Problem(
+        "UNKNOWN_SERVER_ERROR",
+        f"an unexpected error; the service's log has it under incident {incident}",
+        instance=f"urn:assignor:incident:{incident}",
+    )

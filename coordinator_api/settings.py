@@ -1,0 +1,197 @@
+"""The service's settings: the broker's dotted names, read from flags over environment over a TOML file over defaults.
+
+One field is one setting under three spellings of the same name: `group.initial.rebalance.delay.ms` in the file,
+`ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS` in the environment, `--group-initial-rebalance-delay-ms` as a flag. An unknown
+name is an error that tells the nearest known one. Source of the `group.*` names and defaults: `GroupCoordinatorConfig`;
+where a default differs from Kafka's the description says so.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+ENVIRONMENT_PREFIX = "ASSIGNOR_"
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used, said in one or more lines a person can act on."""
+
+
+class Settings(BaseSettings):
+    """Every setting of `assignor serve`. Times in milliseconds, sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+
+    database_url: str = Field(
+        "sqlite:///assignor.sqlite3",
+        min_length=1,
+        description="Where groups are kept: `sqlite:///file` or `postgresql://...`.",
+    )
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="Address to listen on; one outside loopback needs a token."
+    )
+    port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 takes a free one and prints it.")
+
+    group_initial_rebalance_delay_ms: int = Field(
+        3_000, ge=0, le=2**31 - 1, description="How long the first round of an empty group waits for more members."
+    )
+    group_min_session_timeout_ms: int = Field(
+        500,
+        ge=1,
+        le=2**31 - 1,
+        description="Lowest session timeout a member may ask for (Kafka: 6000; here failover within a second counts).",
+    )
+    group_max_session_timeout_ms: int = Field(
+        1_800_000, ge=1, le=2**31 - 1, description="Highest session timeout a member may ask for."
+    )
+    group_max_size: int = Field(
+        10_000, ge=1, le=2**31 - 1, description="Most members of one group (Kafka: no limit); 429 above."
+    )
+    group_max_count: int = Field(1_000, ge=1, description="Most groups of this service; 429 above.")
+
+    request_max_bytes: int = Field(33_554_432, ge=1_024, description="Largest request body; 413 above.")
+    request_timeout_ms: int = Field(30_000, ge=1, description="How long a request body may take to arrive; 408 above.")
+    longpoll_max_count: int = Field(10_000, ge=1, description="Most GETs that wait at one time; 429 above.")
+    longpoll_max_wait_ms: int = Field(
+        60_000, ge=0, description="Longest wait of one GET; a larger `wait_ms` is cut down to it."
+    )
+    shutdown_timeout_ms: int = Field(5_000, ge=0, description="How long a stop lets requests in progress finish.")
+
+    rebalances_retained_count: int = Field(
+        1_000, ge=1, description="Recorded rebalances kept for each group; the oldest go first."
+    )
+    records_compaction_bytes: int = Field(
+        4_194_304, ge=1_024, description="A group's log is rewritten as one snapshot once it has grown to this size."
+    )
+    sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = Field(
+        "FULL",
+        description="SQLite's durability: FULL survives power loss, NORMAL only a crash of the process.",
+    )
+    sqlite_busy_timeout_ms: int = Field(5_000, ge=0, description="How long a write waits for another user of the file.")
+
+    auth_token: str | None = Field(
+        None, min_length=1, repr=False, description="Bearer token that every call has to carry."
+    )
+    auth_token_file: Path | None = Field(None, description="File with the bearer token, instead of auth.token.")
+    task_assignor_classes: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="`module:Class` assignors that a group may name over HTTP, separated by commas; others are refused.",
+    )
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What goes to the log.")
+    log_format: Literal["json", "console"] = Field("console", description="One JSON object a line, or text to read.")
+
+    @field_validator("task_assignor_classes", mode="before")
+    @classmethod
+    def _split_at_commas(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @model_validator(mode="after")
+    def _agree(self) -> Settings:
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ValueError("group.min.session.timeout.ms must not be above group.max.session.timeout.ms")
+        if self.auth_token is not None and self.auth_token_file is not None:
+            raise ValueError("give auth.token or auth.token.file, not both")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is passed in: `load` lays the sources over each other, so that their order stands in one line."""
+        return (init_settings,)
+
+
+def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settings:
+    """Flags over environment over the TOML file over defaults. `flags`: field name to value. Raises SettingsError."""
+    from_file = read_file(config_file) if config_file is not None else {}
+    from_environment = EnvSettingsSource(Settings)()
+    try:
+        return Settings(**{**from_file, **from_environment, **flags})
+    except ValidationError as error:
+        raise SettingsError("\n".join(_lines(error))) from None
+
+
+def read_file(path: Path) -> dict[str, object]:
+    """The file's settings by field name. Dotted keys may be written bare, quoted or as tables."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not TOML: {error}") from None
+    values: dict[str, object] = {}
+    for name, value in _flattened(document):
+        field_name = name.replace(".", "_")
+        if name != dotted(field_name) or field_name not in Settings.model_fields:
+            raise SettingsError(f"{path}: unknown setting {name!r}; did you mean {nearest(name)!r}?")
+        values[field_name] = value
+    return values
+
+
+def unknown_environment(environment: Iterable[str]) -> list[str]:
+    """One warning for each variable that looks like a misspelt setting; other programs' ASSIGNOR_* are left alone."""
+    known = {environment_name(name) for name in Settings.model_fields}
+    warnings = []
+    for name in environment:
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in known:
+            close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.85)
+            if close:
+                warnings.append(f"{name} is not a setting and is ignored; did you mean {close[0]}?")
+    return warnings
+
+
+def nearest(name: str) -> str:
+    """The known dotted name that looks most like `name`."""
+    known = [dotted(field_name) for field_name in Settings.model_fields]
+    return difflib.get_close_matches(name.replace("_", ".").replace("-", "."), known, n=1, cutoff=0.0)[0]
+
+
+def dotted(field_name: str) -> str:
+    """`group_max_size` -> `group.max.size`."""
+    return field_name.replace("_", ".")
+
+
+def flag(field_name: str) -> str:
+    """`group_max_size` -> `--group-max-size`."""
+    return "--" + field_name.replace("_", "-")
+
+
+def environment_name(field_name: str) -> str:
+    """`group_max_size` -> `ASSIGNOR_GROUP_MAX_SIZE`."""
+    return ENVIRONMENT_PREFIX + field_name.upper()
+
+
+def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _lines(error: ValidationError) -> Iterator[str]:
+    for detail in error.errors(include_url=False):
+        name = dotted(str(detail["loc"][0])) if detail["loc"] else ""
+        message = detail["msg"].removeprefix("Value error, ")
+        yield f"{name}: {message}, not {detail['input']!r}" if name else message

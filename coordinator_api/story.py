@@ -1,0 +1,122 @@
+"""What happened to a group, told to the log and to the metrics: one line for each change, with group, generation and member."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.outcome import HeartbeatAnswered, Joined, Left, Response
+from coordinator_api.group.records import (
+    DefinitionChanged,
+    DrainChanged,
+    GroupDeleted,
+    GroupEmptied,
+    MemberRemoved,
+    MemberReplaced,
+    MemberSubscribed,
+    Record,
+    RoundCompleted,
+    RoundPreparing,
+)
+from coordinator_api.group.states import RemovalReason, RoundOutcome
+from coordinator_api.metrics import Metrics
+
+
+class Story:
+    """One group's voice."""
+
+    def __init__(self, group_id: str, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._log = structlog.get_logger("coordinator_api").bind(group=group_id)
+        self._preparing_since: float | None = None
+
+    def tell_records(self, records: Iterable[Record], image: GroupImage) -> None:
+        """Committed records, and the state they led to."""
+        log = self._log.bind(generation=image.generation_id, state=str(image.state))
+        for record in records:
+            match record:
+                case DefinitionChanged(revision):
+                    log.info("definition_changed", revision=revision)
+                case DrainChanged(draining):
+                    log.info("drain_started" if draining else "drain_ended")
+                case MemberSubscribed(member_id, group_instance_id):
+                    log.info("member_subscribed", member=member_id, group_instance_id=group_instance_id)
+                case MemberReplaced(group_instance_id, old_member_id, new_member_id):
+                    log.info(
+                        "member_replaced",
+                        member=new_member_id,
+                        old_member=old_member_id,
+                        group_instance_id=group_instance_id,
+                    )
+                case MemberRemoved(member_id, reason):
+                    if reason is not RemovalReason.LEFT:
+                        self._metrics.expired_sessions.inc()
+                    log.info("member_removed", member=member_id, reason=str(reason))
+                case RoundPreparing(reason):
+                    self._preparing_since = time.perf_counter()
+                    log.info("rebalance_preparing", reason=str(reason))
+                case RoundCompleted():
+                    self._completed(record)
+                case GroupEmptied():
+                    log.info("group_emptied")
+                case GroupDeleted():
+                    log.info("group_deleted")
+                case _:
+                    pass
+
+    def _completed(self, record: RoundCompleted) -> None:
+        self._metrics.rebalances.inc()
+        if record.outcome is RoundOutcome.ERROR:
+            self._metrics.failed_rebalances.inc()
+        if self._preparing_since is not None:
+            self._metrics.rebalance_latency.observe(time.perf_counter() - self._preparing_since)
+            self._preparing_since = None
+        self._log.info(
+            "rebalance_completed",
+            generation=record.generation_id,
+            outcome=str(record.outcome),
+            members=len(record.assignments),
+            probing_rebalance_at_ms=record.probing_rebalance_at_ms,
+            error=record.error,
+        )
+
+    def tell_answer(self, response: Response) -> None:
+        """What a member was told."""
+        match response:
+            case HeartbeatAnswered():
+                self._metrics.heartbeats.inc()
+            case Joined():
+                self._metrics.joins.inc()
+            case Left():
+                self._metrics.leaves.inc()
+            case _:
+                pass
+
+    @contextmanager
+    def commit_latency(self) -> Iterator[None]:
+        with self._metrics.commit_latency.time():
+            yield
+
+    @contextmanager
+    def assignment_latency(self) -> Iterator[None]:
+        with self._metrics.assignment_latency.time():
+            yield
+
+    def reloaded(self, sequence: int) -> None:
+        self._log.warning("group_reloaded", sequence=sequence)
+
+    def compaction_failed(self, error: Exception) -> None:
+        self._log.warning("compaction_failed", error=str(error))
+
+    def round_not_stored(self, generation_id: int, error: Exception) -> None:
+        self._log.error("rebalance_not_stored", generation=generation_id, error=str(error))
+
+    def round_broken(self, generation_id: int, error: Exception) -> None:
+        self._log.error("rebalance_broken", generation=generation_id, exc_info=error)
+
+    def tick_failed(self, error: Exception) -> None:
+        self._log.error("tick_failed", exc_info=error)

@@ -1,0 +1,1 @@
+"""One file is one version; a released one is never changed."""

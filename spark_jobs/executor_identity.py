@@ -1,0 +1,73 @@
+"""Which executor this Python worker belongs to, which Spark does not tell its Python workers.
+
+The chain is executor JVM -> pyspark daemon -> worker. The JVM's command line names the executor; in local mode the driver
+is the executor.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+DRIVER = "driver"
+_EXECUTOR_ID = re.compile(r"--executor-id[\s\0]+([^\s\0]+)")
+_GENERATIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorIdentity:
+    """`executor_id` as Spark numbers them, `driver` in local mode; `jvm_pid`: None where it cannot be found out."""
+
+    executor_id: str
+    jvm_pid: int | None
+
+
+def executor_identity() -> ExecutorIdentity:
+    """Look up the ancestors of this process."""
+    pid = os.getpid()
+    for _ in range(_GENERATIONS):
+        parent = _parent_and_command(pid)
+        if parent is None:
+            break
+        pid, command = parent
+        named = _EXECUTOR_ID.search(command)
+        if named is not None:
+            return ExecutorIdentity(named[1], pid)
+        if "org.apache.spark.deploy.SparkSubmit" in command:
+            return ExecutorIdentity(DRIVER, pid)
+    return ExecutorIdentity(DRIVER, None)
+
+
+def _parent_and_command(pid: int) -> tuple[int, str] | None:
+    try:
+        parent = int(_stat_after_name(pid).split()[1])
+        return parent, Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
+    except OSError:
+        return _by_ps(pid)
+
+
+def _stat_after_name(pid: int) -> str:
+    # the second field is the program's name in brackets and may hold anything, brackets and blanks included
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1]
+
+
+def _by_ps(pid: int) -> tuple[int, str] | None:
+    try:
+        parent = int(_ps(pid, "ppid="))
+        return parent, _ps(parent, "args=")
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def _ps(pid: int, column: str) -> str:
+    shown = subprocess.run(  # noqa: S603
+        ["ps", "-o", column, "-p", str(pid)],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=10,
+    )
+    return shown.stdout.strip()

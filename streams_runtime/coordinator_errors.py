@@ -1,0 +1,72 @@
+"""What a coordinator answers instead of an answer: problem+json (RFC 9457) whose `code` is Kafka's error name.
+
+The names and what a member does about each are Kafka's: `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` take the tasks away,
+`REBALANCE_IN_PROGRESS` asks for a rejoin, `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member. Source: `Errors`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CoordinatorError(Exception):
+    """A refusal. `code`: Kafka's error name, `status`: the HTTP status, `detail`: the service's own sentence."""
+
+    known_code: ClassVar[str] = ""
+
+    def __init__(self, code: str, status: int, detail: str) -> None:
+        super().__init__(f"{code} ({status}): {detail}" if detail else f"{code} ({status})")
+        self.code = code
+        self.status = status
+        self.detail = detail
+
+
+class GroupIdNotFound(CoordinatorError):
+    known_code = "GROUP_ID_NOT_FOUND"
+
+
+class UnknownMemberId(CoordinatorError):
+    known_code = "UNKNOWN_MEMBER_ID"
+
+
+class IllegalGeneration(CoordinatorError):
+    known_code = "ILLEGAL_GENERATION"
+
+
+class RebalanceInProgress(CoordinatorError):
+    known_code = "REBALANCE_IN_PROGRESS"
+
+
+class FencedInstanceId(CoordinatorError):
+    known_code = "FENCED_INSTANCE_ID"
+
+
+class FencedMemberEpoch(CoordinatorError):
+    known_code = "FENCED_MEMBER_EPOCH"
+
+
+class GroupMaxSizeReached(CoordinatorError):
+    known_code = "GROUP_MAX_SIZE_REACHED"
+
+
+class CoordinatorUnavailable(Exception):
+    """No usable answer: not reachable, gone in the middle of the call, starting, stopping or overloaded. Try again."""
+
+
+_KNOWN: dict[str, type[CoordinatorError]] = {
+    error.known_code: error
+    for error in (
+        GroupIdNotFound,
+        UnknownMemberId,
+        IllegalGeneration,
+        RebalanceInProgress,
+        FencedInstanceId,
+        FencedMemberEpoch,
+        GroupMaxSizeReached,
+    )
+}
+
+
+def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
+    """The error with that code's own class, or `CoordinatorError` itself for a code that members treat like any other."""
+    return _KNOWN.get(code, CoordinatorError)(code, status, detail)

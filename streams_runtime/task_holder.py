@@ -1,0 +1,54 @@
+"""What a member does with its tasks, behind one small interface.
+
+The group protocol (`group_member`) decides when tasks come and go; a `TaskHolder` does the work on them. The calls come in
+Kafka's own order (revoked, then assigned), one at a time, from the member's thread; `offset_sums` may also be called by
+its heartbeat thread, and `close` by whoever ends the member. Source: `StreamsRebalanceListener`, `TaskManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from assignor.types import TaskId, TopicPartition
+
+Partitions = frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTasks:
+    """Everything that one member holds under one generation. Standbys include warm-ups: a member cannot tell them apart."""
+
+    member_id: str
+    generation_id: int
+    active: Mapping[TaskId, Partitions] = field(default_factory=dict)
+    standby: Mapping[TaskId, Partitions] = field(default_factory=dict)
+
+
+class TaskHolder(Protocol):
+    """A call that raises ends the member: its tasks are lost, and it leaves the group."""
+
+    def rebalance_started(self) -> None:
+        """A subscription is about to be sent: claim state on disk that no other thread of this process answers for."""
+        ...
+
+    def offset_sums(self) -> Mapping[TaskId, int]:
+        """Per task this thread answers for: LATEST_OFFSET for a running active, else the sum of its changelog offsets."""
+        ...
+
+    def revoke(self, tasks: frozenset[TaskId]) -> None:
+        """Stop working on these active tasks; on return the group may give them to others."""
+        ...
+
+    def assign(self, held: HeldTasks) -> None:
+        """From now on hold exactly this. What is in `held.active` and was not before starts here."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """Drop everything at once: the group has taken the tasks away and others may have them already."""
+        ...
+
+    def close(self) -> None:
+        """Stop working on everything in good order; the member leaves the group afterwards."""
+        ...
