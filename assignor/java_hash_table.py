@@ -9,7 +9,7 @@ fewer than 64 buckets. Source: `HashMap` of Java 17 (19 and later size copies a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
 from typing import Generic, TypeVar
 
@@ -147,7 +147,7 @@ class JavaHashTable(Generic[K]):
         while True:
             room = capacity * 3 // 4
             # the key that overflows the table is placed before that grows
-            if _is_crowded(placed[: room + 1], capacity):
+            if is_crowded(placed[: room + 1], capacity):
                 return False
             if len(placed) <= room or capacity >= MAXIMUM_CAPACITY:
                 break
@@ -194,7 +194,8 @@ class JavaHashTable(Generic[K]):
         self._bins = doubled
 
 
-def _is_crowded(spreads: list[int], capacity: int) -> bool:
+def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
+    """Whether keys with these spread hashes would change more in a table of `capacity` than the order of a bucket."""
     if len(spreads) <= TREEIFY_THRESHOLD:
         return False
     return max(Counter(map((capacity - 1).__and__, spreads)).values()) > TREEIFY_THRESHOLD

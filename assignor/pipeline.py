@@ -23,7 +23,7 @@ from assignor.java_order import hash_set_order, task_hash
 from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT, ReceivedVersions
 from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
-from assignor.task_assignors.registry import task_assignor_named, validate_placement
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named, validate_placement
 from assignor.threads.consumer_assignments import consumer_assignments, error_assignments
 from assignor.threads.hosts import NO_HOSTS, host_maps
 from assignor.threads.partition_order import PartitionsInJavaOrder
@@ -33,7 +33,6 @@ from assignor.topology.partition_grouper import partition_groups
 from assignor.topology.repartition_topics import RepartitionTopics, prepare_repartition_topics
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 
-HIGH_AVAILABILITY = "HighAvailabilityTaskAssignor"
 LEGACY_STICKY = "LegacyStickyTaskAssignor"
 FALLBACK_PRIOR = "FallbackPriorTaskAssignor"
 
@@ -173,11 +172,16 @@ def _placement_problem(
 
 
 def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:
-    """Without lags every assignor but LegacySticky, which does not need them, gives way to FallbackPrior."""
+    """Without lags every assignor but LegacySticky, which does not need them, gives way to FallbackPrior.
+
+    A class that a snapshot names is never loaded here: snapshots come over the network, classes run code.
+    """
+    if task_assignor is None and snapshot.assignor not in BUILT_IN_ASSIGNORS:
+        raise InputError(
+            f"{snapshot.assignor!r} is not built in; the caller has to hand in an instance of it", "input.assignor"
+        )
     chosen = task_assignor or task_assignor_named(snapshot.assignor)
-    if lags_known or chosen.name == LEGACY_STICKY:
-        return chosen
-    return task_assignor_named(FALLBACK_PRIOR)
+    return chosen if lags_known or chosen.name == LEGACY_STICKY else task_assignor_named(FALLBACK_PRIOR)
 
 
 def _probing_deadline(snapshot: RebalanceSnapshot, placement: Placement, now_ms: int) -> int | None:

@@ -1,8 +1,8 @@
 """Who may call: a bearer token, or nothing but loopback.
 
-Without a token the service listens on loopback only, and then it answers only to calls that name a loopback host and come
-from no foreign web page: a browser on the same machine must not be a way in. With a token every call carries it, except
-the two health checks. Kafka has SASL for this; one shared secret is what a fleet of Spark executors can carry.
+Without a token the service listens on loopback only, and then it answers only to calls that name a loopback host and
+come from no foreign web page: a browser on the same machine must not be a way in. With a token every call carries it,
+except the two health checks. Kafka has SASL for this; one shared secret is what a fleet of Spark executors can carry.
 """
 
 from __future__ import annotations

@@ -38,10 +38,14 @@ def parse_object(raw: bytes) -> dict[str, object]:
     try:
         document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError as error:
-        raise Problem("INVALID_REQUEST", f"body: not UTF-8 at byte {error.start}", offset=error.start) from None
+        raise Problem(
+            "INVALID_REQUEST", f"body: not UTF-8 at byte {error.start}", extensions={"offset": error.start}
+        ) from None
     except json.JSONDecodeError as error:
         offset = len(error.doc[: error.pos].encode("utf-8"))
-        raise Problem("INVALID_REQUEST", f"body: not JSON: {error.msg} at byte {offset}", offset=offset) from None
+        raise Problem(
+            "INVALID_REQUEST", f"body: not JSON: {error.msg} at byte {offset}", extensions={"offset": offset}
+        ) from None
     except RecursionError:
         raise Problem("INVALID_REQUEST", "body: not JSON: nested too deeply") from None
     except ValueError as error:

@@ -22,6 +22,7 @@ from coordinator_api.group import events
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Declared, Response
 from coordinator_api.group.states import GroupState
+from coordinator_api.journal import Journal
 from coordinator_api.metrics import Metrics
 from coordinator_api.problems import Problem
 from coordinator_api.round_runner import RoundRunner
@@ -29,7 +30,6 @@ from coordinator_api.settings import Settings
 from coordinator_api.store import leases, schema
 from coordinator_api.store.engine import create_engine
 from coordinator_api.store.repository import GroupLog, Repository
-from coordinator_api.story import Story
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -133,7 +133,7 @@ class Coordinator:
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
         runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id)
-        return GroupRuntime(log, runner, Story(log.group_id, self.metrics), self._around)
+        return GroupRuntime(log, runner, Journal(log.group_id, self.metrics), self._around)
 
     def _census(self) -> tuple[Mapping[str, int], int]:
         images = [runtime.group.image for runtime in list(self.groups.values())]

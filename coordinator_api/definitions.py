@@ -1,7 +1,7 @@
-"""A group's definition as it comes by PUT: `input` of rebalance/1 without members and leader, checked whole before it is kept.
+"""A group's definition as it comes by PUT: `input` of rebalance/1 without members and leader, checked whole.
 
-The definition is all the truth there is about cluster, topics and offsets: what a round creates is not added to it, and a
-later PUT replaces it. Assignors named `module:Class` run only when the service's own settings list them.
+The definition is all the truth there is about cluster, topics and offsets: what a round creates is not added to it,
+and a later PUT replaces it. Assignors named `module:Class` run only when the service's own settings list them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AllowedAssignors:
             raise Problem(
                 "UNSUPPORTED_ASSIGNOR",
                 f"assignor: {assignor[:100]} is not listed in this service's setting task.assignor.classes",
-                where="assignor",
+                extensions={"where": "assignor"},
             )
 
     def load(self, assignor: str) -> TaskAssignor | None:

@@ -1,84 +1,77 @@
-"""A group as an operator wants to see it: state, members, every copy of every task with its lag, and what comes next.
+"""A group as JSON for operators: state, members, every copy of every task with its lag, and what comes next.
 
-Computed from immutable values, so a large group can be described in a thread while it goes on. A copy's lag is what the
-leader would say now: end offsets of the definition minus what the member last reported, by heartbeat or subscription.
+A copy's lag is what the leader would say now: the definition's end offsets minus what the member last reported, by
+heartbeat or with its subscription.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from assignor.clients.end_offsets import EndOffsets, end_offset_sums
 from assignor.clients.task_lags import compute_task_lags
-from assignor.errors import DecodeError
-from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
-from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.topology import Subtopology
 from assignor.types import Role, TaskId, TopicPartition
 from coordinator_api.definitions import read_input
-from coordinator_api.group.image import GroupImage, GroupMember
+from coordinator_api.group.description import GroupDescription, MemberDescription, RoundDescription
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.states import GroupState
 from coordinator_api.round_runner import read_subscription
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What is looked at: the group's state and, by member, the offset sums of its last heartbeat."""
-
-    group_id: str
-    image: GroupImage
-    reported: Mapping[str, Mapping[TaskId, int]]
-
-
 def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
     """One line of the list of groups."""
+    standing = image.last_round if image.state is GroupState.STABLE else None
     return {
         "group_id": group_id,
         "state": str(image.state),
         "generation_id": image.generation_id,
         "members": len(image.members),
         "draining": image.draining,
-        "probing_rebalance_at_ms": _probing_rebalance_at_ms(image),
+        "probing_rebalance_at_ms": standing.probing_rebalance_at_ms if standing is not None else None,
     }
 
 
-def describe(sight: Sight) -> dict[str, object]:
-    """The whole group as JSON. Takes time in proportion to the tasks of the group."""
-    image = sight.image
+def description_document(group: GroupDescription, image: GroupImage) -> dict[str, object]:
+    """The whole group. Takes time in proportion to its tasks. `image`: the state that `group` describes."""
     assert image.input_json is not None, "only declared groups are described"
     definition = read_input(image.input_json)
     changelogs = _Changelogs(definition)
-    members: list[dict[str, object]] = []
-    tasks: list[tuple[TaskId, dict[str, object]]] = []
-    for member in image.members.values():
-        info = _assignment_info(member)
-        subscription = read_subscription(member.subscription)
-        copies = list(_copies(member, info))
-        offset_sums = {**subscription.task_offset_sums, **sight.reported.get(member.member_id, {})}
-        lags = changelogs.lags([task for task, _ in copies], offset_sums)
-        process_id = str(subscription.process_id)
-        members.append(_member(member, process_id, dict(subscription.client_tags), copies))
-        for task, role in copies:
-            place = {"task": str(task), "role": str(role), "member_id": member.member_id, "process_id": process_id}
-            tasks.append((task, {**place, "lag": lags.get(task)}))
-    tasks.sort(key=lambda entry: (entry[0].subtopology, entry[0].partition, str(entry[1]["role"])))
+    tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
+    for member in group.members:
+        lags = changelogs.lags([copy.task_id for copy in member.tasks], _offset_sums(member, image))
+        for copy in member.tasks:
+            entry: dict[str, object] = {
+                "task": str(copy.task_id),
+                "role": str(copy.role),
+                "member_id": member.member_id,
+                "process_id": None if member.process_id is None else str(member.process_id),
+                "lag": lags.get(copy.task_id),
+            }
+            tasks.append((_by_number(copy.task_id), entry))
+    tasks.sort(key=lambda each: (each[0], str(each[1]["role"])))
     return {
-        **list_entry(sight.group_id, image),
-        "revision": image.revision,
+        "group_id": group.group_id,
+        "state": str(group.state),
+        "generation_id": group.generation_id,
+        "revision": group.definition_revision,
+        "draining": group.draining,
+        "reason": None if group.reason is None else str(group.reason),
+        "settled": group.settled,
+        "probing_rebalance_at_ms": group.next_probing_rebalance_at_ms,
+        "error": group.error,
+        "last_rebalance": _last_rebalance(group.last_round),
         "application_id": definition.application_id,
         "assignor": definition.assignor,
         "configs": dotted_configs(definition.configs),
-        "last_rebalance": _last_rebalance(image),
-        "members": members,
+        "members": [_member(member) for member in group.members],
         "tasks": [entry for _, entry in tasks],
     }
 
 
-def _last_rebalance(image: GroupImage) -> dict[str, object] | None:
-    last = image.last_round
+def _last_rebalance(last: RoundDescription | None) -> dict[str, object] | None:
     if last is None:
         return None
     return {
@@ -91,26 +84,20 @@ def _last_rebalance(image: GroupImage) -> dict[str, object] | None:
     }
 
 
-def _probing_rebalance_at_ms(image: GroupImage) -> int | None:
-    if image.state is not GroupState.STABLE or image.last_round is None:
-        return None
-    return image.last_round.probing_rebalance_at_ms
-
-
-def _member(
-    member: GroupMember, process_id: str, client_tags: dict[str, str], copies: list[tuple[TaskId, Role]]
-) -> dict[str, object]:
+def _member(member: MemberDescription) -> dict[str, object]:
     def held(role: Role) -> list[str]:
-        return [str(task) for task, its_role in copies if its_role is role]
+        return [str(copy.task_id) for copy in member.tasks if copy.role is role]
 
     return {
         "member_id": member.member_id,
         "client_id": member.client_id,
         "group_instance_id": member.group_instance_id,
         "incarnation": member.incarnation,
-        "process_id": process_id,
-        "client_tags": client_tags,
+        "process_id": None if member.process_id is None else str(member.process_id),
         "generation_id": member.assigned_generation,
+        "joined": member.has_joined,
+        "fetched": member.fetched,
+        "last_heard_ms": member.last_heard_ms,
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
         "active": held(Role.ACTIVE),
@@ -119,24 +106,10 @@ def _member(
     }
 
 
-def _assignment_info(member: GroupMember) -> AssignmentInfo | None:
-    if member.assignment is None:
-        return None
-    try:
-        user_data = decode_assignment(member.assignment).user_data
-        return decode_assignment_info(user_data) if user_data else None
-    except DecodeError:
-        return None  # version probing answers a future member in a version of its own
-
-
-def _copies(member: GroupMember, info: AssignmentInfo | None) -> Iterator[tuple[TaskId, Role]]:
-    if info is None:
-        return
-    # a task comes once for each of its partitions
-    for task in sorted(dict.fromkeys(info.active_tasks), key=_by_number):
-        yield task, Role.ACTIVE
-    for task in sorted(info.standby_tasks, key=_by_number):
-        yield task, Role.WARM_UP if task in member.warm_ups else Role.STANDBY
+def _offset_sums(member: MemberDescription, image: GroupImage) -> Mapping[TaskId, int]:
+    subscribed = read_subscription(image.members[member.member_id].subscription).task_offset_sums
+    reported = {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
+    return {**subscribed, **reported}
 
 
 def _by_number(task: TaskId) -> tuple[int, int]:
@@ -144,41 +117,40 @@ def _by_number(task: TaskId) -> tuple[int, int]:
 
 
 class _Changelogs:
-    """End-offset sums by the definition. A changelog that does not exist yet is empty, as for the leader."""
+    """End-offset sums by the definition. A changelog that does not exist yet is empty, as it is for the leader."""
 
     def __init__(self, definition: RebalanceSnapshot) -> None:
         self._definition = definition
         self._subtopologies: Mapping[int, Subtopology] = {each.id: each for each in definition.topology.subtopologies}
-        self._offsets = EndOffsets(
-            definition.changelog_end_offsets, definition.committed_offsets, definition.failures
+        self._source_topics = frozenset(
+            store.source_topic_as_changelog
+            for each in definition.topology.subtopologies
+            for store in each.stores
+            if store.source_topic_as_changelog is not None
         )
+        self._offsets = EndOffsets(definition.changelog_end_offsets, definition.committed_offsets, definition.failures)
 
-    def lags(self, tasks: list[TaskId], offset_sums: Mapping[TaskId, int]) -> Mapping[TaskId, int]:
+    def lags(self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]) -> Mapping[TaskId, int]:
         """Of the stateful ones of `tasks`: records behind, LATEST_OFFSET for a running active, see `TaskLags`."""
-        stateful = [task for task in tasks if self._partitions(task) is not None]
+        partitions = {task: found for task in tasks if (found := self._partitions(task)) is not None}
         source_based = frozenset(
-            partition for task in stateful for partition in self._partitions(task) or () if self._is_source(partition)
+            partition for found in partitions.values() for partition in found if partition.topic in self._source_topics
         )
-        ends = end_offset_sums(stateful, lambda task: self._partitions(task) or (), source_based, self._offsets)
+        ends = end_offset_sums(partitions, lambda task: partitions[task], source_based, self._offsets)
         lags = compute_task_lags(offset_sums, ends.by_task)
-        return {task: lags.lag_for(task) for task in stateful}
+        return {task: lags.lag_for(task) for task in partitions}
 
     def _partitions(self, task: TaskId) -> tuple[TopicPartition, ...] | None:
         """The changelog partitions that exist; None for a stateless task."""
         subtopology = self._subtopologies.get(task.subtopology)
-        topics = [
-            store.changelog_topic or store.source_topic_as_changelog
-            for store in (subtopology.stores if subtopology is not None else ())
-        ]
-        logged = [topic for topic in topics if topic is not None]
+        stores = subtopology.stores if subtopology is not None else ()
+        topics = [store.changelog_topic or store.source_topic_as_changelog for store in stores]
+        logged = [topic for topic in dict.fromkeys(topics) if topic is not None]
         if not logged:
             return None
         existing = self._definition.existing_internal_topics
         return tuple(
             TopicPartition(topic, task.partition)
-            for topic in dict.fromkeys(logged)
-            if topic in existing or self._is_source(TopicPartition(topic, task.partition))
+            for topic in logged
+            if topic in existing or topic in self._source_topics
         )
-
-    def _is_source(self, partition: TopicPartition) -> bool:
-        return any(partition.topic in each.source_topics for each in self._subtopologies.values())

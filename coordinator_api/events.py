@@ -15,18 +15,18 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
-import structlog
-
 from coordinator_api.clock import Clock
 from coordinator_api.group import events
+from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import AssignmentPending, AssignmentStored, Outcome, Response, RunRebalance
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import MemberSubscribed
+from coordinator_api.journal import Journal
 from coordinator_api.round_runner import ComputedRound, RoundRunner
-from coordinator_api.story import Story
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Recording, Repository
 
@@ -55,13 +55,13 @@ class _FinishedRound:
 
 
 class GroupRuntime:
-    """Owns one `Group`. Every change goes through `handle`; reading `group` between events is safe on the event loop."""
+    """Owns one `Group`. Every change goes through `handle`; on the event loop `group` may be read between events."""
 
-    def __init__(self, log: GroupLog, runner: RoundRunner, story: Story, around: Surroundings) -> None:
+    def __init__(self, log: GroupLog, runner: RoundRunner, journal: Journal, around: Surroundings) -> None:
         """`log` is what the store has of the group, sequence 0 and no records for a new one."""
         self.group_id = log.group_id
         self._runner = runner
-        self._story = story
+        self._journal = journal
         self._around = around
         self._lock = asyncio.Lock()
         self._closed = False
@@ -106,6 +106,11 @@ class GroupRuntime:
             hang_up.cancel()
         return response
 
+    async def describe(self) -> tuple[GroupDescription, GroupImage]:
+        """The group between two events, and the state that was described. In a thread: a large group takes time."""
+        async with self._lock:
+            return await asyncio.to_thread(lambda: (self.group.describe(), self.group.image))
+
     def release(self) -> None:
         """Hold no requests any more: those that wait are answered as things are."""
         self._holding = False
@@ -142,11 +147,11 @@ class GroupRuntime:
             except Exception:
                 self._distrust()
                 raise
-            self._story.tell_records(outcome.records, self.group.image)
+            self._journal.tell_records(outcome.records, self.group.image)
             # a member that subscribes changes no answer of another one's held request
             if any(not isinstance(record, MemberSubscribed) for record in outcome.records):
                 self._wake()
-        self._story.tell_answer(outcome.response)
+        self._journal.tell_answer(outcome.response)
         self._carry_out(outcome)
         await self._compact_if_long()
         return outcome.response
@@ -155,7 +160,7 @@ class GroupRuntime:
         repository = self._around.repository
         recording = await self._recording(outcome.response, finished)
         try:
-            with self._story.commit_latency():
+            with self._journal.commit_latency():
                 if isinstance(event, events.DeleteGroup):
                     await repository.delete(self.group_id, self._sequence)
                     return
@@ -181,7 +186,7 @@ class GroupRuntime:
         log = await self._around.repository.load_group(self.group_id)
         self._load(log)
         self._out_of_date = False
-        self._story.reloaded(log.sequence)
+        self._journal.reloaded(log.sequence)
         await self._process(events.Recovered())
 
     async def _compact_if_long(self) -> None:
@@ -192,7 +197,7 @@ class GroupRuntime:
         try:
             self._sequence = await self._around.repository.replace(self.group_id, self._sequence, lines)
         except StoreError as error:
-            self._story.compaction_failed(error)
+            self._journal.compaction_failed(error)
             self._distrust()
             return
         self._log_bytes = self._snapshot_bytes = sum(map(len, lines))
@@ -215,7 +220,7 @@ class GroupRuntime:
                     await self._in_turn(event, finished)
                 except StoreError as error:
                     # `_distrust` has set a time to look again: the round is still due then
-                    self._story.round_not_stored(effect.generation_id, error)
+                    self._journal.round_not_stored(effect.generation_id, error)
         finally:
             self._round_running = False
 
@@ -223,10 +228,10 @@ class GroupRuntime:
         loop = asyncio.get_running_loop()
         now_ms = self._around.clock.now_ms()
         try:
-            with self._story.assignment_latency():
+            with self._journal.assignment_latency():
                 computed = await loop.run_in_executor(self._around.round_threads, self._runner.run, effect, now_ms)
         except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
-            self._story.round_broken(effect.generation_id, fault)
+            self._journal.round_broken(effect.generation_id, fault)
             failed = events.RebalanceFailed(effect.generation_id, f"{type(fault).__name__}: {fault}")
             return failed, _FinishedRound(effect, None)
         return computed.event, _FinishedRound(effect, computed)
@@ -254,7 +259,7 @@ class GroupRuntime:
         try:
             await self._in_turn(events.Tick())
         except Exception as error:  # whatever it was: time must not stop for the group
-            self._story.tick_failed(error)
+            self._journal.tick_failed(error)
             self._distrust()
 
     def _wake(self) -> None:

@@ -1,4 +1,4 @@
-"""Structured logs on stderr: one JSON object a line, or text to read. Other libraries' logs come out in the same form."""
+"""Structured logs on stderr: a JSON object a line, or text to read. Other libraries' logs take the same form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the service measures, in Kafka's words, for Prometheus. One registry a service; nothing global.
 
-Source of the words: the broker's `GroupCoordinatorMetrics` and the client's `ConsumerRebalanceMetricsManager`. `METRICS` is
-the list that documentation is checked against.
+Source of the words: the broker's `GroupCoordinatorMetrics` and the client's `ConsumerRebalanceMetricsManager`.
+`METRICS` is the list that documentation is checked against.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What every request goes through before it reaches a route: the gate, the body limit, the clock and the last resort.
 
-Plain ASGI. The body is read whole here, bounded in size and in time and after the bearer token was checked, so a stranger
-cannot fill the memory and routes never meet a half-sent body. An error that nobody handled becomes a 500 problem.
+Plain ASGI. The body is read whole here, bounded in size and in time and after the bearer token was checked, so a
+stranger cannot fill the memory and routes never meet a half-sent body. An error that nobody handled becomes a 500
+problem.
 """
 
 from __future__ import annotations
@@ -27,12 +28,11 @@ class ClientGone(Exception):
 class RequestGuard:
     """Wraps the application. One for the service."""
 
-    def __init__(self, app: ASGIApp, *, gate: Gate, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, gate: Gate, settings: Settings) -> None:
         self._app = app
         self._gate = gate
         self._max_bytes = settings.request_max_bytes
         self._timeout_s = settings.request_timeout_ms / 1000
-        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,12 +93,14 @@ class RequestGuard:
     def _too_large(self) -> Problem:
         return Problem("MESSAGE_TOO_LARGE", f"a body may have {self._max_bytes} bytes (request.max.bytes)")
 
-    def _measure(self, scope: Scope, status: int, seconds: float) -> None:
+    @staticmethod
+    def _measure(scope: Scope, status: int, seconds: float) -> None:
         # the route's pattern, not the path: groups and members must not become label values
         route = getattr(scope.get("route"), "path", _NO_ROUTE)
         method = scope["method"] if route != _NO_ROUTE else "(any)"
-        self._metrics.requests.labels(method, route, str(status)).inc()
-        self._metrics.request_duration.labels(method, route).observe(seconds)
+        metrics: Metrics = scope["app"].state.coordinator.metrics
+        metrics.requests.labels(method, route, str(status)).inc()
+        metrics.request_duration.labels(method, route).observe(seconds)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

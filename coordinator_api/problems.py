@@ -1,8 +1,8 @@
 """Errors over HTTP: RFC 9457 `application/problem+json` whose `code` is Kafka's error name.
 
-Every error of the service leaves through `problem_response`, so a client can decide on `code` alone. What the caller sent is
-never echoed, and an unexpected error shows no stack trace: that goes to the log, under the `instance` the caller sees.
-Source of the names: `org.apache.kafka.common.protocol.Errors`.
+Every error of the service leaves through `problem_response`, so a client can decide on `code` alone. What the caller
+sent is never echoed, and an unexpected error shows no stack trace: that goes to the log, under the `instance` the
+caller sees. Source of the names: `org.apache.kafka.common.protocol.Errors`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Problem(Exception):
-    """An answer that is an error. `code`: a key of TITLES; `extensions`: further members of the document."""
+    """An answer that is an error. `code`: a key of TITLES; `extensions`: more members of the document."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class Problem(Exception):
         *,
         status: int | None = None,
         headers: Mapping[str, str] | None = None,
-        **extensions: object,
+        extensions: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
         self.status = TITLES[code][0] if status is None else status
         self.headers = dict(headers or {})
-        self.extensions = extensions
+        self.extensions = dict(extensions or {})
 
 
 def problem_response(problem: Problem) -> Response:
@@ -92,13 +92,13 @@ def problem_response(problem: Problem) -> Response:
 
 def from_decode_error(error: DecodeError, where: str) -> Problem:
     """Bytes inside `where` that cannot be read; `offset` is the byte at which reading failed."""
-    return Problem("INVALID_REQUEST", f"{where}: {error}", offset=error.offset, where=where)
+    return Problem("INVALID_REQUEST", f"{where}: {error}", extensions={"offset": error.offset, "where": where})
 
 
 def from_input_error(error: InputError) -> Problem:
     """A definition or recording that cannot be used; 422 also for what a later release brings."""
     code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
-    return Problem(code, str(error), status=422, **({"where": error.where} if error.where else {}))
+    return Problem(code, str(error), status=422, extensions={"where": error.where} if error.where else {})
 
 
 def install(app: FastAPI) -> None:
@@ -132,7 +132,9 @@ def from_validation(errors: Any) -> Problem:
     first = details[0]
     at = f" at byte {first['offset']}" if "offset" in first and "at byte" not in str(first["message"]) else ""
     extensions = {"offset": first["offset"]} if "offset" in first else {}
-    return Problem("INVALID_REQUEST", f"{first['where']}: {first['message']}{at}", errors=details, **extensions)
+    return Problem(
+        "INVALID_REQUEST", f"{first['where']}: {first['message']}{at}", extensions={"errors": details, **extensions}
+    )
 
 
 def _offset(error: Mapping[str, Any]) -> dict[str, object]:
@@ -165,5 +167,5 @@ def unexpected(error: BaseException, what: str) -> Problem:
     return Problem(
         "UNKNOWN_SERVER_ERROR",
         f"an unexpected error; the service's log has it under incident {incident}",
-        instance=f"urn:assignor:incident:{incident}",
+        extensions={"instance": f"urn:assignor:incident:{incident}"},
     )

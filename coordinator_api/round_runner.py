@@ -1,7 +1,7 @@
 """One round of a group: the definition and the members' subscriptions in, assignments and a recording out.
 
-Pure computation that may take seconds, so it runs in a thread beside the event loop. What it records is what it ran: the same
-`rebalance/1` line through `assignor assign --check` gives the same result.
+Pure computation that may take seconds, so it runs in a thread beside the event loop. What it records is what it ran:
+the same `rebalance/1` line through `assignor assign --check` gives the same result.
 """
 
 from __future__ import annotations

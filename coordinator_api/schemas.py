@@ -13,7 +13,6 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
 MAX_NAME_LENGTH = 249
 """Kafka's limit for names of topics, and so for application ids."""
 
-GROUP_ID_PATTERN = r"^[A-Za-z0-9._-]+$"
 MAX_TEXT_LENGTH = 1_000
 
 
@@ -115,7 +114,7 @@ class Health(_Body):
 
 
 class ProblemDocument(BaseModel):
-    """RFC 9457. `code`: Kafka's name of the error; `offset`: the byte of the body or of its bytes at which reading failed."""
+    """RFC 9457. `code`: Kafka's name of the error; `offset`: the byte at which reading failed."""
 
     type: str
     title: str

@@ -1,9 +1,9 @@
 """The service's settings: the broker's dotted names, read from flags over environment over a TOML file over defaults.
 
 One field is one setting under three spellings of the same name: `group.initial.rebalance.delay.ms` in the file,
-`ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS` in the environment, `--group-initial-rebalance-delay-ms` as a flag. An unknown
-name is an error that tells the nearest known one. Source of the `group.*` names and defaults: `GroupCoordinatorConfig`;
-where a default differs from Kafka's the description says so.
+`ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS` in the environment, `--group-initial-rebalance-delay-ms` as a flag. An
+unknown name is an error that tells the nearest known one. Source of the `group.*` names and defaults:
+`GroupCoordinatorConfig`; where a default differs from Kafka's the description says so.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ class Settings(BaseSettings):
     )
     auth_token_file: Path | None = Field(None, description="File with the bearer token, instead of auth.token.")
     task_assignor_classes: Annotated[tuple[str, ...], NoDecode] = Field(
-        (),
-        description="`module:Class` assignors that a group may name over HTTP, separated by commas; others are refused.",
+        (), description="`module:Class` assignors that groups may name, separated by commas; others are refused."
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What goes to the log.")

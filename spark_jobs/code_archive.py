@@ -1,4 +1,6 @@
-"""The code that executors run, as one zip for `addPyFile`: executors need this project's dependencies, not the project."""
+"""The code that executors run, as one zip for `addPyFile`: executors need this project's dependencies, not the
+project.
+"""
 
 from __future__ import annotations
 

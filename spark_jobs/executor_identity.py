@@ -1,7 +1,7 @@
 """Which executor this Python worker belongs to, which Spark does not tell its Python workers.
 
-The chain is executor JVM -> pyspark daemon -> worker. The JVM's command line names the executor; in local mode the driver
-is the executor.
+The chain is executor JVM -> pyspark daemon -> worker. The JVM's command line names the executor; in local mode the
+driver is the executor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A `TaskHolder` that does nothing with its tasks but hold them: it writes down what it has and reports growing offsets.
+"""A `TaskHolder` that does nothing with its tasks but hold them: it writes down what it has and reports growing
+offsets.
 
-An active task restores first, as in Kafka: until its copy has reached the end of its changelogs it reports how far it is,
-from then on it runs and reports LATEST_OFFSET. Source: `TaskManager.taskOffsetSums`.
+An active task restores first, as in Kafka: until its copy has reached the end of its changelogs it reports how far it
+is, from then on it runs and reports LATEST_OFFSET. Source: `TaskManager.taskOffsetSums`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class HoldingTasks:
 
     def rebalance_started(self) -> None:
         self._positions.claim(self._thread)
+        with self._lock:
+            self._write(OwnershipEvent.JOINING)
 
     def offset_sums(self) -> Mapping[TaskId, int]:
         sums = self._positions.offset_sums(self._thread)

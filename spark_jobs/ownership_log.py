@@ -1,7 +1,7 @@
 """What members held and when, as they saw it: one JSON Lines file for each thread of each start.
 
-Each line is one change, and is written before anything else happens: a task is in the log before it is worked on, and given
-up in the log before the group hears of it. Times are milliseconds since the epoch, of the machine's clock.
+Each line is one change, and is written before anything else happens: a task is in the log before it is worked on, and
+given up in the log before the group hears of it. Times are milliseconds since the epoch, of the machine's clock.
 """
 
 from __future__ import annotations
@@ -19,9 +19,14 @@ SUFFIX = ".jsonl"
 
 
 class OwnershipEvent(StrEnum):
-    """`started`, `lost` and `closed` leave nothing; `revoked` leaves what was not given up; `assigned` sets all anew."""
+    """What a line says.
+
+    `started`, `lost`, `closed`: nothing is held. `joining`: a subscription is about to be sent, everything is held on to.
+    `revoked`: what was not given up is held. `assigned`: all anew, by the assignment of a generation.
+    """
 
     STARTED = "started"
+    JOINING = "joining"
     REVOKED = "revoked"
     ASSIGNED = "assigned"
     LOST = "lost"

@@ -60,7 +60,9 @@ def spark_session(
 
 
 def spark_home(directory: Path) -> Path:
-    """A SPARK_HOME of links to the installed PySpark, so that what Spark writes under SPARK_HOME lands in `directory`."""
+    """A SPARK_HOME of links to the installed PySpark, so that what Spark writes under SPARK_HOME lands in
+    `directory`.
+    """
     home = directory / "spark-home"
     home.mkdir()
     installed = Path(str(pyspark.__file__)).parent
@@ -123,7 +125,7 @@ def _start(settings: SparkConf, directory: Path, undo: contextlib.ExitStack) -> 
         raise SparkNotStarted("this process already has a Spark session; stop it first")
     said = undo.enter_context((directory / "jvm.log").open("w+"))
     try:
-        gateway = launch_gateway(settings, popen_kwargs={"stderr": said, "stdout": said})
+        gateway = launch_gateway(settings, {"stderr": said, "stdout": said})  # type: ignore[no-untyped-call]
         undo.callback(_end_jvm, gateway)
         context = SparkContext(conf=settings, gateway=gateway)
     except Exception as fault:

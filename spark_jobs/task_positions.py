@@ -1,9 +1,9 @@
 """How far an instance's copies of tasks have come, kept in its state directory for the next start.
 
-This is what stands in for state stores as long as members only hold their tasks: a copy that is held restores at a fixed
-rate up to the end of its changelogs, and a copy that is given up stays where it is. A position is kept as Kafka keeps it,
-in `<state.dir>/<application.id>/<task>/.checkpoint`. Among the threads of one instance, a task's state is answered for by
-the thread that holds it, else by the first that claims it for a rebalance. Source: `StateDirectory`,
+This is what stands in for state stores as long as members only hold their tasks: a copy that is held restores at a
+fixed rate up to the end of its changelogs, and a copy that is given up stays where it is. A position is kept as Kafka
+keeps it, in `<state.dir>/<application.id>/<task>/.checkpoint`. Among the threads of one instance, a task's state is
+answered for by the thread that holds it, else by the first that claims it for a rebalance. Source: `StateDirectory`,
 `TaskManager.tryToLockAllNonEmptyTaskDirectories`.
 """
 
@@ -121,7 +121,7 @@ class TaskPositions:
         written.replace(directory / CHECKPOINT_FILE_NAME)
 
     def _stored(self, task: TaskId, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int] | None:
-        with contextlib.suppress(OSError, DecodeError):  # a checkpoint that cannot be read means: restore from the start
+        with contextlib.suppress(OSError, DecodeError):  # what cannot be read is restored from the start
             stored = parse_checkpoint((self._directory / str(task) / CHECKPOINT_FILE_NAME).read_bytes())
             return {
                 partition: 0 if stored.get(partition, 0) == OFFSET_UNKNOWN else min(stored.get(partition, 0), end)

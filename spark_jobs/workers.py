@@ -1,13 +1,12 @@
 """Instances as long-running Spark tasks: one non-barrier task an instance, k member threads each.
 
-Rules: nobody waits for N members, because a task may get its slot only later; an executor that dies costs its own tasks,
-which Spark starts elsewhere, and never the job; the job ends by the stop flag in the heartbeats' answers.
+Rules: nobody waits for N members, because a task may get its slot only later; an executor that dies costs its own
+tasks, which Spark starts elsewhere, and never the job; the job ends by the stop flag in the heartbeats' answers.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import replace
 
 from pyspark import InheritableThread

@@ -1,9 +1,9 @@
 """The calls of a coordinator's HTTP contract that members and their drivers make, typed; httpx is known here only.
 
-Rule: every call either answers, or raises one of `coordinator_errors`. A call that met no usable answer is repeated with
-growing pauses while its `Patience` lasts, so that a coordinator that was killed and started again is ridden out; the
-coordinator commits what it answers, and every call here may be repeated. Source of the calls: JoinGroup, SyncGroup,
-Heartbeat and LeaveGroup of Kafka's classic group protocol.
+Rule: every call either answers, or raises one of `coordinator_errors`. A call that met no usable answer is repeated
+with growing pauses while its `Patience` lasts, so that a coordinator that was killed and started again is ridden out;
+the coordinator commits what it answers, and every call here may be repeated. Source of the calls: JoinGroup,
+SyncGroup, Heartbeat and LeaveGroup of Kafka's classic group protocol.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """A first join (`member_id` None) or a rejoin. `subscription`: ConsumerProtocolSubscription. Times in milliseconds."""
+    """A first join (`member_id` None) or a rejoin.
+
+    `subscription`: ConsumerProtocolSubscription. Times in milliseconds.
+    """
 
     subscription: bytes
     session_timeout_ms: int
@@ -53,7 +56,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class FetchedAssignment:
-    """`assignment`: ConsumerProtocolAssignment. `followup`: another round follows as soon as all members have this one."""
+    """`assignment`: ConsumerProtocolAssignment. `followup`: another round comes as soon as all members have theirs."""
 
     generation_id: int
     assignment: bytes

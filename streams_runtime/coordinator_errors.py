@@ -1,7 +1,8 @@
 """What a coordinator answers instead of an answer: problem+json (RFC 9457) whose `code` is Kafka's error name.
 
-The names and what a member does about each are Kafka's: `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` take the tasks away,
-`REBALANCE_IN_PROGRESS` asks for a rejoin, `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member. Source: `Errors`.
+The names and what a member does about each are Kafka's: `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` take the tasks
+away, `REBALANCE_IN_PROGRESS` asks for a rejoin, `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member.
+Source: `Errors`.
 """
 
 from __future__ import annotations
@@ -68,5 +69,7 @@ _KNOWN: dict[str, type[CoordinatorError]] = {
 
 
 def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
-    """The error with that code's own class, or `CoordinatorError` itself for a code that members treat like any other."""
+    """The error with that code's own class, or `CoordinatorError` itself for a code that members treat like any
+    other.
+    """
     return _KNOWN.get(code, CoordinatorError)(code, status, detail)

@@ -1,4 +1,5 @@
-"""One member's side of the group protocol: join, take the assignment, hold its tasks, heartbeat, rejoin when told, leave.
+"""One member's side of the group protocol: join, take the assignment, hold its tasks, heartbeat, rejoin when told,
+leave.
 
 Rules, all of them Kafka's own for the cooperative protocol (KIP-429):
 - The member keeps working through a round. What the new assignment no longer has is given up first, then the rest is
@@ -6,9 +7,11 @@ Rules, all of them Kafka's own for the cooperative protocol (KIP-429):
 - Heartbeats go out on a schedule of their own, also while the member waits for an assignment or works.
 - UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, join anew. REBALANCE_IN_PROGRESS: keep working, rejoin.
   FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH: a newer incarnation took over; all tasks are lost and the member ends.
-- A coordinator that cannot be reached takes nothing away: the member keeps its tasks and goes on asking, as a consumer does.
+- A coordinator that cannot be reached takes nothing away: the member keeps its tasks and goes on asking, as a
+  consumer does.
 
-Source: `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`; `StreamsPartitionAssignor.onAssignment`.
+Source: `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`;
+`StreamsPartitionAssignor.onAssignment`.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from streams_runtime.coordinator_errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from streams_runtime.heartbeats import GroupStanding, Heartbeats, News
+from streams_runtime.heartbeats import GroupStanding, Heartbeats
 from streams_runtime.member_subscription import ReceivedAssignment, SubscriptionWriter
 from streams_runtime.task_holder import Partitions, TaskHolder
 
@@ -81,7 +84,9 @@ class MemberEnd(StrEnum):
 
 
 class AssignmentFailed(AssignorFault):
-    """The leader sent an error assignment: the group cannot run as it is declared (missing source topics, for example)."""
+    """The leader sent an error assignment: the group cannot run as it is declared (missing source topics, for
+    example).
+    """
 
 
 @dataclass(slots=True)
@@ -112,7 +117,10 @@ class GroupMember:
         self._holding = threading.RLock()  # between the member's thread and whoever closes it
 
     def run(self) -> MemberEnd:
-        """Be a member until closed, stopped or fenced. Raises AssignmentFailed, CoordinatorError, what the holder raises."""
+        """Be a member until closed, stopped or fenced.
+
+        Raises AssignmentFailed, CoordinatorError, what the holder raises.
+        """
         heartbeats = Heartbeats(self._client, self._settings, self._standing, self._holder)
         with heartbeats:
             try:
@@ -124,7 +132,9 @@ class GroupMember:
                 self._leave()
 
     def close(self) -> None:
-        """Give up all tasks in good order, leave the group, and have `run` return; from any thread, any number of times."""
+        """Give up all tasks in good order, leave the group, and have `run` return; from any thread, any number of
+        times.
+        """
         with self._holding:
             if not self._closing.is_set():
                 self._closing.set()
@@ -141,17 +151,17 @@ class GroupMember:
                 self._lose(error.code)
                 self._standing.forget(member_too=isinstance(error, UnknownMemberId))
             except RebalanceInProgress:
-                continue
+                pass  # keep working, and send the subscription again
             except (FencedInstanceId, FencedMemberEpoch) as error:
                 self._lose(error.code)
                 self._standing.forget(member_too=True)  # the id that is left is the newer incarnation's
                 end = MemberEnd.FENCED
             except CoordinatorUnavailable:
                 pass  # its patience had the pauses in it
-            if self._closing.is_set():
-                return MemberEnd.LEFT
             if end is not None:
                 return end
+            if self._closing.is_set():
+                return MemberEnd.LEFT
 
     def _one_round(self) -> MemberEnd | None:
         """Send a subscription, take what comes back, and hold it until the next round is due. None: go on."""
@@ -249,6 +259,3 @@ class GroupMember:
         if member_id is not None:
             with contextlib.suppress(CoordinatorUnavailable, CoordinatorError):  # then the session timeout does it
                 self._client.leave(self._settings.group_id, member_id, timeout_s=LEAVE_TIMEOUT_S)
-
-
-__all__ = ["AssignmentFailed", "GroupMember", "MemberEnd", "MemberSettings", "News"]

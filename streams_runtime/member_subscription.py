@@ -1,8 +1,10 @@
-"""A member's subscriptions written and its assignments read: ConsumerProtocol v3 around SubscriptionInfo and AssignmentInfo.
+"""A member's subscriptions written and its assignments read: ConsumerProtocol v3 around SubscriptionInfo and
+AssignmentInfo.
 
-Rule: every subscription differs from the one before by its unique field, so that a rejoin is always seen as one; the n-th
-partition, in Kafka's order of partitions, belongs to the n-th active task. Source: `StreamsPartitionAssignor.subscriptionUserData`,
-`onAssignment`; KIP-429 (owned partitions), KIP-792 (generation), KIP-708 (client tags).
+Rule: every subscription differs from the one before by its unique field, so that a rejoin is always seen as one; the
+n-th partition, in Kafka's order of partitions, belongs to the n-th active task. Source:
+`StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792 (generation),
+KIP-708 (client tags).
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ class ReceivedAssignment:
 
 @dataclass(slots=True)
 class SubscriptionWriter:
-    """Writes one member's subscriptions in turn, and reads what comes back. `topics`: all source topics of the topology."""
+    """Writes one member's subscriptions in turn, and reads what comes back.
+
+    `topics`: all source topics of the topology.
+    """
 
     process_id: ProcessId
     topics: tuple[str, ...]
@@ -66,7 +71,9 @@ class SubscriptionWriter:
         )
 
     def read(self, assignment: bytes, member_id: str, generation_id: int) -> ReceivedAssignment:
-        """Raises DecodeError for bytes that cannot be read, TaskAssignmentError for an assignment that contradicts itself."""
+        """Raises DecodeError for bytes that cannot be read, TaskAssignmentError for an assignment that contradicts
+        itself.
+        """
         received = decode_assignment(assignment)
         if received.user_data is None:
             raise TaskAssignmentError("the assignment carries no AssignmentInfo")

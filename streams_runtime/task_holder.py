@@ -1,8 +1,9 @@
 """What a member does with its tasks, behind one small interface.
 
-The group protocol (`group_member`) decides when tasks come and go; a `TaskHolder` does the work on them. The calls come in
-Kafka's own order (revoked, then assigned), one at a time, from the member's thread; `offset_sums` may also be called by
-its heartbeat thread, and `close` by whoever ends the member. Source: `StreamsRebalanceListener`, `TaskManager`.
+The group protocol (`group_member`) decides when tasks come and go; a `TaskHolder` does the work on them. The calls
+come in Kafka's own order (revoked, then assigned), one at a time, from the member's thread; `offset_sums` may also be
+called by its heartbeat thread, and `close` by whoever ends the member. Source: `StreamsRebalanceListener`,
+`TaskManager`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ Partitions = frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
-    """Everything that one member holds under one generation. Standbys include warm-ups: a member cannot tell them apart."""
+    """Everything that one member holds under one generation.
+
+    Standbys include warm-ups: a member cannot tell them apart.
+    """
 
     member_id: str
     generation_id: int
@@ -34,7 +38,10 @@ class TaskHolder(Protocol):
         ...
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """Per task this thread answers for: LATEST_OFFSET for a running active, else the sum of its changelog offsets."""
+        """Per task this thread answers for:
+
+        LATEST_OFFSET for a running active, else the sum of its changelog offsets.
+        """
         ...
 
     def revoke(self, tasks: frozenset[TaskId]) -> None:

@@ -10,9 +10,9 @@ import re
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY, AssignmentConfigs
 from assignor.errors import InputError, NotBuiltYet
 from assignor.recording.fields import as_text
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, PUBLIC_STICKY_ASSIGNOR
 
-KNOWN_ASSIGNORS = ("HighAvailabilityTaskAssignor", "LegacyStickyTaskAssignor", "FallbackPriorTaskAssignor")
-PUBLIC_STICKY_ASSIGNOR = "StickyTaskAssignor"
+KNOWN_ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
 
 _CLASS_PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*\Z")
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
 
-from assignor.java_hash_table import DEFAULT_INITIAL_CAPACITY, JavaHashTable, grows_crowded, grown_capacity
-from assignor.java_order import hash_set_order, process_hash
 from assignor.types import ProcessId, TaskId
 
 Room = tuple[float, int]
 """The lower, the more room: tasks per thread, then minus the threads. Empty clients are equal and before all others."""
+
+EMPTY: Room = (-1.0, 0)
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Client:
     capacity: int
     active: set[TaskId] = field(default_factory=set)
     standby: set[TaskId] = field(default_factory=set)
-    room: Room = (-1.0, 0)
+    room: Room = EMPTY
 
     def assign_active(self, task: TaskId) -> None:
         self.active.add(task)
@@ -43,5 +43,45 @@ class Client:
     def task_count(self) -> int:
         return len(self.active) + len(self.standby)
 
+    def reached_capacity(self) -> bool:
+        return self.task_count >= self.capacity
+
     def _update_room(self) -> None:
         self.room = (self.task_count / self.capacity, -self.capacity)
+
+
+def roomiest(candidates: Iterable[Client]) -> Client | None:
+    """The first of those with most room; None when there are no candidates."""
+    return min(candidates, key=_room_of, default=None)
+
+
+class ClientQueue:
+    """All clients, most room first, then by `ranks[client.number]`. Keeps up by itself, as rooms only shrink."""
+
+    __slots__ = ("_clients", "_heap")
+
+    def __init__(self, clients: Sequence[Client], ranks: Sequence[int]) -> None:
+        self._clients = clients
+        self._heap = [(client.room, ranks[client.number], client.number) for client in clients]
+        heapify(self._heap)
+
+    def first(self, accepts: Callable[[Client], bool] | None = None) -> Client | None:
+        """The first client that `accepts` agrees to; None when it agrees to none."""
+        heap, passed_over, found = self._heap, [], None
+        while heap:
+            room, rank, number = heap[0]
+            client = self._clients[number]
+            if room != client.room:
+                heapreplace(heap, (client.room, rank, number))
+            elif accepts is None or accepts(client):
+                found = client
+                break
+            else:
+                passed_over.append(heappop(heap))
+        for entry in passed_over:
+            heappush(heap, entry)
+        return found
+
+
+def _room_of(client: Client) -> Room:
+    return client.room

@@ -5,7 +5,7 @@ it is no proper heap, and a draw is then not always the lightest client. To draw
 binary heap, laid out the same after every step. Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 
 While the heap is in order, its layout does not depend on how siftDown is written, as no two entries are equal; so the
-long drains run on `heapq` and `sort`, which work in C. Only a heap found out of order is drained by Java's own steps.
+long drains run on `heapq` and `sorted`, which work in C. Only a heap found out of order is drained by Java's own steps.
 """
 
 from __future__ import annotations
@@ -14,25 +14,30 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
 from operator import le
+from struct import Struct
 
 from assignor.java_hash_table import MIN_TREEIFY_CAPACITY, TREEIFY_THRESHOLD, spread_hash
 from assignor.java_order import hash_set_order, process_hash
 from assignor.types import ProcessId
 
-Entry = tuple[float, int]
-"""Load and client; clients are numbered in process order, so this sorts as Kafka's comparator does."""
+Entry = int
+"""Load and client in one number that sorts as Kafka's comparator does: by load, then by process id.
+
+The bits of a double that is not negative sort like the double; below them stands the client's number.
+"""
+
+_CLIENT_BITS = 32
+_CLIENT = (1 << _CLIENT_BITS) - 1
+_DOUBLE = Struct(">d")
 
 
 class ConstrainedPrioritySet:
-    """Each client is in it at most once. `load(client)` is asked when clients are offered."""
+    """Each client is in it at most once. `load(client)` is asked when clients are offered, and must not be negative."""
 
     def __init__(self, processes: Sequence[ProcessId], load: Callable[[int], float]) -> None:
-        """Offers every client, in process order. `processes` are sorted."""
+        """Offers every client, in process order. `processes` are sorted; clients are their places."""
         self._load = load
-        self._processes = processes
-        self._spreads = [spread_hash(process_hash(process)) for process in processes]
-        self._buckets: dict[int, list[int]] = {}
-        self._crowded: dict[int, bool] = {}
+        self._rejected_order = _HashSetOrder(processes)
         self._heap: list[Entry] = []
         self._entries: list[Entry | None] = [None] * len(processes)
         self._in_order = True
@@ -55,14 +60,13 @@ class ConstrainedPrioritySet:
         self._freshly_drained = False
         first = min(wanted)
         heap = self._heap
-        rejected: list[int] = []
-        while (entry := heappop(heap)) is not first:
-            rejected.append(entry[1])
-        entries = self._entries
-        for client in self._in_hash_order(rejected):
-            heappush(heap, entries[client])
-        entries[first[1]] = None
-        return first[1]
+        rejected: list[Entry] = []
+        while (entry := heappop(heap)) != first:
+            rejected.append(entry)
+        for entry in self._rejected_order.of(rejected):
+            heappush(heap, entry)
+        self._entries[first & _CLIENT] = None
+        return first & _CLIENT
 
     def offer_all(self, clients: Sequence[int]) -> None:
         """Offer clients whose load has changed, one after the other; those already queued are taken out first.
@@ -82,14 +86,17 @@ class ConstrainedPrioritySet:
         entry = self._entries[client]
         if entry is None:
             return
-        updated = (self._load(client), client)
+        updated = self._entry(client)
         if updated != entry:
             self._heap[self._heap.index(entry)] = updated
             self._entries[client] = updated
             self._in_order = False
 
+    def _entry(self, client: int) -> Entry:
+        return int.from_bytes(_DOUBLE.pack(self._load(client)), "big") << _CLIENT_BITS | client
+
     def _push(self, client: int) -> None:
-        entry = (self._load(client), client)
+        entry = self._entry(client)
         self._entries[client] = entry
         self._heap.append(entry)
         _sift_up(self._heap, len(self._heap) - 1, entry)
@@ -103,44 +110,59 @@ class ConstrainedPrioritySet:
         if self._freshly_drained:
             return
         rebuilt: list[Entry] = []
-        for client in self._in_hash_order([entry[1] for entry in sorted(self._heap)]):
-            heappush(rebuilt, self._entries[client])
+        for entry in self._rejected_order.of(sorted(self._heap)):
+            heappush(rebuilt, entry)
         self._heap = rebuilt
         self._freshly_drained = True
 
     def _poll_out_of_order(self, accepted: Collection[int]) -> int | None:
         self._freshly_drained = False
         found: int | None = None
-        rejected: list[int] = []
+        rejected: list[Entry] = []
         while self._heap and found is None:
-            client = _java_poll(self._heap)[1]
-            if client in accepted:
-                found = client
+            entry = _java_poll(self._heap)
+            if entry & _CLIENT in accepted:
+                found = entry & _CLIENT
             else:
-                rejected.append(client)
-        for client in self._in_hash_order(rejected):
-            self._push(client)
+                rejected.append(entry)
+        for entry in self._rejected_order.of(rejected):
+            self._heap.append(entry)
+            _sift_up(self._heap, len(self._heap) - 1, entry)
         if found is not None:
             self._entries[found] = None
         return found
 
-    def _in_hash_order(self, rejected: list[int]) -> list[int]:
-        """As a HashSet iterates that was filled in the order given: by bucket, in the bucket by arrival."""
-        capacity = 16
-        while len(rejected) > capacity * 3 // 4:
-            capacity *= 2
-        if self._may_crowd_a_bucket(rejected, capacity):
-            client_of = {self._processes[client]: client for client in rejected}
-            return [client_of[process] for process in hash_set_order(client_of)]
-        return sorted(rejected, key=self._buckets_at(capacity).__getitem__)
 
-    def _may_crowd_a_bucket(self, rejected: list[int], capacity: int) -> bool:
+class _HashSetOrder:
+    """In which order a HashSet of processes is walked, without building one each time."""
+
+    def __init__(self, processes: Sequence[ProcessId]) -> None:
+        self._processes = processes
+        self._spreads = [spread_hash(process_hash(process)) for process in processes]
+        self._buckets: dict[int, list[int]] = {}
+        self._crowded: dict[int, bool] = {}
+
+    def of(self, entries: list[Entry]) -> list[Entry]:
+        """The entries of a set filled in the order given: by bucket, in the bucket by arrival."""
+        if len(entries) < 2:
+            return entries
+        capacity = 16
+        while len(entries) > capacity * 3 // 4:
+            capacity *= 2
+        if len(entries) > TREEIFY_THRESHOLD and self._may_crowd_a_bucket(entries, capacity):
+            entry_of = {self._processes[entry & _CLIENT]: entry for entry in entries}
+            return [entry_of[process] for process in hash_set_order(entry_of)]
+        buckets = self._buckets_at(capacity)
+        return sorted(entries, key=lambda entry: buckets[entry & _CLIENT])
+
+    def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
         """Whether, at any size of the growing table, so many keys meet in a bucket that Java orders them otherwise."""
         size = min(capacity, MIN_TREEIFY_CAPACITY)
-        while size <= capacity and len(rejected) > TREEIFY_THRESHOLD:
+        while size <= capacity:
             if self._is_crowded_at(size):
-                buckets = map(self._buckets_at(size).__getitem__, rejected[: size * 3 // 4 + 1])
-                if max(Counter(buckets).values()) > TREEIFY_THRESHOLD:
+                buckets = self._buckets_at(size)
+                counts = Counter([buckets[entry & _CLIENT] for entry in entries[: size * 3 // 4 + 1]])
+                if max(counts.values()) > TREEIFY_THRESHOLD:
                     return True
             size *= 2
         return False
@@ -173,7 +195,7 @@ def _remove_at(heap: list[Entry], index: int) -> None:
     if index == len(heap):
         return
     _sift_down(heap, index, moved)
-    if heap[index] is moved:
+    if heap[index] == moved:
         _sift_up(heap, index, moved)
 
 

@@ -24,7 +24,7 @@ class HighAvailabilityTaskAssignor:
     name = "HighAvailabilityTaskAssignor"
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Raises InputError (no clients, no threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
+        """Raises InputError (no clients or threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
         configs = problem.configs
         if configs.rack_aware:
             raise NotBuiltYet(

@@ -91,9 +91,7 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
             if number is not None:
                 reported[number][client] = lag
     client_count = len(state.clients)
-    unreported = [
-        None if len(reported[number]) == client_count else shared.get(task) for task, number in place.items()
-    ]
+    unreported = [None if len(reported[number]) == client_count else shared.get(task) for task, number in place.items()]
     for number, lag_of_others in enumerate(unreported):
         if lag_of_others is None and len(reported[number]) < client_count:
             raise IllegalStateError(f"Tried to lookup lag for unknown task {state.tasks[number]}")

@@ -80,9 +80,7 @@ class ClientTagStandbyTaskAssignor:
             else:
                 used.add(tag)
 
-    def _draw(
-        self, state: WorkingState, queue: list[tuple[float, int]], task: int, used: set[Tag]
-    ) -> int | None:
+    def _draw(self, state: WorkingState, queue: list[tuple[float, int]], task: int, used: set[Tag]) -> int | None:
         """The lightest client without a copy that has none of the used tags; it is taken out of the queue."""
         if self._excludes_everybody(used):
             return None

@@ -66,7 +66,7 @@ def _move_active_task(
     owner = state.owner[task]
     standby = queue.poll([client for client in caught_up if task in state.standby[client]])
     if standby is not None:
-        _swap(state, queue, task, owner, standby)
+        _swap(state, queue, task, owner, standby, DecisionKind.SWAPPED)
         return
     kind = DecisionKind.MOVED_TO_CAUGHT_UP
     source = queue.poll(caught_up)
@@ -74,10 +74,10 @@ def _move_active_task(
         source = next(lags.ahead_of(task, owner), None)
         if source is None:
             raise IllegalStateError("Tried to move task to more caught-up client as scheduled before but none exist")
-        if task in state.standby[source]:
-            _swap(state, queue, task, owner, source)
-            return
         kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
+        if task in state.standby[source]:
+            _swap(state, queue, task, owner, source, kind)
+            return
     state.move_active(owner, source, task)
     state.say(kind, task, Role.ACTIVE, source, owner)
     if budget.take():
@@ -89,9 +89,11 @@ def _move_active_task(
     queue.offer_all((source, owner))
 
 
-def _swap(state: WorkingState, queue: ConstrainedPrioritySet, task: int, owner: int, standby: int) -> None:
+def _swap(
+    state: WorkingState, queue: ConstrainedPrioritySet, task: int, owner: int, standby: int, kind: DecisionKind
+) -> None:
     state.swap_active_and_standby(owner, standby, task)
-    state.say(DecisionKind.SWAPPED, task, Role.ACTIVE, standby, owner)
+    state.say(kind, task, Role.ACTIVE, standby, owner)
     queue.offer_all((standby, owner))
 
 
@@ -133,7 +135,7 @@ def _move_standby_task(
     client: int,
     caught_up: list[int],
 ) -> int:
-    """To a caught-up client without a copy, else to the nearest one ahead of `client`. Returns 1 if it moved, else 0."""
+    """To a caught-up client without a copy, else to the nearest one ahead. Returns 1 if it moved, else 0."""
     kind = DecisionKind.MOVED_TO_CAUGHT_UP
     source = queue.poll([other for other in caught_up if not state.holds(other, task)])
     if source is None:

@@ -9,7 +9,7 @@ comparison of two numbers, one per client, so a source is skipped when the least
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from assignor.decisions import DecisionKind
 from assignor.task_assignors.working_state import WorkingState
@@ -59,7 +59,8 @@ def _balance(
                 lowest = min(load_with_one_more)
 
 
-def _moves(state: WorkingState, held: set[int], source: int, destination: int):  # type: ignore[no-untyped-def]
+def _moves(state: WorkingState, held: set[int], source: int, destination: int) -> Iterator[int]:
+    """The tasks to move, lowest first; each is moved before the next is asked for."""
     for task in sorted(held):
         if not _should_move(state, source, destination):
             return

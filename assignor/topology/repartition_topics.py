@@ -73,11 +73,10 @@ def _with_partition_counts(subtopologies: Sequence[Subtopology], cluster: Cluste
     walk = subtopology_walk(subtopologies)
     writers: dict[str, list[Subtopology]] = {}
     for subtopology in walk:
-        for sink in set(subtopology.sink_topics):
+        for sink in dict.fromkeys(subtopology.sink_topics):
             writers.setdefault(sink, []).append(subtopology)
-    waiting = [
-        name for subtopology in walk for name in _repartition_walk(subtopology) if topics[name].partitions is None
-    ]
+    needed = dict.fromkeys(name for subtopology in walk for name in _repartition_walk(subtopology))
+    waiting = [name for name in needed if topics[name].partitions is None]
     while waiting:
         unknown: list[str] = []
         for name in waiting:

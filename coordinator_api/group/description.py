@@ -61,8 +61,8 @@ class RoundDescription:
 class GroupDescription:
     """`reason`: why the current round was prepared. `next_probing_rebalance_at_ms`: None when none is due.
 
-    `settled`: nothing can change any more although the last round asked for a follow-up. `error`: of the last round, when
-    the group still stands as that round left it.
+    `settled`: nothing can change any more although the last round asked for a follow-up. `error`: of the last round,
+    when the group still stands as that round left it.
     """
 
     group_id: str

@@ -19,10 +19,11 @@ Source: the classic group of `GroupMetadataManager`; the way of working is that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
+from assignor.types import TaskId
 from coordinator_api.group.administration import declare, delete, drain
 from coordinator_api.group.description import GroupDescription, describe
 from coordinator_api.group.events import (
@@ -123,6 +124,10 @@ class Group:
 
     def describe(self) -> GroupDescription:
         return describe(self.group_id, self._image, self._liveness)
+
+    def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
+        """By member, how far it is with each task, as its last heartbeat said. Not durable."""
+        return {member_id: session.task_offset_sums for member_id, session in self._liveness.sessions.items()}
 
     def story(self) -> tuple[str, ...]:
         """The last records taken in, oldest first, one line each."""

@@ -39,7 +39,7 @@ class IllegalTransition(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """`joined_generation`: the one `subscription` was sent for. `assigned_generation`: the one of `assignment`, or 0."""
+    """`joined_generation`: of the round `subscription` was sent for. `assigned_generation`: of `assignment`, or 0."""
 
     member_id: str
     group_instance_id: str | None

@@ -1,4 +1,7 @@
-"""What holds for a group between any two events. Meant for tests and for a coordinator that would rather stop than lie."""
+"""What holds for a group between any two events.
+
+The idea is `validate_state` of dask's scheduler. For tests, and for a coordinator that would rather stop than lie.
+"""
 
 from __future__ import annotations
 

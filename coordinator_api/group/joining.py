@@ -82,9 +82,9 @@ def _join_as_incarnation(step: Transition, event: Join, old: GroupMember) -> Res
     """A static member without member id: it was started anew, or repeats a join whose answer was lost.
 
     The newer incarnation takes over the older one's place and assignment; when the group is stable and the member is
-    still the same in the same place, no round is needed. Differs from Kafka: an `incarnation` that is lower than the known one
-    is refused, one that is equal with equal bytes is a repeated request; and a member that changed what a round decides
-    by (process, tags, topics, versions) starts one, where Kafka keeps the old assignment for the new process.
+    still the same in the same place, no round is needed. Differs from Kafka: an `incarnation` that is lower than the
+    known one is refused, one that is equal with equal bytes is a repeated request; and a member that changed what a
+    round decides by (process, tags, topics, versions) starts one, where Kafka keeps the old assignment for it.
     """
     if _is_older(event, old):
         return _fenced(event)

@@ -1,8 +1,9 @@
 """What a group knows only as long as it is in memory: who was heard from when, who has its assignment, what is due.
 
-None of it is recorded. After a replay every session and every round timeout starts anew, acknowledgements are heard again
-from the next heartbeats, and reported offsets come with them. `taken_in` says what a record means for these; handlers note
-the rest (signs of life, acknowledgements, an extended delay). Losing a note is harmless, so notes need no commit.
+None of it is recorded. After a replay every session and every round timeout starts anew, acknowledgements are heard
+again from the next heartbeats, and reported offsets come with them. `taken_in` says what a record means for these;
+handlers note the rest (signs of life, acknowledgements, an extended delay). Losing a note is harmless, so notes need no
+commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -150,7 +151,9 @@ class Liveness:
 
     def _initial_delay(self, image: GroupImage, now_ms: int) -> InitialDelay:
         delay_ms = self.limits.initial_rebalance_delay_ms
-        return InitialDelay(now_ms + delay_ms, delay_ms, max(image.rebalance_timeout_ms() - delay_ms, 0))
+        # who does not want to wait for the first newcomers does not want to wait for later ones either
+        remaining_ms = max(image.rebalance_timeout_ms() - delay_ms, 0) if delay_ms else 0
+        return InitialDelay(now_ms + delay_ms, delay_ms, remaining_ms)
 
     def _await_fetches(self, image: GroupImage, now_ms: int) -> None:
         """Differs from Kafka: the longer of session and rebalance timeout, so that a restart evicts nobody early."""

@@ -2,8 +2,8 @@
 
 A round that asks for an immediate follow-up, and has decided exactly what the round just before it decided from exactly
 the same input, would do so for ever: it is `settled`. Same input means the same definition and the same decoded
-subscriptions, apart from the unique field and the generation, which every rejoin changes. Differs from Kafka: there such
-a group rebalances without end. A round that failed gives everybody an error assignment. Source: `AssignorError`.
+subscriptions, apart from the unique field and the generation, which every rejoin changes. Differs from Kafka: there
+such a group goes on rebalancing. A round that failed gives everybody an error assignment. Source: `AssignorError`.
 """
 
 from __future__ import annotations

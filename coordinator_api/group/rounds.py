@@ -62,8 +62,8 @@ def _start_generation(step: Transition) -> None:
 def follow_up_when_acknowledged(step: Transition) -> None:
     """The follow-up round starts once every member that takes part has the assignment that asks for it.
 
-    Before that nobody could rejoin with anything given up. Differs from Kafka: there the members that wait for a task ask
-    for the round themselves; here also a member that only listens to its heartbeats takes part.
+    Before that nobody could rejoin with anything given up. Differs from Kafka: there the members that wait for a task
+    ask for the round themselves (here they may, too); here a member that only listens to its heartbeats is served.
     """
     image = step.image
     last_round = image.last_round

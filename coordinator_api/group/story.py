@@ -10,6 +10,7 @@ from collections import deque
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.records import (
     DefinitionChanged,
+    DrainChanged,
     GenerationStarted,
     GroupEmptied,
     MemberRemoved,
@@ -43,6 +44,8 @@ def told(record: Record) -> str:
     match record:
         case DefinitionChanged(revision):
             return f"definition {revision}"
+        case DrainChanged(draining):
+            return "draining" if draining else "not draining any more"
         case MemberSubscribed(member_id, joined_generation=generation_id):
             return f"{member_id} joined for generation {generation_id}"
         case MemberReplaced(group_instance_id, old_member_id, new_member_id):

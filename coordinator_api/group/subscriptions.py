@@ -1,7 +1,7 @@
 """What the group protocol has to read in a member's bytes; everything else in them is for the pipeline alone.
 
-Two questions are asked of a subscription. Would a round decide the same from it (`round_input`: everything but the unique
-field and the generation)? And is a static member that came back still the same member in the same place
+Two questions are asked of a subscription. Would a round decide the same from it (`round_input`: everything but the
+unique field and the generation)? And is a static member that came back still the same member in the same place
 (`static_identity`: besides these, what it owned and how far its state was may differ, since a restarted process owns
 nothing yet)? Bytes that cannot be read count as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
 """

@@ -44,8 +44,8 @@ class Transition:
     def refusal(self, member_id: str, group_instance_id: str | None) -> Rejected | None:
         """Why this member's request cannot be served; None when the member is known.
 
-        Source: `ClassicGroup.validateMember`. Differs from Kafka: the earlier member ids of a static member are remembered, so that an older incarnation hears
-        FENCED_INSTANCE_ID also in calls that do not name its group instance id.
+        Source: `ClassicGroup.validateMember`. Differs from Kafka: the earlier member ids of a static member are
+        remembered, so that an older incarnation hears FENCED_INSTANCE_ID also when it does not name its instance id.
         """
         if self.image.state is GroupState.DEAD:
             return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted")

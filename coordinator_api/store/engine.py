@@ -46,7 +46,9 @@ def create_engine(settings: Settings) -> AsyncEngine:
     try:
         engine = create_async_engine(url)
     except ModuleNotFoundError as error:
-        raise StoreError(f"database.url: {url.drivername} needs the package {error.name}, which is not installed") from None
+        raise StoreError(
+            f"database.url: {url.drivername} needs the package {error.name}, which is not installed"
+        ) from None
     if url.drivername.startswith("sqlite"):
         _set_up_sqlite(engine, settings)
     return engine

@@ -1,7 +1,8 @@
 """One process writes a store: a lease that the operating system or the database drops when its holder dies.
 
-For SQLite it is a lock on a file beside the database, for PostgreSQL an advisory lock on a connection that stays open. Both
-are gone at once after `kill -9`, so a new process can take over; while the holder lives, a second one is refused.
+For SQLite it is a lock on a file beside the database, for PostgreSQL an advisory lock on a connection that stays
+open. Both are gone at once after `kill -9`, so a new process can take over; while the holder lives, a second one is
+refused.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from coordinator_api.store.tables import group_records, groups, rebalances
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One rebalance to keep: `document` is rebalance/1, gzip; `summary` what a list of rebalances shows of it, as JSON."""
+    """One rebalance to keep: `document` is rebalance/1, gzip; `summary` is what a list shows of it, as JSON."""
 
     generation_id: int
     now_ms: int
@@ -67,9 +67,7 @@ class Repository:
     async def _read_log(self, connection: AsyncConnection, group_id: str) -> GroupLog:
         sequence = select(groups.c.sequence).where(groups.c.group_id == group_id)
         records = (
-            select(group_records.c.body)
-            .where(group_records.c.group_id == group_id)
-            .order_by(group_records.c.sequence)
+            select(group_records.c.body).where(group_records.c.group_id == group_id).order_by(group_records.c.sequence)
         )
         last = (await connection.execute(sequence)).scalar()
         return GroupLog(group_id, last or 0, tuple((await connection.execute(records)).scalars()))
@@ -97,9 +95,7 @@ class Repository:
             if result.rowcount != 1:
                 raise _out_of_date(group_id, expected)
 
-    async def list_rebalances(
-        self, group_id: str, before: int | None, limit: int
-    ) -> list[Mapping[str, object]]:
+    async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
         """Summaries, newest first; `before`: only generations below it."""
         query = select(rebalances.c.summary).where(rebalances.c.group_id == group_id)
         if before is not None:
@@ -176,4 +172,3 @@ class Repository:
 
 def _out_of_date(group_id: str, expected: int) -> ConcurrentWriter:
     return ConcurrentWriter(f"group {group_id} is no longer at record {expected}: another process wrote it")
-

@@ -1,4 +1,4 @@
-"""What happened to a group, told to the log and to the metrics: one line for each change, with group, generation and member."""
+"""What happened to a group, told to log and metrics: a line for each change, with group, generation, member."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from coordinator_api.group.states import RemovalReason, RoundOutcome
 from coordinator_api.metrics import Metrics
 
 
-class Story:
+class Journal:
     """One group's voice."""
 
     def __init__(self, group_id: str, metrics: Metrics) -> None:

@@ -1,0 +1,73 @@
+"""The program `assignor`. This package brings `assign`, `decode`, `explain` and `diff`; the packages above it register
+theirs through the entry-point group `assignor.commands`, each a function `register(app: typer.Typer) -> None`.
+
+Results go to stdout, talk to stderr. Exit 0; 1 the answer is no; 2 wrong usage or unusable input.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import EntryPoint, entry_points
+
+import typer
+
+from assignor.commands import assign, decode, diff, explain
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, say
+from assignor.errors import AssignorFault
+
+__all__ = ["ENTRY_POINT_GROUP", "build_app", "main"]
+
+ENTRY_POINT_GROUP = "assignor.commands"
+_HELP = "Kafka Streams' task placement outside of the JVM."
+
+
+def build_app() -> typer.Typer:
+    """All commands that are installed. A package whose extra is missing leaves its own commands out and nothing else."""
+    app = typer.Typer(
+        name="assignor",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    for package in (assign, decode, explain, diff):
+        package.register(app)
+    missing = []
+    for entry_point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+        error = _register(entry_point, app)
+        if error is not None:
+            missing.append(f"{entry_point.name} ({error})")
+    app.callback(help=_HELP, epilog=f"Not installed: {', '.join(missing)}." if missing else None)(_all_commands)
+    return app
+
+
+def main() -> None:
+    """Entry point of the program `assignor`; leaves by SystemExit. Quiet when the reader of stdout goes away."""
+    try:
+        try:
+            build_app()()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_NO)
+    except AssignorFault as error:
+        say(f"error: {error}")
+        sys.exit(EXIT_UNUSABLE)
+    except OSError as error:
+        say(f"error: {error.filename or 'output'}: {error.strerror or error}")
+        sys.exit(EXIT_UNUSABLE)
+
+
+def _register(entry_point: EntryPoint, app: typer.Typer) -> ImportError | None:
+    try:
+        register = entry_point.load()
+    except ImportError as error:
+        return error
+    register(app)
+    return None
+
+
+def _all_commands() -> None:
+    """A callback keeps `assign` a command even when it is the only one."""

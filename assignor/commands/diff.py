@@ -1,0 +1,110 @@
+"""`assignor diff`: which tasks moved between two outputs or recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import typer
+
+from assignor.commands.console import EXIT_NO, Format, as_line, leave
+from assignor.commands.lines import read_lines
+from assignor.commands.task_owners import Owners, owners_in
+from assignor.errors import AssignorFault, InputError
+from assignor.types import TaskId
+
+
+def register(app: typer.Typer) -> None:
+    app.command("diff")(diff_files)
+
+
+def diff_files(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="A recording or the output of assign; FILE#ID for one line of it.")
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+) -> None:
+    """Say which tasks are elsewhere in B. Lines are paired by id; two single lines are paired as they are.
+
+    Exit 1 when a task moved, as diff does.
+    """
+    moved = 0
+    for name, before, after in _pairs(_lines_of(a), _lines_of(b)):
+        moves = list(_moves(before, after))
+        moved += len(moves)
+        if format is Format.JSON:
+            print(as_line({"id": name, "tasks": len(before.active.keys() | after.active.keys()), "moves": moves}))
+            continue
+        for move in moves:
+            print(f"{name} {_move_text(move)}")
+        print(f"{name} {len(moves)} of {len(before.active.keys() | after.active.keys())} tasks moved")
+    if moved:
+        leave(EXIT_NO)
+
+
+def _lines_of(source: str) -> dict[str, Owners]:
+    """Owners by id. Raises InputError for a line that has no output."""
+    file, _, wanted = source.partition("#")
+    lines: dict[str, Owners] = {}
+    for line in read_lines([file]):
+        if line.document is None:
+            raise InputError(line.problem or "is not usable", line.where)
+        name = line.document.get("id")
+        if wanted and name != wanted:
+            continue
+        if not isinstance(name, str) or name in lines:
+            raise InputError("has no id of its own", line.where)
+        try:
+            lines[name] = owners_in(line.document)
+        except AssignorFault as error:
+            raise InputError(str(error), line.where) from error
+    if not lines:
+        raise InputError(f"has no line with the id {wanted!r}" if wanted else "has no lines", file)
+    return lines
+
+
+def _pairs(a: Mapping[str, Owners], b: Mapping[str, Owners]) -> Iterator[tuple[str, Owners, Owners]]:
+    if len(a) == len(b) == 1:
+        (name_a, before), (name_b, after) = *a.items(), *b.items()
+        yield name_a if name_a == name_b else f"{name_a} -> {name_b}", before, after
+        return
+    common = [name for name in a if name in b]
+    if not common:
+        raise InputError("no id is in both; name one line of each as FILE#ID")
+    for name in common:
+        yield name, a[name], b[name]
+
+
+def _moves(before: Owners, after: Owners) -> Iterator[dict[str, object]]:
+    tasks = {*before.active, *before.standby, *after.active, *after.standby}
+    for task in sorted(tasks):
+        move = _move(task, before, after)
+        if move is not None:
+            yield move
+
+
+def _move(task: TaskId, before: Owners, after: Owners) -> dict[str, object] | None:
+    old, new = before.active.get(task, ()), after.active.get(task, ())
+    old_standby, new_standby = set(before.standby.get(task, ())), set(after.standby.get(task, ()))
+    if set(old) == set(new) and old_standby == new_standby:
+        return None
+    return {
+        "task": str(task),
+        "active": {"from": sorted(old), "to": sorted(new)} if set(old) != set(new) else None,
+        "standby": {"gone": sorted(old_standby - new_standby), "new": sorted(new_standby - old_standby)},
+    }
+
+
+def _move_text(move: Mapping[str, object]) -> str:
+    parts = []
+    active, standby = move["active"], move["standby"]
+    if isinstance(active, dict):
+        parts.append(f"active {_names(active['from'])} -> {_names(active['to'])}")
+    if isinstance(standby, dict):
+        parts += [f"standby {sign} {name}" for key, sign in (("gone", "-"), ("new", "+")) for name in standby[key]]
+    return f"{move['task']}: {'; '.join(parts)}"
+
+
+def _names(names: object) -> str:
+    return ", ".join(names) if isinstance(names, list) and names else "nobody"

@@ -1,0 +1,120 @@
+"""Reading files of JSON Lines: plain or gzip, `-` for stdin, with a progress bar on stderr when that is a terminal.
+
+A line that cannot be used does not end the run: it comes back as a line with a problem, and the next one is read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, NoReturn
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+from assignor.errors import InputError
+
+STDIN = "-"
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`document` is None when there is a `problem`. `where`: file:line."""
+
+    where: str
+    document: Mapping[str, object] | None = None
+    problem: str | None = None
+
+
+def read_lines(files: Sequence[str]) -> Iterator[Line]:
+    """Every line that is not blank, of all files. Raises InputError for a file that cannot be opened."""
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        for file in files:
+            with _opened(file) as raw:
+                bar = progress.add_task(file, total=_size(raw))
+                for line in _lines(file, raw):
+                    _advance(progress, bar, raw)
+                    yield line
+
+
+def _lines(file: str, raw: io.BufferedReader) -> Iterator[Line]:
+    name = "stdin" if file == STDIN else file
+    number = 0
+    try:
+        stream: BinaryIO = raw
+        if raw.peek(2)[:2] == _GZIP_MAGIC:
+            stream = gzip.open(raw)  # noqa: SIM115 - it only wraps `raw`, which the caller closes
+        for content in stream:
+            number += 1
+            if content.strip():
+                yield _line(f"{name}:{number}", content)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        yield Line(f"{name}:{number + 1}", problem=f"the gzip data is damaged: {error}")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", name) from None
+
+
+def _line(where: str, content: bytes) -> Line:
+    try:
+        document = json.loads(
+            content.decode("utf-8"), object_pairs_hook=_without_repetition, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError as error:
+        return Line(where, problem=f"is not UTF-8 text: {error.reason} at byte {error.start}")
+    except RecursionError:
+        return Line(where, problem="is nested too deeply")
+    except ValueError as error:
+        return Line(where, problem=f"is not a line of JSON: {error}")
+    if not isinstance(document, dict):
+        return Line(where, problem="must be a JSON object")
+    return Line(where, document)
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A member given twice would otherwise vanish without a word."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"field {repeated!r} is given twice")
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[io.BufferedReader]:
+    if file == STDIN:
+        yield io.BufferedReader(sys.stdin.buffer.raw if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer)  # type: ignore[arg-type]
+        return
+    try:
+        stream = open(file, "rb")  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be opened: {getattr(error, 'strerror', None) or error}", file) from None
+    with stream:
+        yield stream
+
+
+def _size(raw: io.BufferedReader) -> int | None:
+    try:
+        return os.fstat(raw.fileno()).st_size or None
+    except (OSError, ValueError):
+        return None
+
+
+def _advance(progress: Progress, bar: TaskID, raw: io.BufferedReader) -> None:
+    if not progress.disable:
+        try:
+            progress.update(bar, completed=raw.tell())
+        except OSError:  # a pipe has no position
+            progress.advance(bar)

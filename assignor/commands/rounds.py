@@ -1,0 +1,128 @@
+"""One line run again: the same document in, the output of this project's own leader out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assignor.compare import Comparison, compare_placement, compare_rebalance
+from assignor.decisions import Decision, DecisionLog
+from assignor.errors import InputError, KafkaError
+from assignor.explain import Explanation, explain_placement, explain_rebalance
+from assignor.pipeline import assign
+from assignor.recording import (
+    PLACEMENT_FORMAT,
+    REBALANCE_FORMAT,
+    RecordedPlacement,
+    RecordedRebalance,
+    is_class_path,
+    parse_recorded_placement,
+    parse_recorded_rebalance,
+    placement_output,
+    rebalance_output,
+)
+from assignor.snapshot import RebalanceResult
+from assignor.task_assignors.base import Placement, PlacementProblem, TaskAssignor
+from assignor.task_assignors.registry import task_assignor_named, validate_placement
+from assignor.types import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceRound:
+    recorded: RecordedRebalance
+    result: RebalanceResult
+
+    @property
+    def id(self) -> str:
+        return self.recorded.id
+
+    def output(self) -> dict[str, object]:
+        return rebalance_output(self.result)
+
+    def comparison(self) -> Comparison | None:
+        """None when the line is not to be compared. Raises InputError when there is nothing to compare with."""
+        if self.recorded.led_by is not None:
+            return None
+        if self.recorded.output is None:
+            raise InputError("is missing, so there is nothing to compare with", "output")
+        return compare_rebalance(self.result, self.recorded.output)
+
+    def explanations(self, task: TaskId | None) -> list[Explanation]:
+        return list(explain_rebalance(self.result, task))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRound:
+    recorded: RecordedPlacement
+    placement: Placement
+    decisions: tuple[Decision, ...]
+
+    @property
+    def id(self) -> str:
+        return self.recorded.id
+
+    def output(self) -> dict[str, object]:
+        return placement_output(self.placement)
+
+    def comparison(self) -> Comparison | None:
+        """Raises InputError when there is nothing to compare with."""
+        if self.recorded.output is None:
+            raise InputError("is missing, so there is nothing to compare with", "output")
+        return compare_placement(self.placement, self.recorded.output)
+
+    def explanations(self, task: TaskId | None) -> list[Explanation]:
+        return list(explain_placement(self.recorded.problem, self.placement, self.decisions, task))
+
+
+def run(document: Mapping[str, object]) -> RebalanceRound | PlacementRound:
+    """Raises InputError for an unusable document, NotBuiltYet for one of a later release, DecodeError for bytes."""
+    kind = document.get("format")
+    if kind == REBALANCE_FORMAT:
+        recorded = parse_recorded_rebalance(document)
+        own = _own_assignor(recorded.snapshot.assignor)
+        return RebalanceRound(recorded, assign(recorded.snapshot, recorded.now_ms, own))
+    if kind == PLACEMENT_FORMAT:
+        return _run_placement(parse_recorded_placement(document))
+    raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}, not {str(kind)[:80]!r}", "format")
+
+
+def _run_placement(recorded: RecordedPlacement) -> PlacementRound:
+    log: DecisionLog = []
+    assignor = _own_assignor(recorded.assignor) or task_assignor_named(recorded.assignor)
+    try:
+        placement = assignor.assign(recorded.problem, log)
+        validate_placement(recorded.problem, placement, recorded.assignor)
+    except KafkaError as error:
+        raise InputError(f"no placement: {error.as_recorded()}") from error
+    return PlacementRound(recorded, placement, tuple(log))
+
+
+def _own_assignor(name: str) -> TaskAssignor | None:
+    """A user's own class, looked for from the working directory as well; None for a built-in one."""
+    if not is_class_path(name):
+        return None
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return _OwnAssignor(name, task_assignor_named(name))
+
+
+class _OwnAssignor:
+    """A user's own class: whatever it raises is an error of this line, not a stack trace of this program."""
+
+    def __init__(self, path: str, assignor: TaskAssignor) -> None:
+        self.name = assignor.name
+        self._path = path
+        self._assignor = assignor
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        try:
+            placement = self._assignor.assign(problem, log)
+        except KafkaError:
+            raise
+        except Exception as error:
+            raise InputError(f"{self._path} raised {type(error).__name__}: {error}", "assignor") from error
+        if not isinstance(placement, Placement):
+            raise InputError(f"{self._path} returned {type(placement).__name__} instead of a Placement", "assignor")
+        return placement

@@ -1,0 +1,48 @@
+"""Who has which task, read from any line with an output: a recording, or what `assignor assign` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.recording.fields import as_bytes, as_object, as_task_id, child, list_items, object_entries
+from assignor.types import TaskId
+
+
+@dataclass(slots=True)
+class Owners:
+    """Task to the members (rebalance/1) or processes (placement/1) that have it."""
+
+    active: dict[TaskId, list[str]] = field(default_factory=dict)
+    standby: dict[TaskId, list[str]] = field(default_factory=dict)
+
+
+def owners_in(document: Mapping[str, object]) -> Owners:
+    """Raises InputError for a document without a usable output, DecodeError for bytes that cannot be read."""
+    output = as_object(document.get("output"), "output")
+    if "clients" in output:
+        return _of_clients(output["clients"])
+    return _of_assignments(output.get("assignments"))
+
+
+def _of_clients(clients: object) -> Owners:
+    owners = Owners()
+    for process_id, client, where in object_entries(clients, "output.clients"):
+        entry = as_object(client, where)
+        for role, by_task in (("active", owners.active), ("standby", owners.standby)):
+            for task, at in list_items(entry.get(role), child(where, role)):
+                by_task.setdefault(as_task_id(task, at), []).append(process_id)
+    return owners
+
+
+def _of_assignments(assignments: object) -> Owners:
+    owners = Owners()
+    for member_id, raw, where in object_entries(assignments, "output.assignments"):
+        info = decode_assignment_info(decode_assignment(as_bytes(raw, where)).user_data or b"")
+        for task in dict.fromkeys(info.active_tasks):
+            owners.active.setdefault(task, []).append(member_id)
+        for task in info.standby_tasks:
+            owners.standby.setdefault(task, []).append(member_id)
+    return owners

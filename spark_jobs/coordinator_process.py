@@ -1,0 +1,109 @@
+"""A coordinator as a process of its own: `assignor serve` on a SQLite file, started, killed and started again by its pid."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Self
+
+import httpx
+
+from assignor.errors import AssignorFault
+
+LOOPBACK = "127.0.0.1"
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 15.0
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
+_PROGRAM = "from assignor.commands import main; main()"
+
+
+class CoordinatorNotStarted(AssignorFault):
+    """The message ends with what the process said."""
+
+
+class CoordinatorProcess:
+    """`directory`: where its database and log go. `settings`: dotted names, for example group.initial.rebalance.delay.ms.
+
+    The first start takes a free port; later ones take the same port and database. As a context, it is stopped at the end.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, object] | None = None) -> None:
+        self._directory = directory
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self._port}"
+
+    @property
+    def log_file(self) -> Path:
+        return self._directory / "coordinator.log"
+
+    def start(self) -> None:
+        """Start and wait until it answers. Raises CoordinatorNotStarted."""
+        assert self._process is None, "stopped or killed before"
+        self._directory.mkdir(parents=True, exist_ok=True)
+        said_before = self.log_file.stat().st_size if self.log_file.exists() else 0
+        with self.log_file.open("ab") as log:
+            self._process = self._spawn(log)
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while not self._answers(said_before):
+            if self._process.poll() is not None or time.monotonic() > deadline_s:
+                self.stop()
+                raise CoordinatorNotStarted(f"the coordinator did not start:\n{self._said(said_before)[-4000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        assert self._process is not None, "started before"
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL if it takes too long; nothing when it does not run."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        database = f"sqlite:///{self._directory / 'coordinator.sqlite3'}"
+        command = [sys.executable, "-c", _PROGRAM, "serve", "--database-url", database]
+        command += ["--host", LOOPBACK, "--port", str(self._port)]
+        for name, value in self._settings.items():
+            command += ["--" + name.replace(".", "-"), str(value)]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603
+
+    def _answers(self, said_before: int) -> bool:
+        if self._port == 0:
+            address = _ADDRESS.search(self._said(said_before))
+            if address is None or address[1] == "0":
+                return False
+            self._port = int(address[1])
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=2.0, trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+    def _said(self, since: int) -> str:
+        return self.log_file.read_bytes()[since:].decode("utf-8", "replace")

@@ -1,0 +1,194 @@
+"""`assignor demo`: the whole path once, for real, on one machine, and it ends by itself.
+
+A coordinator on SQLite, Spark executors as members, one executor killed, the group followed until it is whole again, and
+then recorded rounds of real Kafka groups through the same pipeline. Everything that was started is stopped at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from assignor.errors import AssignorFault
+from spark_jobs.coordinator_process import CoordinatorProcess
+from spark_jobs.demo_group import GROUP_ID, PARTITIONS, demo_definition
+from spark_jobs.demo_tables import assignment_table, recordings_table, rounds_table
+from spark_jobs.group_view import GroupView, NotInTime, round_summaries, wait_for_group
+from spark_jobs.kafka_rounds import replay_recordings
+from spark_jobs.member_process import InstanceSettings
+from spark_jobs.ownership_history import Gap, gaps, overlaps, owners_at, ownership_intervals
+from spark_jobs.ownership_log import OwnershipLine, read_ownership
+from spark_jobs.rounds_seen import rounds_seen
+from spark_jobs.session import spark_session
+from spark_jobs.workers import Workers, instance_settings
+from streams_runtime.coordinator_client import CoordinatorClient
+
+EXECUTORS = 3
+THREADS = 2
+TASKS = 3 * PARTITIONS
+INITIAL_DELAY_MS = 1_500
+SESSION_TIMEOUT_MS = 1_500
+HEARTBEAT_INTERVAL_MS = 200
+RESTORE_RATE = 30_000.0
+JOIN_TIMEOUT_S = 60.0
+FAILOVER_TIMEOUT_S = 20.0
+NEW_EXECUTOR_TIMEOUT_S = 60.0
+
+
+class DemoFailed(AssignorFault):
+    """Something did not happen that should have; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """An executor that was killed: its id, its JVM, and when, in milliseconds since the epoch."""
+
+    executor: str
+    jvm_pid: int
+    at_ms: float
+
+
+class Demo:
+    """One run. `console`: where it is shown; a line at a time, so that it needs no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started_s = time.monotonic()
+
+    def run(self) -> None:
+        """Raises DemoFailed and what starting the coordinator or Spark raises."""
+        with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
+            self._executors_as_members(Path(directory))
+        self._kafka_again()
+
+    def _executors_as_members(self, directory: Path) -> None:
+        self._say("starting the coordinator (uvicorn, SQLite)")
+        settings = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS}
+        with CoordinatorProcess(directory, settings) as coordinator, CoordinatorClient(coordinator.url) as client:
+            definition = demo_definition()
+            client.declare(GROUP_ID, definition.body())
+            self._say(f"starting Spark: local-cluster with {EXECUTORS} executors, {THREADS} member threads each")
+            members = replace(
+                instance_settings(definition, coordinator.url, str(directory / "state"), str(directory / "log")),
+                threads=THREADS,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+                restore_rate=RESTORE_RATE,
+            )
+            with spark_session(f"local-cluster[{EXECUTORS},1,1024]", "assignor demo") as spark:
+                workers = Workers(spark, members, EXECUTORS)
+                workers.start()
+                try:
+                    self._watch(client, members)
+                finally:
+                    self._say("telling the members to stop")
+                    workers.stop()
+
+    def _watch(self, client: CoordinatorClient, members: InstanceSettings) -> None:
+        log = Path(members.log_dir)
+        view = self._wait(client, _is_whole, "all members to have joined", JOIN_TIMEOUT_S)
+        view = self._wait(client, _is_caught_up, "the standbys to have caught up", JOIN_TIMEOUT_S)
+        self._show(assignment_table(f"generation {view.generation_id}, everybody caught up", view))
+        kill = self._kill_an_executor(view, read_ownership(log))
+        view = self._wait(
+            client, lambda seen: _is_settled_without(seen, kill), "the others to have taken over", FAILOVER_TIMEOUT_S
+        )
+        self._show(assignment_table(f"generation {view.generation_id}, executor {kill.executor} gone", view))
+        try:
+            view = self._wait(
+                client,
+                lambda seen: _is_whole(seen) and _is_settled_without(seen, kill),
+                "a new executor",
+                NEW_EXECUTOR_TIMEOUT_S,
+            )
+            self._show(
+                assignment_table(f"generation {view.generation_id}, with the executor that Spark started anew", view)
+            )
+        except NotInTime as fault:
+            self._say(f"Spark has not started a new executor yet: {fault}")
+        self._show_what_happened(client, kill, read_ownership(log))
+
+    def _kill_an_executor(self, view: GroupView, lines: list[OwnershipLine]) -> Kill:
+        active: dict[str, int] = {}
+        for member in view.members:
+            active[member.executor] = active.get(member.executor, 0) + len(member.active)
+        executor = max(sorted(active), key=lambda name: active[name])
+        pids = {line.jvm_pid for line in lines if line.executor == executor and line.jvm_pid is not None}
+        if len(pids) != 1:
+            raise DemoFailed(f"the members of executor {executor} do not say which JVM it is: {pids}")
+        kill = Kill(executor, pids.pop(), time.time() * 1000)
+        os.kill(kill.jvm_pid, signal.SIGKILL)
+        self._say(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {active[executor]} active tasks")
+        return kill
+
+    def _show_what_happened(self, client: CoordinatorClient, kill: Kill, lines: list[OwnershipLine]) -> None:
+        seen = {one.generation_id: one for one in rounds_seen(lines) if one.ended_ms >= kill.at_ms}
+        summaries = [one for one in round_summaries(client, GROUP_ID) if one.generation_id in seen]
+        self._show(rounds_table("rounds since the kill", summaries, seen))
+        dead = {line.pid: kill.at_ms for line in lines if line.jvm_pid == kill.jvm_pid}
+        intervals = ownership_intervals(lines, dead)
+        orphaned = [gap for gap in gaps(intervals, after_ms=kill.at_ms) if gap.start_ms == kill.at_ms]
+        handed_over = [gap for gap in gaps(intervals, after_ms=kill.at_ms) if gap.start_ms != kill.at_ms]
+        twice = [one for one in overlaps(intervals) if one.second.start_ms >= kill.at_ms]
+        self._say(f"{_without_owner(orphaned)} from the kill until another thread had them (as the members saw it)")
+        if handed_over:
+            self._say(f"{_without_owner(handed_over)} on being handed over between living threads")
+        now_ms = time.time() * 1000
+        orphans = [task for task, owners in owners_at(intervals, now_ms).items() if not owners]
+        self._say(f"tasks without owner now: {len(orphans)}; owned twice at any time: {len(twice)}")
+        if orphans or twice:
+            raise DemoFailed(f"a task was lost or owned twice: {orphans} {twice}")
+
+    def _kafka_again(self) -> None:
+        self._say("running recorded rounds of real Kafka Streams 4.3.1 groups through the same pipeline")
+        replayed = list(replay_recordings())
+        self._show(recordings_table("what Kafka's own leader sent, and what comes out here", replayed))
+        rounds, equal = sum(one.rounds for one in replayed), sum(one.equal for one in replayed)
+        self._say(f"{equal} of {rounds} rounds equal what Kafka's own leader sent")
+        different = [difference for one in replayed for difference in one.differences]
+        if different:
+            raise DemoFailed("not equal to Kafka: " + "; ".join(different[:5]))
+
+    def _wait(self, client: CoordinatorClient, wanted: object, what: str, timeout_s: float) -> GroupView:
+        assert callable(wanted), "a predicate of a GroupView"
+        self._say(f"waiting for {what}")
+        return wait_for_group(client, GROUP_ID, wanted, what, timeout_s)
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"{time.monotonic() - self._started_s:6.1f} s  {text}", highlight=False)
+
+    def _show(self, table: object) -> None:
+        self._console.print(table)
+
+
+def _is_whole(view: GroupView) -> bool:
+    return view.is_settled and len(view.members) == EXECUTORS * THREADS and _is_owned_once(view)
+
+
+def _is_caught_up(view: GroupView) -> bool:
+    return _is_whole(view) and all(lag <= 0 for lag in view.lags.values())
+
+
+def _is_settled_without(view: GroupView, kill: Kill) -> bool:
+    gone = all(member.executor != kill.executor for member in view.members)
+    return gone and view.is_settled and _is_owned_once(view)
+
+
+def _is_owned_once(view: GroupView) -> bool:
+    owners = view.owners()
+    return len(owners) == TASKS and all(len(names) == 1 for names in owners.values())
+
+
+def _without_owner(found: Iterable[Gap]) -> str:
+    lengths = [gap.length_ms for gap in found if gap.length_ms is not None]
+    if not lengths:
+        return "no task was without an owner"
+    return f"{len(lengths)} tasks were without an owner for {max(lengths):.0f} ms at most, {statistics.median(lengths):.0f} ms in the median,"

@@ -1,0 +1,58 @@
+"""The tables of `assignor demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rich.table import Table
+
+from spark_jobs.group_view import GroupView, RoundSummary
+from spark_jobs.kafka_rounds import ReplayedGroup
+from spark_jobs.rounds_seen import RoundSeen
+
+
+def assignment_table(title: str, view: GroupView) -> Table:
+    """Who holds what, by executor and thread."""
+    table = Table(title=title, title_justify="left")
+    for column in ("executor", "thread", "active", "standby", "warm-up"):
+        table.add_column(column, overflow="fold")
+    for member in sorted(view.members, key=lambda member: (member.executor, member.client_id)):
+        table.add_row(
+            member.executor,
+            member.client_id,
+            *(" ".join(held) for held in (member.active, member.standby, member.warm_up)),
+        )
+    return table
+
+
+def rounds_table(title: str, summaries: Iterable[RoundSummary], seen: Mapping[int, RoundSeen]) -> Table:
+    """One line a round: what the coordinator says of it, and what the members saw."""
+    table = Table(title=title, title_justify="left")
+    for column in ("generation", "why", "members", "tasks moved", "then", "took"):
+        table.add_column(
+            column, justify="right" if column in ("generation", "members", "tasks moved", "took") else "left"
+        )
+    for summary in summaries:
+        of_members = seen.get(summary.generation_id)
+        table.add_row(
+            str(summary.generation_id),
+            summary.reason,
+            str(summary.members),
+            "-" if of_members is None else str(of_members.moved),
+            summary.outcome,
+            "-" if of_members is None else f"{of_members.duration_ms:.0f} ms",
+        )
+    return table
+
+
+def recordings_table(title: str, replayed: Iterable[ReplayedGroup]) -> Table:
+    """One line a recorded group, and the sum."""
+    table = Table(title=title, title_justify="left", show_footer=True)
+    groups = list(replayed)
+    table.add_column("recorded group", "all")
+    for column in ("rounds", "equal", "equal to the byte"):
+        of_column = column.replace(" to the ", "_").replace("equal_byte", "bytes_equal")
+        table.add_column(column, str(sum(getattr(one, of_column) for one in groups)), justify="right")
+    for one in groups:
+        table.add_row(one.name, str(one.rounds), str(one.equal), str(one.bytes_equal))
+    return table

@@ -1,0 +1,134 @@
+"""What a coordinator says about a group, read from its JSON into values, and waiting until it says something."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from assignor.errors import AssignorFault
+from spark_jobs.member_process import EXECUTOR_TAG
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.coordinator_errors import CoordinatorUnavailable
+
+POLL_INTERVAL_S = 0.05
+STABLE = "Stable"
+SETTLED_OUTCOMES = frozenset({"stable", "probing", "settled"})
+
+
+class NotInTime(AssignorFault):
+    """What was waited for did not come; the message says what was seen last."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    member_id: str
+    client_id: str
+    executor: str
+    generation_id: int
+    active: tuple[str, ...]
+    standby: tuple[str, ...]
+    warm_up: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """`outcome`: of the last round, empty before the first. `lags`: (task, member id) to lag, where the service knows it."""
+
+    state: str
+    generation_id: int
+    outcome: str
+    members: tuple[MemberView, ...]
+    lags: Mapping[tuple[str, str], int]
+
+    @property
+    def is_settled(self) -> bool:
+        """Stable, and no round follows by itself before the next probing deadline."""
+        return self.state == STABLE and self.outcome in SETTLED_OUTCOMES
+
+    def owners(self) -> dict[str, list[str]]:
+        """Active task to the client ids of its owners."""
+        owners: dict[str, list[str]] = {}
+        for member in self.members:
+            for task in member.active:
+                owners.setdefault(task, []).append(member.client_id)
+        return owners
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSummary:
+    generation_id: int
+    reason: str
+    outcome: str
+    members: int
+
+
+def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
+    """Raises CoordinatorError, CoordinatorUnavailable."""
+    described = client.describe(group_id)
+    last = _object(described.get("last_rebalance"))
+    return GroupView(
+        str(described["state"]),
+        _number(described["generation_id"]),
+        str(last.get("outcome") or ""),
+        tuple(_member_view(_object(member)) for member in _list(described["members"])),
+        {
+            (str(copy["task"]), str(copy["member_id"])): _number(copy["lag"])
+            for copy in map(_object, _list(described["tasks"]))
+            if copy.get("lag") is not None
+        },
+    )
+
+
+def round_summaries(client: CoordinatorClient, group_id: str) -> list[RoundSummary]:
+    """The recorded rounds, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
+    listed = map(_object, _list(client.rebalances(group_id)["rebalances"]))
+    return sorted(
+        (
+            RoundSummary(
+                _number(one["generation_id"]), str(one["reason"]), str(one["outcome"]), _number(one["members"])
+            )
+            for one in listed
+        ),
+        key=lambda one: one.generation_id,
+    )
+
+
+def wait_for_group(
+    client: CoordinatorClient, group_id: str, wanted: Callable[[GroupView], bool], what: str, timeout_s: float
+) -> GroupView:
+    """Ask until `wanted` holds; a coordinator that is away is asked again. Raises NotInTime, CoordinatorError."""
+    deadline_s = time.monotonic() + timeout_s
+    seen: GroupView | CoordinatorUnavailable | None = None
+    while time.monotonic() < deadline_s:
+        try:
+            seen = group_view(client, group_id)
+            if wanted(seen):
+                return seen
+        except CoordinatorUnavailable as fault:
+            seen = fault
+        time.sleep(POLL_INTERVAL_S)
+    raise NotInTime(f"waited {timeout_s:g} s for {what}; seen last: {seen}")
+
+
+def _member_view(member: Mapping[str, object]) -> MemberView:
+    return MemberView(
+        str(member["member_id"]),
+        str(member["client_id"]),
+        str(_object(member.get("client_tags")).get(EXECUTOR_TAG, "?")),
+        _number(member["generation_id"]),
+        *(tuple(map(str, _list(member[role]))) for role in ("active", "standby", "warm_up")),
+    )
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int), f"{value!r} is a number by the service's contract"
+    return value

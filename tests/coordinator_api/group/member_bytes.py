@@ -1,0 +1,74 @@
+"""Subscriptions and assignments for tests of the group protocol: real bytes, said in a few words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
+from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
+from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
+
+SOURCE_TOPIC = "orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a member says about itself. `running`: its active tasks; `state`: offset sums of what it has on disk."""
+
+    process: str
+    running: tuple[TaskId, ...] = ()
+    state: Mapping[TaskId, int] = field(default_factory=dict)
+    unique: int = 0
+    generation: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def process_named(name: str) -> ProcessId:
+    return ProcessId.from_bytes(hashlib.sha256(name.encode()).digest()[:16])
+
+
+def tasks(text: str) -> tuple[TaskId, ...]:
+    """`"0_0,0_1"`; `""` and `-` are none."""
+    return () if text in ("", "-") else tuple(TaskId.parse(part) for part in text.split(","))
+
+
+def partition_of(task: TaskId) -> TopicPartition:
+    return TopicPartition(SOURCE_TOPIC, task.partition)
+
+
+def subscription(told: Told) -> bytes:
+    """Bytes of ConsumerProtocolSubscription for a topology with one source topic."""
+    sums = {**told.state, **dict.fromkeys(told.running, LATEST_OFFSET)}
+    info = SubscriptionInfo(
+        11,
+        process_id=process_named(told.process),
+        task_offset_sums=sums,
+        unique_field=told.unique,
+        client_tags=told.tags,
+    )
+    owned = tuple(partition_of(task) for task in told.running)
+    return encode_subscription(Subscription((SOURCE_TOPIC,), encode_subscription_info(info), owned, told.generation))
+
+
+def assignment(active: Iterable[TaskId], standby: Iterable[TaskId] = ()) -> bytes:
+    """Bytes of ConsumerProtocolAssignment."""
+    active = tuple(active)
+    info = AssignmentInfo(11, active_tasks=active, standby_tasks={task: (partition_of(task),) for task in standby})
+    return encode_assignment(Assignment(tuple(partition_of(task) for task in active), encode_assignment_info(info)))
+
+
+def assigned(data: bytes) -> AssignmentInfo:
+    """What is in the bytes a member was handed."""
+    user_data = decode_assignment(data).user_data
+    assert user_data is not None
+    return decode_assignment_info(user_data)

@@ -1,0 +1,56 @@
+"""A group with its store: what a coordinator does around `Group`, in memory, checking at each step what has to hold."""
+
+from __future__ import annotations
+
+from coordinator_api.group.events import Event, Recovered
+from coordinator_api.group.group import Group
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import Outcome, Response
+from coordinator_api.group.record_codec import decode_record, encode_record
+
+
+class RecordedGroup:
+    """`log`: the committed records, as text. `now_ms` is the clock."""
+
+    def __init__(self, limits: GroupLimits | None = None) -> None:
+        self.limits = limits or GroupLimits()
+        self.group = Group("shop", self.limits)
+        self.log: list[str] = []
+        self.now_ms = 0
+
+    def send(self, event: Event) -> Outcome:
+        """Handle, commit, apply, as the loop in `Group` says."""
+        outcome = self.decide(event)
+        self.commit(outcome)
+        return outcome
+
+    def ask(self, event: Event) -> Response:
+        return self.send(event).response
+
+    def decide(self, event: Event) -> Outcome:
+        """Handle without commit. The durable state must not move."""
+        before = self.group.image
+        outcome = self.group.handle(event, self.now_ms)
+        assert self.group.image is before, f"{event} changed durable state before its records were committed"
+        return outcome
+
+    def commit(self, outcome: Outcome) -> None:
+        self.store(outcome)
+        self.group.apply(outcome.records, self.now_ms)
+        self.group.validate_state()
+        assert self.replayed().image == self.group.image, "replayed and live state differ"
+        snapshot = Group.replay("shop", self.limits, self.group.snapshot(), self.now_ms)
+        assert snapshot.image == self.group.image, "state restored from a snapshot differs"
+
+    def store(self, outcome: Outcome) -> None:
+        self.log += [encode_record(record) for record in outcome.records]
+
+    def replayed(self) -> Group:
+        group = Group.replay("shop", self.limits, (decode_record(line) for line in self.log), self.now_ms)
+        group.validate_state()
+        return group
+
+    def restart(self) -> Outcome:
+        """The coordinator was killed and comes back: only what was committed is left."""
+        self.group = self.replayed()
+        return self.send(Recovered())

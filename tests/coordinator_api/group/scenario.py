@@ -1,0 +1,245 @@
+"""Scenarios: what is done to a group and what comes of it, as text that a person can read and write.
+
+    # a comment
+    limits initial_rebalance_delay_ms=0
+    0 declare v1                     at 0 ms; the commands are in `_COMMANDS`
+      declared 1, new                the answer
+      * definition 1                 a record
+      > compute 1 ...                an effect
+      Empty 0, no timer              the state afterwards: state, generation, next timer
+
+Everything indented is what came of the line above it; `play` writes it anew, and a test compares. To write a new
+scenario leave it out and run `python -m tests.coordinator_api.group.scenario FILE`, then read what it says.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from assignor.errors import StreamsError
+from assignor.snapshot import RebalanceResult
+from assignor.types import AssignorErrorCode, TaskId
+from coordinator_api.group.description import MemberDescription
+from coordinator_api.group.events import (
+    AssignmentComputed,
+    DeclareGroup,
+    DeleteGroup,
+    Drain,
+    Event,
+    FetchAssignment,
+    Heartbeat,
+    Join,
+    Leave,
+    RebalanceFailed,
+    RecheckAssignment,
+    Tick,
+)
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import (
+    AssignmentDiscarded,
+    AssignmentPending,
+    AssignmentReady,
+    AssignmentStored,
+    Declared,
+    Done,
+    HeartbeatAnswered,
+    Joined,
+    Left,
+    Outcome,
+    Rejected,
+    Response,
+)
+from coordinator_api.group.story import told
+from tests.coordinator_api.group.member_bytes import Told, assigned, assignment, subscription, tasks
+from tests.coordinator_api.group.recorded_group import RecordedGroup
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+Words = list[str]
+Options = dict[str, str]
+
+
+def play(text: str) -> str:
+    """The scenario with everything that came of its commands."""
+    player = _Player()
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(" "):
+            continue
+        lines.append(line)
+        if line and not line.startswith("#"):
+            lines += [f"  {said}" for said in player.run(line)]
+    return "\n".join(lines) + "\n"
+
+
+class _Player:
+    def __init__(self) -> None:
+        self._recorded = RecordedGroup()
+        self._ids: dict[str, int] = {}
+
+    def run(self, line: str) -> Words:
+        first, *rest = line.split()
+        if first == "limits":
+            limits = {key: int(value) for key, value in (word.split("=") for word in rest)}
+            self._recorded = RecordedGroup(replace(GroupLimits(), **limits))
+            return []
+        now_ms = int(first)
+        assert now_ms >= self._recorded.now_ms, f"time goes back: {line}"
+        self._recorded.now_ms = now_ms
+        command, *words = rest
+        plain = [word for word in words if "=" not in word]
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        if command == "restart":
+            return self._told(self._recorded.restart())
+        if command == "describe":
+            return self._described()
+        outcome = self._recorded.send(self._event(command, plain, options))
+        if isinstance(outcome.response, Joined) and outcome.response.created:
+            self._ids[plain[0]] = self._ids.get(plain[0], 0) + 1
+        return self._told(outcome)
+
+    def _event(self, command: str, words: Words, options: Options) -> Event:
+        if command == "join":
+            return self._join(words[0], None, options)
+        if command == "rejoin":
+            return self._join(words[0].rsplit("-", 1)[0], words[0], options)
+        return _COMMANDS[command](words, options)
+
+    def _join(self, name: str, member_id: str | None, options: Options) -> Join:
+        """A member's process has its name, unless told otherwise; its ids are name-1, name-2, ..."""
+        said = Told(
+            process=options.get("process", name),
+            running=tasks(options.get("running", "")),
+            unique=int(options.get("unique", 0)),
+            generation=int(options["generation"]) if "generation" in options else None,
+            tags={"zone": options["zone"]} if "zone" in options else {},
+        )
+        return Join(
+            subscription=subscription(said),
+            session_timeout_ms=int(options.get("session", 10_000)),
+            rebalance_timeout_ms=int(options.get("rebalance", 60_000)),
+            new_member_id=f"{name}-{self._ids.get(name, 0) + 1}",
+            member_id=member_id,
+            group_instance_id=options.get("instance"),
+            incarnation=int(options["incarnation"]) if "incarnation" in options else None,
+            client_id=name,
+        )
+
+    def _told(self, outcome: Outcome) -> Words:
+        group = self._recorded.group
+        said = [_answer(outcome.response)]
+        said += [f"* {told(record)}" for record in outcome.records]
+        said += [
+            f"> compute {effect.generation_id} from definition {effect.definition_revision} "
+            f"for {' '.join(effect.members)} ({effect.reason})"
+            for effect in outcome.effects
+        ]
+        assert outcome.next_timer_ms == group.next_timer_ms, "the timer told before the commit is not the one after it"
+        timer = "no timer" if outcome.next_timer_ms is None else f"timer {outcome.next_timer_ms}"
+        return [*said, f"{group.state} {group.generation_id}, {timer}"]
+
+    def _described(self) -> Words:
+        seen = self._recorded.group.describe()
+        last = seen.last_round
+        return [
+            f"{seen.state} {seen.generation_id}, definition {seen.definition_revision}"
+            + (", draining" if seen.draining else "")
+            + (f", probing at {seen.next_probing_rebalance_at_ms}" if seen.next_probing_rebalance_at_ms else "")
+            + (", settled" if seen.settled else "")
+            + (f", error {seen.error}" if seen.error else ""),
+            "no round yet" if last is None else f"last round {last.generation_id}: {last.reason}, {last.outcome}",
+            *(_member(member) for member in seen.members),
+        ]
+
+
+def _member(member: MemberDescription) -> str:
+    static = f" as {member.group_instance_id}" if member.group_instance_id else ""
+    held = " ".join(
+        f"{task.task_id}:{task.role}" + ("" if task.offset_sum is None else f"@{task.offset_sum}")
+        for task in member.tasks
+    )
+    joined = "joined" if member.has_joined else "not joined"
+    fetched = "fetched" if member.fetched else "not fetched"
+    return (
+        f"{member.member_id}{static}: {joined}, {fetched}, until {member.session_expires_at_ms}, {held or 'no tasks'}"
+    )
+
+
+def _answer(response: Response) -> str:
+    match response:
+        case Declared(revision, created):
+            return f"declared {revision}" + (", new" if created else "")
+        case Joined(member_id, generation_id, _, created):
+            return f"{member_id} waits for generation {generation_id}" + (", new" if created else "")
+        case HeartbeatAnswered(_, rejoin, stop, generation_id):
+            return f"alive, generation {generation_id}" + (", rejoin" if rejoin else "") + (", stop" if stop else "")
+        case AssignmentReady(generation_id, data, followup):
+            return f"assignment {generation_id}: {_tasks_of(data)}" + (", a follow-up comes" if followup else "")
+        case AssignmentPending():
+            return "not there yet"
+        case Left(member_id):
+            return f"{member_id} left"
+        case AssignmentStored(generation_id, outcome):
+            return f"round {generation_id} stored: {outcome}"
+        case AssignmentDiscarded(generation_id):
+            return f"round {generation_id} discarded"
+        case Rejected(code):
+            return str(code)
+        case Done():
+            return "done"
+
+
+def _tasks_of(data: bytes) -> str:
+    info = assigned(data)
+    if info.err_code:
+        return AssignorErrorCode(info.err_code).name
+    return f"{_listed(info.active_tasks)}/{_listed(tuple(info.standby_tasks))}"
+
+
+def _listed(found: tuple[TaskId, ...]) -> str:
+    return ",".join(map(str, found)) or "-"
+
+
+def _heartbeat(words: Words, options: Options) -> Event:
+    sums = None
+    if "sums" in options:
+        pairs = (part.split(":") for part in options["sums"].split(","))
+        sums = {TaskId.parse(task): int(offset_sum) for task, offset_sum in pairs}
+    return Heartbeat(words[0], int(options["generation"]), sums, options.get("instance"))
+
+
+def _computed(words: Words, options: Options) -> Event:
+    """`computed 3 a-1=0_0/0_1 b-1=-/- followup probing=60000`: each member's active/standby tasks."""
+    generation_id, *flags = words
+    given = {member: value.split("/") for member, value in options.items() if "/" in value}
+    result = RebalanceResult(
+        assignments={member: assignment(tasks(active), tasks(standby)) for member, (active, standby) in given.items()},
+        followup_rebalance="followup" in flags,
+        probing_rebalance_at_ms=int(options["probing"]) if "probing" in options else None,
+        error_code=AssignorErrorCode[options.get("code", "NONE")],
+        error=StreamsError("no room") if "throws" in flags else None,
+    )
+    return AssignmentComputed(int(generation_id), result)
+
+
+_COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
+    "declare": lambda words, _: DeclareGroup(words[0]),
+    "heartbeat": _heartbeat,
+    "fetch": lambda words, options: FetchAssignment(words[0], int(options["min"]), options.get("instance")),
+    "recheck": lambda words, options: RecheckAssignment(words[0], int(options["min"]), options.get("instance")),
+    "leave": lambda words, options: Leave(words[0], options.get("instance")),
+    "computed": _computed,
+    "failed": lambda words, _: RebalanceFailed(int(words[0]), " ".join(words[1:])),
+    "tick": lambda _words, _options: Tick(),
+    "drain": lambda _words, _options: Drain(),
+    "delete": lambda _words, _options: DeleteGroup(),
+}
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_text(play(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,99 @@
+"""The corners of SubscriptionInfo that random values and the vectors leave out."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
+from assignor.types import ProcessId, TaskId
+
+TASK = TaskId(0, 1)
+NAMED_TASK = TaskId(0, 1, "orders")
+
+
+def test_should_tell_previous_and_standby_tasks_by_their_offset_sums() -> None:
+    info = SubscriptionInfo(11, task_offset_sums={TASK: -2, TaskId(0, 2): -3, TaskId(0, 3): 7})
+
+    assert info.prev_tasks == {TASK}
+    assert info.standby_tasks == {TaskId(0, 2), TaskId(0, 3)}
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_should_keep_a_task_that_old_versions_list_twice(version: int) -> None:
+    info = SubscriptionInfo(version, task_offset_sums={TASK: -3}, listed_twice=frozenset({TASK}))
+
+    decoded = decode_subscription_info(encode_subscription_info(info))
+
+    assert decoded.task_offset_sums == {TASK: -3}
+    assert [decoded.prev_tasks, decoded.standby_tasks, decoded.listed_twice] == [frozenset({TASK})] * 3
+
+
+def test_should_read_only_the_versions_of_a_future_subscription() -> None:
+    decoded = decode_subscription_info(b"\0\0\0\x0c\0\0\0\x0d" + b"whatever")
+
+    assert decoded == SubscriptionInfo(12, 13)
+    assert decoded.is_future
+
+
+def test_should_refuse_to_write_a_future_version() -> None:
+    with pytest.raises(IllegalStateError) as raised:
+        encode_subscription_info(SubscriptionInfo(12, 13))
+
+    assert str(raised.value) == (
+        "Should never try to encode a SubscriptionInfo with version [12] > LATEST_SUPPORTED_VERSION [11]"
+    )
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+def test_should_refuse_a_named_topology_when_the_version_cannot_say_it(version: int) -> None:
+    with pytest.raises(TaskAssignmentError) as raised:
+        encode_subscription_info(SubscriptionInfo(version, task_offset_sums={NAMED_TASK: -2}))
+
+    assert str(raised.value) == "Named topologies are not compatible with older protocol versions"
+
+
+@pytest.mark.parametrize(
+    "version, latest, message",
+    [
+        (0, 11, "version must be between 1 and 11; was: 0"),
+        (7, 5, "version must be between 1 and 5; was: 7"),
+        (
+            3,
+            -1,
+            "Only versions 1 and 2 are expected to use an UNKNOWN (-1) latest supported version. Got 3.",
+        ),
+    ],
+)
+def test_should_refuse_versions_that_contradict_each_other(version: int, latest: int, message: str) -> None:
+    with pytest.raises(IllegalArgumentError) as raised:
+        SubscriptionInfo(version, latest)
+
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    "raw, message",
+    [
+        (b"\0\0\0\0", "SubscriptionInfo: unknown version 0 at byte 0"),
+        (b"\xff\xff\xff\xff\0\0\0\x0b", "SubscriptionInfo: unknown version -1 at byte 0"),
+        (
+            b"\0\0\0\x0b\0\0\0\x05",
+            "SubscriptionInfo: version must be between 1 and 5; was: 11 at byte 0",
+        ),
+        (b"\0\0\0\x0c", "SubscriptionInfo: latest supported version needs 4 bytes but 0 remain at byte 4"),
+    ],
+)
+def test_should_refuse_to_read_versions_that_cannot_be(raw: bytes, message: str) -> None:
+    with pytest.raises(DecodeError) as raised:
+        decode_subscription_info(raw)
+
+    assert str(raised.value) == message
+
+
+def test_should_refuse_a_client_tag_that_comes_twice() -> None:
+    info = SubscriptionInfo(11, process_id=ProcessId(1, 2), client_tags={"rack": "a", "zone": "b"})
+    raw = encode_subscription_info(info).replace(b"zone", b"rack")
+
+    with pytest.raises(DecodeError, match="client tag 'rack' comes twice"):
+        decode_subscription_info(raw)

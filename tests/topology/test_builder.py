@@ -1,0 +1,302 @@
+"""Topologies a person can read, with what Kafka's own builder says of them; and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import dedent
+
+import pytest
+
+from assignor.errors import TopologyError
+from assignor.topology.builder import TopologyBuilder
+from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode
+from assignor.topology.topology import (
+    ChangelogConfig,
+    ChangelogType,
+    RepartitionTopic,
+    StateStore,
+    Subtopology,
+    Topology,
+)
+
+
+def _word_count() -> TopologyBuilder:
+    return (
+        TopologyBuilder()
+        .add_source("sentences", "text")
+        .add_processor("split", "sentences")
+        .add_sink("to-words", "words", "split")
+        .add_repartition_topic("words")
+        .add_source("words", "words")
+        .add_processor("count", "words")
+        .add_state_store("counts", "count")
+        .add_sink("out", "word-counts", "count")
+    )
+
+
+def test_should_split_at_the_repartition_topic_and_put_the_application_id_in_front_when_built() -> None:
+    assert _word_count().build("app") == Topology(
+        (
+            Subtopology(0, ("text",), (), ("app-words",), ("app-words",), ()),
+            Subtopology(
+                1,
+                ("app-words",),
+                (RepartitionTopic("app-words"),),
+                ("word-counts",),
+                (),
+                (StateStore("counts", "app-counts-changelog", None, ChangelogConfig()),),
+            ),
+        )
+    )
+
+
+def test_should_describe_word_for_word_as_kafka() -> None:
+    assert _word_count().describe() == dedent(
+        """\
+        Topologies:
+           Sub-topology: 0
+            Source: sentences (topics: [text])
+              --> split
+            Processor: split (stores: [])
+              --> to-words
+              <-- sentences
+            Sink: to-words (topic: words)
+              <-- split
+
+          Sub-topology: 1
+            Source: words (topics: [words])
+              --> count
+            Processor: count (stores: [counts])
+              --> out
+              <-- words
+            Sink: out (topic: word-counts)
+              <-- count
+
+        """
+    )
+
+
+def test_should_make_one_subtopology_of_two_sources_when_their_processors_share_a_store() -> None:
+    window = ChangelogConfig(ChangelogType.WINDOWED, retention_ms=60_000)
+    builder = (
+        TopologyBuilder()
+        .add_source("left", "orders")
+        .add_source("right", "payments")
+        .add_processor("join-left", "left")
+        .add_processor("join-right", "right")
+        .add_state_store("left-window", ["join-left", "join-right"], changelog=window)
+        .add_state_store("right-window", changelog=window)
+        .connect_processor_and_stores("join-left", ["right-window"])
+        .connect_processor_and_stores("join-right", "right-window")
+        .copartition(["left", "right"])
+    )
+
+    assert builder.build("app") == Topology(
+        (
+            Subtopology(
+                0,
+                ("payments", "orders"),
+                stores=(
+                    StateStore("left-window", "app-left-window-changelog", None, window),
+                    StateStore("right-window", "app-right-window-changelog", None, window),
+                ),
+            ),
+        ),
+        (("payments", "orders"),),
+    )
+
+
+def test_should_number_by_the_first_node_added_when_a_later_merge_joins_sources() -> None:
+    builder = (
+        TopologyBuilder()
+        .add_source("a", "t1")
+        .add_source("b", "t2")
+        .add_source("c", "t3")
+        .add_processor("merge", ["a", "c"])
+        .add_processor("p", "b")
+    )
+
+    assert builder.build("app") == Topology((Subtopology(0, ("t1", "t3")), Subtopology(1, ("t2",))))
+
+
+def test_should_leave_a_gap_in_the_numbers_when_there_is_a_global_store() -> None:
+    builder = (
+        TopologyBuilder()
+        .add_source("a", "t1")
+        .add_global_store("rates", source="rates-source", topic="rates", processor="rates-update")
+        .add_source("b", "t2")
+        .add_processor("p", "b")
+    )
+
+    assert builder.build("app") == Topology((Subtopology(0, ("t1",)), Subtopology(2, ("t2",))))
+    assert builder.describe() == dedent(
+        """\
+        Topologies:
+           Sub-topology: 0
+            Source: a (topics: [t1])
+              --> none
+
+          Sub-topology: 1 for global store (will not generate tasks)
+            Source: rates-source (topics: [rates])
+              --> rates-update
+            Processor: rates-update (stores: [rates])
+              --> none
+              <-- rates-source
+          Sub-topology: 2
+            Source: b (topics: [t2])
+              --> p
+            Processor: p (stores: [])
+              --> none
+              <-- b
+
+        """
+    )
+
+
+def test_should_have_no_changelog_of_its_own_when_the_source_topic_serves_as_one() -> None:
+    builder = (
+        TopologyBuilder()
+        .add_source("users", "users")
+        .add_processor("table", "users")
+        .add_state_store("users-store", "table", changelog=ChangelogConfig(configs={"segment.bytes": "9"}))
+        .use_source_topic_as_changelog("users-store", "users")
+    )
+
+    assert builder.build("app").subtopologies[0].stores == (
+        StateStore("users-store", None, "users", ChangelogConfig()),
+    )
+
+
+def test_should_have_no_changelog_when_logging_is_disabled() -> None:
+    builder = TopologyBuilder().add_source("a", "t").add_processor("p", "a").add_state_store("s", "p", changelog=None)
+
+    assert builder.build("app").subtopologies[0].stores == (StateStore("s"),)
+
+
+def test_should_share_the_store_when_it_is_added_again_for_another_processor() -> None:
+    """Kafka leaves two subtopologies with half a store each."""
+    builder = (
+        TopologyBuilder()
+        .add_source("a", "t1")
+        .add_processor("p", "a")
+        .add_state_store("s", "p")
+        .add_source("b", "t2")
+        .add_processor("q", "b")
+        .add_state_store("s", "q")
+    )
+
+    assert [subtopology.source_topics for subtopology in builder.build("app").subtopologies] == [("t1", "t2")]
+
+
+def test_should_hand_out_nodes_with_their_suppliers_when_a_runtime_asks() -> None:
+    deserialize, process, serialize = object(), object(), object()
+    builder = (
+        TopologyBuilder()
+        .add_source("in", ["t1", "t2"], supplier=deserialize)
+        .add_source("other", "t3")
+        .add_state_store("s")
+        .add_processor("p", ["in"], stores=["s"], supplier=process)
+        .add_sink("out", "t4", "p", supplier=serialize)
+    )
+
+    assert builder.subtopology_nodes(0) == (
+        SourceNode("in", ("t1", "t2"), deserialize),
+        ProcessorNode("p", ("in",), ("s",), process),
+        SinkNode("out", ("p",), "t4", serialize),
+    )
+    assert builder.subtopology_nodes(1) == (SourceNode("other", ("t3",)),)
+
+
+def _one_of_each() -> TopologyBuilder:
+    return (
+        TopologyBuilder()
+        .add_source("source", "topic")
+        .add_processor("processor", "source")
+        .add_sink("sink", "out", "processor")
+        .add_state_store("store", "processor")
+        .add_global_store("global", source="global-source", topic="global-topic", processor="global-processor")
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda b: b.add_source("source", "new"), "Processor source is already added."),
+        (lambda b: b.add_source("new", []), "Source new has no topics."),
+        (lambda b: b.add_source("new", "topic"), "Topic topic has already been registered by another source."),
+        (lambda b: b.add_source("new", ["x", "x"]), "Topic x has already been registered by another source."),
+        (lambda b: b.add_source("new", "global-topic"), "Topic global-topic has already been registered"),
+        (lambda b: b.add_processor("new", []), "Node new has no parents."),
+        (lambda b: b.add_processor("new", "nobody"), "Parent node nobody is unknown."),
+        (lambda b: b.add_processor("new", "new"), "Parent node new is unknown (self-reference)."),
+        (lambda b: b.add_processor("new", "sink"), "Sink sink cannot be used as a parent."),
+        (lambda b: b.add_processor("new", "global-source"), "Node global-source of a global store cannot be"),
+        (lambda b: b.add_processor("new", "source", stores=["nothing"]), "StateStore nothing is not added yet."),
+        (lambda b: b.add_sink("sink", "out", "processor"), "Processor sink is already added."),
+        (lambda b: b.add_sink("new", "out", "nobody"), "Parent node nobody is unknown."),
+        (lambda b: b.add_state_store("store", changelog=None), "A different StateStore has already been added"),
+        (lambda b: b.add_state_store("global"), "A different StateStore has already been added"),
+        (lambda b: b.add_state_store("new", "nobody"), "Processor nobody is not added yet."),
+        (lambda b: b.add_state_store("new", "sink"), "StateStore new cannot be connected to sink"),
+        (lambda b: b.connect_processor_and_stores("processor", []), "No StateStore is named"),
+        (lambda b: b.connect_processor_and_stores("processor", "nothing"), "StateStore nothing is not added yet."),
+        (lambda b: b.connect_processor_and_stores("processor", "global"), "Global StateStore global is open to every"),
+        (lambda b: b.connect_processor_and_stores("source", "store"), "StateStore store cannot be connected to source"),
+        (lambda b: b.add_repartition_topic("new", 0), "Repartition topic new needs at least 1 partition, not 0."),
+        (lambda b: b.copartition(["source", "nobody"]), "Source nobody is unknown and cannot be co-partitioned."),
+        (lambda b: b.use_source_topic_as_changelog("nothing", "topic"), "StateStore nothing is not added yet."),
+        (
+            lambda b: b.add_global_store("new", source="n", topic="n", processor="n"),
+            "The source and the processor of a global store must be different.",
+        ),
+        (
+            lambda b: b.add_global_store("store", source="n", topic="n", processor="m"),
+            "A different StateStore has already been added with the name store.",
+        ),
+    ],
+)
+def test_should_refuse_and_change_nothing(call: Callable[[TopologyBuilder], object], reason: str) -> None:
+    builder = _one_of_each()
+    before = builder.definition()
+
+    with pytest.raises(TopologyError) as raised:
+        call(builder)
+
+    assert str(raised.value).startswith(f"Invalid topology: {reason}")
+    assert builder.definition() == before
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason"),
+    [
+        (
+            _one_of_each().use_source_topic_as_changelog("store", "elsewhere"),
+            "Topic elsewhere serves as changelog of StateStore store",
+        ),
+        (
+            _one_of_each().add_repartition_topic("not a name").add_source("new", "not a name"),
+            "'app-not a name' is not a legal topic name",
+        ),
+        (
+            TopologyBuilder()
+            .add_repartition_topic("x", 3)
+            .add_repartition_topic("y", 4)
+            .add_source("a", "x")
+            .add_source("b", "y")
+            .copartition(["a", "b"]),
+            "Following topics do not have the same number of partitions: [{x=3, y=4}]",
+        ),
+    ],
+)
+def test_should_refuse_when_built(builder: TopologyBuilder, reason: str) -> None:
+    with pytest.raises(TopologyError) as raised:
+        builder.build("app")
+
+    assert str(raised.value).startswith(f"Invalid topology: {reason}")
+
+
+def test_should_refuse_when_a_second_source_topic_is_to_serve_as_changelog() -> None:
+    builder = _one_of_each().use_source_topic_as_changelog("store", "topic")
+
+    with pytest.raises(TopologyError, match=r"Source store store is already added\."):
+        builder.use_source_topic_as_changelog("store", "topic")

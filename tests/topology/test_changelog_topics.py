@@ -1,0 +1,59 @@
+"""Which tasks are stateful, and which changelog partitions can be asked for offsets."""
+
+from __future__ import annotations
+
+from assignor.cluster import TopicMetadata
+from assignor.configs import AssignmentConfigs
+from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
+from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog
+from assignor.topology.topology import ChangelogConfig, StateStore, Subtopology, Topology
+from assignor.types import TaskId, TopicPartition
+
+_CONFIGS = AssignmentConfigs()
+_TOPOLOGY = Topology(
+    (
+        Subtopology(0, ("users",), stores=(StateStore("table", None, "users", ChangelogConfig()),)),
+        Subtopology(
+            1,
+            ("orders",),
+            stores=(StateStore("old", "app-old-changelog"), StateStore("new", "app-new-changelog")),
+        ),
+        Subtopology(2, ("clicks",), stores=(StateStore("not-logged"),)),
+        Subtopology(3, ("idle",), stores=(StateStore("idle", "app-idle-changelog"),)),
+    )
+)
+_TASKS = {
+    0: [TaskId(0, 0)],
+    1: [TaskId(1, 0), TaskId(1, 1)],
+    2: [TaskId(2, 0)],
+}
+
+
+def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
+    old, new = "app-old-changelog", "app-new-changelog"
+    catalog = InternalTopicCatalog({old: TopicMetadata(2)})
+
+    changelogs = prepare_changelog_topics(_TOPOLOGY, _TASKS, catalog, _CONFIGS)
+
+    assert changelogs == ChangelogTopics(
+        stateful_tasks=changelogs.stateful_tasks,
+        changelog_partitions={
+            TaskId(0, 0): (TopicPartition("users", 0),),
+            TaskId(1, 0): (TopicPartition(new, 0), TopicPartition(old, 0)),
+            TaskId(1, 1): (TopicPartition(new, 1), TopicPartition(old, 1)),
+        },
+        pre_existing_source_based=frozenset({TopicPartition("users", 0)}),
+        pre_existing_non_source_based=frozenset({TopicPartition(old, 0), TopicPartition(old, 1)}),
+        created={new: CreatedTopic(2, -1, InternalTopic(new, changelog=ChangelogConfig()).configs(_CONFIGS))},
+        ready={old: 2, new: 2},
+    )
+    assert sorted(changelogs.stateful_tasks) == [TaskId(0, 0), TaskId(1, 0), TaskId(1, 1)]
+    assert [changelogs.pre_existing_partitions_for(task) for task in (TaskId(0, 0), TaskId(1, 1), TaskId(2, 0))] == [
+        (TopicPartition("users", 0),),
+        (TopicPartition(old, 1),),
+        (),
+    ]
+
+
+def test_should_have_no_changelogs_when_there_are_no_stateful_tasks() -> None:
+    assert prepare_changelog_topics(_TOPOLOGY, {2: _TASKS[2]}, InternalTopicCatalog(), _CONFIGS) == ChangelogTopics()
