@@ -12,7 +12,7 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -194,3 +194,30 @@ def _lines(error: ValidationError) -> Iterator[str]:
         name = dotted(str(detail["loc"][0])) if detail["loc"] else ""
         message = detail["msg"].removeprefix("Value error, ")
         yield f"{name}: {message}, not {detail['input']!r}" if name else message
+
+
+class SettingRow(NamedTuple):
+    """One line of the documentation's table."""
+
+    name: str
+    flag: str
+    environment: str
+    default: str
+    description: str
+
+
+def setting_rows() -> list[SettingRow]:
+    """Every setting, for `--help` and for the table in README."""
+    rows = []
+    for field_name, field in Settings.model_fields.items():
+        default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
+        rows.append(
+            SettingRow(
+                dotted(field_name),
+                flag(field_name),
+                environment_name(field_name),
+                "none" if default in (None, "") else str(default),
+                field.description or "",
+            )
+        )
+    return rows

@@ -1,4 +1,4 @@
-"""A coordinator as a process of its own: `assignor serve` on a SQLite file, started, killed and started again by its pid."""
+"""A coordinator as a process of its own: `assignor serve` on a SQLite file; it can be killed and started again."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class CoordinatorNotStarted(AssignorFault):
 
 
 class CoordinatorProcess:
-    """`directory`: where its database and log go. `settings`: dotted names, for example group.initial.rebalance.delay.ms.
+    """One service on loopback. The first start takes a free port; later ones take the same port and database.
 
-    The first start takes a free port; later ones take the same port and database. As a context, it is stopped at the end.
+    `directory`: where its database and log go. `settings`: dotted names, such as group.initial.rebalance.delay.ms. As a
+    context it is stopped at the end.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, object] | None = None) -> None:

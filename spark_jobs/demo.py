@@ -1,7 +1,8 @@
 """`assignor demo`: the whole path once, for real, on one machine, and it ends by itself.
 
-A coordinator on SQLite, Spark executors as members, one executor killed, the group followed until it is whole again, and
-then recorded rounds of real Kafka groups through the same pipeline. Everything that was started is stopped at the end.
+A coordinator on SQLite, Spark executors as members, one executor killed, the group followed until it is whole again,
+and then recorded rounds of real Kafka groups through the same pipeline. Everything that was started is stopped at the
+end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from spark_jobs.demo_tables import assignment_table, recordings_table, rounds_ta
 from spark_jobs.group_view import GroupView, NotInTime, round_summaries, wait_for_group
 from spark_jobs.kafka_rounds import replay_recordings
 from spark_jobs.member_process import InstanceSettings
-from spark_jobs.ownership_history import Gap, gaps, overlaps, owners_at, ownership_intervals
+from spark_jobs.ownership_history import Gap, executors_of_members, gaps, overlaps, owners_at, ownership_intervals
 from spark_jobs.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.rounds_seen import rounds_seen
 from spark_jobs.session import spark_session
@@ -49,10 +51,11 @@ class DemoFailed(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """An executor that was killed: its id, its JVM, and when, in milliseconds since the epoch."""
+    """An executor that was killed: its id, its JVM, its members, and when, in milliseconds since the epoch."""
 
     executor: str
     jvm_pid: int
+    member_ids: frozenset[str]
     at_ms: float
 
 
@@ -96,37 +99,30 @@ class Demo:
         log = Path(members.log_dir)
         view = self._wait(client, _is_whole, "all members to have joined", JOIN_TIMEOUT_S)
         view = self._wait(client, _is_caught_up, "the standbys to have caught up", JOIN_TIMEOUT_S)
-        self._show(assignment_table(f"generation {view.generation_id}, everybody caught up", view))
+        self._show_assignment("everybody caught up", view, log)
         kill = self._kill_an_executor(view, read_ownership(log))
-        view = self._wait(
-            client, lambda seen: _is_settled_without(seen, kill), "the others to have taken over", FAILOVER_TIMEOUT_S
-        )
-        self._show(assignment_table(f"generation {view.generation_id}, executor {kill.executor} gone", view))
+        view = self._wait(client, _is_settled_without(kill), "the others to have taken over", FAILOVER_TIMEOUT_S)
+        self._show_assignment(f"executor {kill.executor} gone", view, log)
         try:
-            view = self._wait(
-                client,
-                lambda seen: _is_whole(seen) and _is_settled_without(seen, kill),
-                "a new executor",
-                NEW_EXECUTOR_TIMEOUT_S,
-            )
-            self._show(
-                assignment_table(f"generation {view.generation_id}, with the executor that Spark started anew", view)
-            )
+            view = self._wait(client, _is_whole, "Spark to start a new executor", NEW_EXECUTOR_TIMEOUT_S)
+            self._show_assignment("with the executor that Spark started anew", view, log)
         except NotInTime as fault:
             self._say(f"Spark has not started a new executor yet: {fault}")
         self._show_what_happened(client, kill, read_ownership(log))
 
     def _kill_an_executor(self, view: GroupView, lines: list[OwnershipLine]) -> Kill:
-        active: dict[str, int] = {}
+        executor_of = executors_of_members(lines)
+        active: Counter[str] = Counter()
         for member in view.members:
-            active[member.executor] = active.get(member.executor, 0) + len(member.active)
-        executor = max(sorted(active), key=lambda name: active[name])
+            active[executor_of[member.member_id]] += len(member.active)
+        executor, tasks = max(sorted(active.items()), key=lambda entry: entry[1])
         pids = {line.jvm_pid for line in lines if line.executor == executor and line.jvm_pid is not None}
         if len(pids) != 1:
             raise DemoFailed(f"the members of executor {executor} do not say which JVM it is: {pids}")
-        kill = Kill(executor, pids.pop(), time.time() * 1000)
+        gone = frozenset(member_id for member_id, its_executor in executor_of.items() if its_executor == executor)
+        kill = Kill(executor, pids.pop(), gone, time.time() * 1000)
         os.kill(kill.jvm_pid, signal.SIGKILL)
-        self._say(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {active[executor]} active tasks")
+        self._say(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {tasks} active tasks")
         return kill
 
     def _show_what_happened(self, client: CoordinatorClient, kill: Kill, lines: list[OwnershipLine]) -> None:
@@ -157,13 +153,18 @@ class Demo:
         if different:
             raise DemoFailed("not equal to Kafka: " + "; ".join(different[:5]))
 
-    def _wait(self, client: CoordinatorClient, wanted: object, what: str, timeout_s: float) -> GroupView:
-        assert callable(wanted), "a predicate of a GroupView"
+    def _wait(
+        self, client: CoordinatorClient, wanted: Callable[[GroupView], bool], what: str, timeout_s: float
+    ) -> GroupView:
         self._say(f"waiting for {what}")
         return wait_for_group(client, GROUP_ID, wanted, what, timeout_s)
 
     def _say(self, text: str) -> None:
         self._console.print(f"{time.monotonic() - self._started_s:6.1f} s  {text}", highlight=False)
+
+    def _show_assignment(self, when: str, view: GroupView, log: Path) -> None:
+        executors = executors_of_members(read_ownership(log))
+        self._show(assignment_table(f"generation {view.generation_id}, {when}", view, executors))
 
     def _show(self, table: object) -> None:
         self._console.print(table)
@@ -177,9 +178,12 @@ def _is_caught_up(view: GroupView) -> bool:
     return _is_whole(view) and all(lag <= 0 for lag in view.lags.values())
 
 
-def _is_settled_without(view: GroupView, kill: Kill) -> bool:
-    gone = all(member.executor != kill.executor for member in view.members)
-    return gone and view.is_settled and _is_owned_once(view)
+def _is_settled_without(kill: Kill) -> Callable[[GroupView], bool]:
+    def wanted(view: GroupView) -> bool:
+        gone = all(member.member_id not in kill.member_ids for member in view.members)
+        return gone and view.is_settled and _is_owned_once(view)
+
+    return wanted
 
 
 def _is_owned_once(view: GroupView) -> bool:
@@ -191,4 +195,5 @@ def _without_owner(found: Iterable[Gap]) -> str:
     lengths = [gap.length_ms for gap in found if gap.length_ms is not None]
     if not lengths:
         return "no task was without an owner"
-    return f"{len(lengths)} tasks were without an owner for {max(lengths):.0f} ms at most, {statistics.median(lengths):.0f} ms in the median,"
+    longest, median = max(lengths), statistics.median(lengths)
+    return f"{len(lengths)} tasks were without an owner for {longest:.0f} ms at most, {median:.0f} ms in the median,"

@@ -11,17 +11,14 @@ from spark_jobs.kafka_rounds import ReplayedGroup
 from spark_jobs.rounds_seen import RoundSeen
 
 
-def assignment_table(title: str, view: GroupView) -> Table:
-    """Who holds what, by executor and thread."""
+def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
+    """Who holds what, by executor and thread. `executors`: member id to executor id."""
     table = Table(title=title, title_justify="left")
     for column in ("executor", "thread", "active", "standby", "warm-up"):
         table.add_column(column, overflow="fold")
-    for member in sorted(view.members, key=lambda member: (member.executor, member.client_id)):
-        table.add_row(
-            member.executor,
-            member.client_id,
-            *(" ".join(held) for held in (member.active, member.standby, member.warm_up)),
-        )
+    for executor, member in sorted((executors.get(member.member_id, "?"), member) for member in view.members):
+        held = (" ".join(tasks) for tasks in (member.active, member.standby, member.warm_up))
+        table.add_row(executor, member.client_id, *held)
     return table
 
 

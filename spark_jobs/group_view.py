@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from assignor.errors import AssignorFault
-from spark_jobs.member_process import EXECUTOR_TAG
 from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.coordinator_errors import CoordinatorUnavailable
 
@@ -22,10 +21,11 @@ class NotInTime(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
+    """`fetched`: the service knows that the member has its assignment of the group's generation."""
+
     member_id: str
     client_id: str
-    executor: str
-    generation_id: int
+    fetched: bool
     active: tuple[str, ...]
     standby: tuple[str, ...]
     warm_up: tuple[str, ...]
@@ -33,7 +33,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """`outcome`: of the last round, empty before the first. `lags`: (task, member id) to lag, where the service knows it."""
+    """`outcome`: of the last round, empty before the first. `lags`: (task, member id) to lag, where it is known."""
 
     state: str
     generation_id: int
@@ -43,8 +43,10 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """Stable, and no round follows by itself before the next probing deadline."""
-        return self.state == STABLE and self.outcome in SETTLED_OUTCOMES
+        """Stable, everybody has the assignment, and no round follows by itself before the next probing deadline."""
+        return (
+            self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
+        )
 
     def owners(self) -> dict[str, list[str]]:
         """Active task to the client ids of its owners."""
@@ -115,8 +117,7 @@ def _member_view(member: Mapping[str, object]) -> MemberView:
     return MemberView(
         str(member["member_id"]),
         str(member["client_id"]),
-        str(_object(member.get("client_tags")).get(EXECUTOR_TAG, "?")),
-        _number(member["generation_id"]),
+        bool(member["fetched"]),
         *(tuple(map(str, _list(member[role]))) for role in ("active", "standby", "warm_up")),
     )
 

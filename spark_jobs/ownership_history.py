@@ -108,16 +108,9 @@ def owners_at(intervals: Mapping[str, list[Interval]], at_ms: float) -> dict[str
     }
 
 
-def current_lines(lines: Iterable[OwnershipLine], dead: Iterable[int] = ()) -> list[OwnershipLine]:
-    """The last line of every thread that is still there: not closed, and not in a process that is dead."""
-    last: dict[tuple[str, int], OwnershipLine] = {}
-    for line in sorted(lines, key=lambda line: line.at_ms):
-        last[line.thread, line.pid] = line
-    gone = frozenset(dead)
-    return sorted(
-        (line for line in last.values() if line.pid not in gone and line.event.value != "closed"),
-        key=lambda line: line.thread,
-    )
+def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
+    """Member id to the executor it runs on."""
+    return {line.member_id: line.executor for line in lines if line.member_id is not None}
 
 
 def _or_forever(at_ms: float | None) -> float:

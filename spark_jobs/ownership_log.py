@@ -21,8 +21,8 @@ SUFFIX = ".jsonl"
 class OwnershipEvent(StrEnum):
     """What a line says.
 
-    `started`, `lost`, `closed`: nothing is held. `joining`: a subscription is about to be sent, everything is held on to.
-    `revoked`: what was not given up is held. `assigned`: all anew, by the assignment of a generation.
+    `started`, `lost`, `closed`: nothing is held. `joining`: a subscription is about to be sent, everything is held on
+    to. `revoked`: what was not given up is held. `assigned`: all anew, by the assignment of a generation.
     """
 
     STARTED = "started"

@@ -12,8 +12,9 @@ from spark_jobs.ownership_log import OwnershipEvent, OwnershipLine
 class RoundSeen:
     """One generation. Times in milliseconds.
 
-    `members`: threads that got an assignment of it. `started_ms`: the first of them sent its subscription, `ended_ms`: the
-    last of them had its assignment. `moved`: active tasks that came to another thread than the one that last had them.
+    `members`: threads that got an assignment of it. `started_ms`: the first of them sent its subscription,
+    `ended_ms`: the last of them had its assignment. `moved`: active tasks that came to another thread than the one
+    that last had them.
     """
 
     generation_id: int

@@ -6,6 +6,7 @@ Results go to stdout, talk to stderr. Exit 0; 1 the answer is no; 2 wrong usage 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib.metadata import EntryPoint, entry_points
@@ -23,7 +24,7 @@ _HELP = "Kafka Streams' task placement outside of the JVM."
 
 
 def build_app() -> typer.Typer:
-    """All commands that are installed. A package whose extra is missing leaves its own commands out and nothing else."""
+    """All commands that are installed. A package whose extra is missing leaves out its own commands and no others."""
     app = typer.Typer(
         name="assignor",
         no_args_is_help=True,
@@ -44,6 +45,9 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Entry point of the program `assignor`; leaves by SystemExit. Quiet when the reader of stdout goes away."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
     try:
         try:
             build_app()()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Annotated, TextIO
 
 import typer
@@ -78,15 +79,19 @@ def _result_line(ran: RebalanceRound | PlacementRound, format: Format) -> str:
     return f"{output_text(ran) if format is Format.TEXT else as_line(document)}\n"
 
 
-@contextmanager
+@contextlib.contextmanager
 def _writer(output: str | None, check: bool) -> Iterator[TextIO | None]:
-    """Where results go; nowhere when they are only checked."""
+    """Where results go; nowhere when they are only checked. A file is complete or not there at all."""
     if output is None:
         yield None if check else sys.stdout
         return
+    partial = f"{output}.partial"
     try:
-        stream = open(output, "w", encoding="utf-8")  # noqa: SIM115 - closed below
+        with open(partial, "w", encoding="utf-8") as stream:
+            yield stream
+        os.replace(partial, output)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", output) from None
-    with stream:
-        yield stream
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(partial)

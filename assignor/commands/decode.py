@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
+import contextlib
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,9 +27,7 @@ def register(app: typer.Typer) -> None:
 def decode_bytes(
     value: Annotated[
         str,
-        typer.Argument(
-            metavar="VALUE", help="Base64 or hex; @FILE for a file's raw bytes, base64 or hex; - for stdin."
-        ),
+        typer.Argument(metavar="VALUE", help="Base64 or hex; @FILE for a file of either or of bytes; - for stdin."),
     ],
     kind: Annotated[
         str | None, typer.Option("--as", metavar="KIND", help=f"One of {', '.join(KINDS)}; found out when not given.")
@@ -38,53 +37,48 @@ def decode_bytes(
     """Show what the bytes of a subscription or an assignment say."""
     if kind is not None and kind not in KINDS:
         raise InputError(f"must be one of {', '.join(KINDS)}, not {kind!r}", "--as")
-    found, described = _described(_bytes_of(value), kind)
+    found, described = _described(_readings(value), KINDS if kind is None else (kind,))
     if format is Format.JSON:
         print(as_line({"kind": found, **described}))
     else:
         print("\n".join([found, *_text_lines(described, "  ")]))
 
 
-def _bytes_of(value: str) -> bytes:
+def _readings(value: str) -> list[bytes]:
+    """The bytes that `value` can mean; some base64 looks like hex too."""
     if value == STDIN:
-        return _text_or_raw(sys.stdin.buffer.read())
-    if value.startswith("@"):
+        content = sys.stdin.buffer.read()
+    elif value.startswith("@"):
         try:
-            return _text_or_raw(Path(value[1:]).read_bytes())
+            content = Path(value[1:]).read_bytes()
         except (OSError, ValueError) as error:
             raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", value[1:]) from None
-    raw = _from_text(value)
-    if raw is None:
-        raise InputError("is neither hex nor base64; for a file write @FILE", "VALUE")
-    return raw
+    else:
+        readings = _readings_of_text(value)
+        if not readings:
+            raise InputError("is neither hex nor base64; for a file write @FILE", "VALUE")
+        return readings
+    return [*_readings_of_text(content.decode("ascii", "replace")), content]
 
 
-def _text_or_raw(content: bytes) -> bytes:
-    text = content.decode("ascii", "replace").strip()
-    return _from_text(text) or content
-
-
-def _from_text(text: str) -> bytes | None:
+def _readings_of_text(text: str) -> list[bytes]:
     compact = "".join(text.split())
-    if _HEX.match(compact):
-        return bytes.fromhex(compact.removeprefix("0x"))
-    try:
-        return base64.b64decode(compact, validate=True)
-    except (binascii.Error, ValueError):
-        return None
+    readings = [bytes.fromhex(compact.removeprefix("0x"))] if _HEX.match(compact) else []
+    with contextlib.suppress(ValueError):
+        readings.append(base64.b64decode(compact, validate=True))
+    return readings
 
 
-def _described(raw: bytes, kind: str | None) -> tuple[str, dict[str, Described]]:
-    """The first kind under which the bytes make sense, or the given one."""
-    if kind is not None:
-        return kind, describe(kind, raw)
+def _described(readings: Sequence[bytes], kinds: Sequence[str]) -> tuple[str, dict[str, Described]]:
+    """The first kind under which the bytes make sense."""
     problems = []
-    for candidate in KINDS:
-        try:
-            return candidate, describe(candidate, raw)
-        except DecodeError as error:
-            problems.append(str(error))
-    raise InputError("these bytes are none of " + ", ".join(KINDS) + ": " + "; ".join(problems), "VALUE")
+    for raw in readings:
+        for kind in kinds:
+            try:
+                return kind, describe(kind, raw)
+            except DecodeError as error:
+                problems.append(str(error))
+    raise InputError(f"these bytes are not {' or '.join(kinds)}: {'; '.join(dict.fromkeys(problems))}", "VALUE")
 
 
 def _text_lines(value: Described, indent: str) -> list[str]:

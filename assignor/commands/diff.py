@@ -19,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def diff_files(
-    a: Annotated[
-        str, typer.Argument(metavar="A", help="A recording or the output of assign; FILE#ID for one line of it.")
-    ],
+    a: Annotated[str, typer.Argument(metavar="A", help="A recording or what assign wrote; FILE#ID for one line.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:

@@ -11,10 +11,10 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, NoReturn
+from typing import NoReturn
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
@@ -36,7 +36,8 @@ class Line:
 
 def read_lines(files: Sequence[str]) -> Iterator[Line]:
     """Every line that is not blank, of all files. Raises InputError for a file that cannot be opened."""
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, redirect_stdout=False, disable=not sys.stderr.isatty()) as progress:
         for file in files:
             with _opened(file) as raw:
                 bar = progress.add_task(file, total=_size(raw))
@@ -49,7 +50,7 @@ def _lines(file: str, raw: io.BufferedReader) -> Iterator[Line]:
     name = "stdin" if file == STDIN else file
     number = 0
     try:
-        stream: BinaryIO = raw
+        stream: Iterable[bytes] = raw
         if raw.peek(2)[:2] == _GZIP_MAGIC:
             stream = gzip.open(raw)  # noqa: SIM115 - it only wraps `raw`, which the caller closes
         for content in stream:
@@ -95,7 +96,8 @@ def _refuse_constant(name: str) -> NoReturn:
 @contextmanager
 def _opened(file: str) -> Iterator[io.BufferedReader]:
     if file == STDIN:
-        yield io.BufferedReader(sys.stdin.buffer.raw if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer)  # type: ignore[arg-type]
+        buffer = sys.stdin.buffer
+        yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))
         return
     try:
         stream = open(file, "rb")  # noqa: SIM115 - closed below

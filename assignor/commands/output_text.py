@@ -13,10 +13,7 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId
 
 
 def output_text(ran: RebalanceRound | PlacementRound) -> str:
-    if isinstance(ran, PlacementRound):
-        lines = _placement_lines(ran.placement)
-    else:
-        lines = _result_lines(ran.result)
+    lines = _placement_lines(ran.placement) if isinstance(ran, PlacementRound) else _result_lines(ran.result)
     return "\n".join([ran.id, *(f"  {line}" for line in lines)])
 
 

@@ -50,9 +50,10 @@ class Client:
         self.room = (self.task_count / self.capacity, -self.capacity)
 
 
-def roomiest(candidates: Iterable[Client]) -> Client | None:
-    """The first of those with most room; None when there are no candidates."""
-    return min(candidates, key=_room_of, default=None)
+def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
+    """The candidate with most room that `prefers` agrees to, else the one with most room, else None; the first of equals."""
+    by_room = sorted(candidates, key=_room_of)
+    return next(filter(prefers, by_room), by_room[0] if by_room else None)
 
 
 class ClientQueue:

@@ -38,8 +38,7 @@ class StandbyCandidates:
         if queue is not None:
             preferred = queue.first(lambda client: is_candidate(client) and prefers(client))
             return preferred or queue.first(is_candidate)
-        candidates = self._in_set_order(is_candidate)
-        return roomiest(filter(prefers, candidates)) or roomiest(candidates)
+        return roomiest(self._in_set_order(is_candidate), prefers)
 
     def _queue(self, left_out: int) -> ClientQueue | None:
         if left_out not in self._capacities:

@@ -43,6 +43,8 @@ class StickyPlacement:
         self._standby_candidates = StandbyCandidates(self._clients)
         self._by_process = {client.process_id: client for client in self._clients}
         self._unassigned = dict.fromkeys(problem.tasks)
+        self._copied_for: TaskId | None = None  # of which task `_copied` are the previous standbys
+        self._copied: list[Client] = []
         self._map_previous()
 
     def _map_previous(self) -> None:
@@ -154,12 +156,17 @@ class StickyPlacement:
         previous = self._previous_standby.get(task)
         if previous is None:
             return None
+        if task != self._copied_for:
+            self._copied_for, self._copied = task, self._in_copied_set_order(previous)
+        return roomiest(
+            (client for client in self._copied if not self._pairs.holds(task, client.number)),
+            prefers=lambda client: self._brings_new_pair(task, client),
+        )
+
+    def _in_copied_set_order(self, previous: list[ProcessId]) -> list[Client]:
+        """Kafka looks for candidates in a copy of the set of previous standbys, which can be in another order."""
         order = previous if len(previous) == 1 else hash_set_copy_order(previous, process_hash)
-        candidates = [
-            client for client in map(self._by_process.__getitem__, order) if not self._pairs.holds(task, client.number)
-        ]
-        preferred = [client for client in candidates if self._brings_new_pair(task, client)]
-        return roomiest(preferred) or roomiest(candidates)
+        return [self._by_process[process_id] for process_id in order]
 
     def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
         """An empty client is as good: Kafka takes it without looking at pairs."""

@@ -1,0 +1,313 @@
+"""Random histories of a group: members that come, go, die and come back, answers that are lost, a coordinator that is
+killed before or after a commit, commits that fail, rounds whose results come late. Whatever happens:
+
+- no task has two owners among those whom the group counts as members;
+- the generation never goes back, and what a member is handed is what was recorded;
+- the state is what the records replay to;
+- once the faults stop, the group becomes stable with every task owned exactly once.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from coordinator_api.group.events import (
+    AssignmentComputed,
+    DeclareGroup,
+    Event,
+    Leave,
+    RebalanceFailed,
+    Tick,
+)
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import (
+    AssignmentReady,
+    AssignmentStored,
+    Outcome,
+    Response,
+    RunRebalance,
+)
+from coordinator_api.group.records import MemberReplaced, RoundCompleted
+from coordinator_api.group.states import GroupState, RoundOutcome
+from tests.coordinator_api.group.recorded_group import RecordedGroup
+from tests.simulation.leader import TASKS, lead
+from tests.simulation.simulated_member import SimulatedMember
+
+HEAL_STEP_MS = 250
+HEAL_STEPS = 400
+
+
+class Fault(Enum):
+    """What goes wrong with one request."""
+
+    NONE = "none"
+    ANSWER_LOST = "the answer never arrives"
+    KILLED_BEFORE_COMMIT = "the coordinator is killed before it commits"
+    KILLED_AFTER_COMMIT = "the coordinator is killed after it commits, before it answers"
+    COMMIT_FAILED = "the store refuses the commit; the coordinator goes on"
+
+
+faults = st.sampled_from([Fault.NONE] * 8 + list(Fault)[1:])
+names = st.integers(0, 4)
+
+
+class GroupSimulation(RuleBasedStateMachine):
+    @initialize(initial_delay_ms=st.sampled_from([0, 1_000]))
+    def declare(self, initial_delay_ms: int) -> None:
+        limits = GroupLimits(initial_rebalance_delay_ms=initial_delay_ms, new_member_join_timeout_ms=3_000)
+        self.recorded = RecordedGroup(limits)
+        self.members: list[SimulatedMember] = []
+        self.due: RunRebalance | None = None
+        self.late: list[RunRebalance] = []
+        self.handed_out: dict[tuple[int, str], bytes] = {}
+        self.ids = 0
+        self.revision = 0
+        self.highest_generation = 0
+        self._send(DeclareGroup("v0"), Fault.NONE)
+
+    # members
+
+    @precondition(lambda self: sum(not member.dead for member in self.members) < 5)
+    @rule(static=st.booleans())
+    def start(self, static: bool) -> None:
+        name = f"m{len(self.members)}"
+        instance = f"instance-{name}" if static else None
+        self.members.append(SimulatedMember(name, instance, 1 if static else None))
+
+    @rule(index=names, fault=faults)
+    def join(self, index: int, fault: Fault) -> None:
+        member = self._member(index)
+        if member is not None:
+            self._ask(member, member.join(self._fresh_id()), fault)
+
+    @rule(index=names, fault=faults)
+    def heartbeat(self, index: int, fault: Fault) -> None:
+        member = self._member(index)
+        if member is not None and member.member_id is not None:
+            self._ask(member, member.heartbeat(), fault)
+
+    @rule(index=names, fault=faults)
+    def fetch(self, index: int, fault: Fault) -> None:
+        """Not while a join waits for its answer: a member does one thing at a time."""
+        member = self._member(index)
+        if member is not None and member.waiting_for is not None and member.unanswered is None:
+            self._ask(member, member.fetch(), fault)
+
+    @rule(fault=faults)
+    def all_do_what_they_should(self, fault: Fault) -> None:
+        """Without this, random steps seldom get a whole round done."""
+        self._everybody_goes_on(fault)
+
+    @rule(index=names, fault=faults)
+    def leave(self, index: int, fault: Fault) -> None:
+        member = self._member(index)
+        if member is not None and member.member_id is not None:
+            member.dead = True
+            member.running = frozenset()
+            self._send(Leave(member.member_id), fault)
+
+    @rule(index=names)
+    def die(self, index: int) -> None:
+        """Without a word; its session has to run out. A static one is started anew."""
+        member = self._member(index)
+        if member is not None:
+            member.dead = True
+            member.running = frozenset()
+            if member.group_instance_id is not None:
+                self.members.append(member.next_incarnation())
+
+    @rule(index=names)
+    def come_back_beside_a_zombie(self, index: int) -> None:
+        """A static member is started anew while its older incarnation still runs, and goes on asking."""
+        member = self._member(index)
+        if member is not None and member.group_instance_id is not None:
+            self.members.append(member.next_incarnation())
+
+    # the coordinator
+
+    @rule(fault=faults)
+    def compute(self, fault: Fault) -> None:
+        if self.due is not None:
+            effect, self.due = self.due, None
+            self._finish(effect, AssignmentComputed(effect.generation_id, lead(effect, self.recorded.now_ms)), fault)
+
+    @precondition(lambda self: self.late)
+    @rule(index=st.integers(0, 9))
+    def compute_late(self, index: int) -> None:
+        effect = self.late[index % len(self.late)]
+        computed = AssignmentComputed(effect.generation_id, lead(effect, self.recorded.now_ms))
+        if effect.generation_id != self.recorded.group.generation_id:
+            before = self.recorded.group.image
+            self._send(computed, Fault.NONE)
+            assert self.recorded.group.image is before, "a late result was taken in"
+
+    @rule()
+    def fail_to_compute(self) -> None:
+        if self.due is not None:
+            effect, self.due = self.due, None
+            self._finish(effect, RebalanceFailed(effect.generation_id, "TimeoutException: no offsets"), Fault.NONE)
+
+    @rule(elapsed_ms=st.sampled_from([1, 50, 400, 1_000, 3_000, 61_000]), fault=faults)
+    def wait(self, elapsed_ms: int, fault: Fault) -> None:
+        self.recorded.now_ms += elapsed_ms
+        self._tick(fault)
+
+    @rule(fault=faults)
+    def change_definition(self, fault: Fault) -> None:
+        self.revision += 1
+        self._send(DeclareGroup(f"v{self.revision}"), fault)
+
+    @rule()
+    def kill_coordinator(self) -> None:
+        before = self.recorded.group.image
+        self._restart()
+        assert self.recorded.group.image == before, "the state is not what the records replay to"
+
+    # what always holds
+
+    @invariant()
+    def no_task_has_two_owners(self) -> None:
+        image = self.recorded.group.image
+        owners: dict[object, str] = {}
+        for member in self.members:
+            known = image.members.get(member.member_id or "")
+            if known is None or not image.takes_part(known):
+                continue
+            for task in member.running:
+                assert task not in owners, f"{task} is owned by {owners[task]} and {member.name}\n{self._story()}"
+                owners[task] = member.name
+
+    @invariant()
+    def generation_never_goes_back(self) -> None:
+        generation_id = self.recorded.group.generation_id
+        assert generation_id >= self.highest_generation
+        self.highest_generation = generation_id
+
+    @invariant()
+    def state_is_valid(self) -> None:
+        self.recorded.group.validate_state()
+
+    def teardown(self) -> None:
+        """The faults stop: the group has to become stable, every task owned exactly once."""
+        self._restart()
+        if not any(not member.dead for member in self.members):
+            self.members.append(SimulatedMember("last"))
+        if self.recorded.group.describe().error is not None:
+            self._send(DeclareGroup("v0"), Fault.NONE)
+        for _ in range(HEAL_STEPS):
+            self.recorded.now_ms += HEAL_STEP_MS
+            self._tick(Fault.NONE)
+            self.compute(Fault.NONE)
+            self._everybody_goes_on(Fault.NONE)
+            self.no_task_has_two_owners()
+            if self._is_whole():
+                return
+        raise AssertionError(f"still not stable: {self.recorded.group.describe()}\n{self.members}\n{self._story()}")
+
+    def _is_whole(self) -> bool:
+        image = self.recorded.group.image
+        alive = [member for member in self.members if not member.dead]
+        if image.state is not GroupState.STABLE or image.members.keys() != {member.member_id for member in alive}:
+            return False
+        assert image.last_round is not None
+        if image.last_round.outcome is RoundOutcome.ERROR:
+            self._send(DeclareGroup("v0"), Fault.NONE)
+        fetched = all(member.generation_id == image.generation_id for member in alive)
+        running = sorted(task for member in alive for task in member.running)
+        return fetched and image.last_round.outcome in _CALM and running == list(TASKS)
+
+    def _everybody_goes_on(self, fault: Fault) -> None:
+        for member in [member for member in self.members if not member.dead]:
+            if member.has_to_join or member.unanswered is not None:
+                self._ask(member, member.join(self._fresh_id()), fault)
+            elif member.waiting_for is not None:
+                self._ask(member, member.fetch(), fault)
+            if member.member_id is not None and not member.dead:
+                self._ask(member, member.heartbeat(), fault)
+
+    def _member(self, index: int) -> SimulatedMember | None:
+        alive = [member for member in self.members if not member.dead]
+        return alive[index % len(alive)] if alive else None
+
+    def _fresh_id(self) -> str:
+        self.ids += 1
+        return f"id-{self.ids}"
+
+    def _ask(self, member: SimulatedMember, event: Event, fault: Fault) -> None:
+        response = self._send(event, fault)
+        if response is not None:
+            member.hear(response)
+            if isinstance(response, AssignmentReady):
+                assert member.member_id is not None
+                recorded = self.handed_out[response.generation_id, member.member_id]
+                assert response.assignment == recorded, f"{member.name} was handed something that is not recorded"
+
+    def _tick(self, fault: Fault) -> None:
+        due_ms = self.recorded.group.next_timer_ms
+        if due_ms is not None and due_ms <= self.recorded.now_ms:
+            self._send(Tick(), fault)
+
+    def _finish(self, effect: RunRebalance, event: AssignmentComputed | RebalanceFailed, fault: Fault) -> None:
+        self.late.append(effect)
+        stored = self._send(event, fault)
+        if fault is Fault.COMMIT_FAILED:
+            self.due = effect
+        assert stored is None or isinstance(stored, AssignmentStored), f"{stored} for the newest round"
+
+    def _send(self, event: Event, fault: Fault) -> Response | None:
+        """None when no answer comes."""
+        recorded = self.recorded
+        outcome = recorded.decide(event)
+        if fault is Fault.COMMIT_FAILED and outcome.records:
+            return None
+        if fault is Fault.KILLED_BEFORE_COMMIT:
+            self._restart()
+            return None
+        recorded.store(outcome)
+        self._note(outcome)
+        if fault is Fault.KILLED_AFTER_COMMIT:
+            self._restart()
+            return None
+        recorded.group.apply(outcome.records, recorded.now_ms)
+        assert outcome.next_timer_ms == recorded.group.next_timer_ms, f"{event}: the timer told is not the group's"
+        self._start(outcome)
+        return None if fault is Fault.ANSWER_LOST else outcome.response
+
+    def _note(self, outcome: Outcome) -> None:
+        for record in outcome.records:
+            if isinstance(record, RoundCompleted):
+                self.handed_out |= {(record.generation_id, key): data for key, data in record.assignments.items()}
+            elif isinstance(record, MemberReplaced):
+                self.handed_out |= {
+                    (generation_id, record.new_member_id): data
+                    for (generation_id, member_id), data in self.handed_out.items()
+                    if member_id == record.old_member_id
+                }
+
+    def _start(self, outcome: Outcome) -> None:
+        for effect in outcome.effects:
+            if self.due is not None:
+                self.late.append(self.due)
+            self.due = effect
+
+    def _restart(self) -> None:
+        self.due = None
+        self._start(self.recorded.restart())
+
+    def _story(self) -> str:
+        return "\n".join(self.recorded.group.story())
+
+
+_CALM = (RoundOutcome.STABLE, RoundOutcome.PROBING)
+
+TestGroupSimulation = GroupSimulation.TestCase
+TestGroupSimulation.settings = settings(
+    max_examples=100,
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
