@@ -6,6 +6,8 @@ the task assignor was given. Kafka has nothing of the kind: its leader decides a
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +18,8 @@ from assignor.decisions import Decision, DecisionKind
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
+
+_APPENDED_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
 class Outcome(StrEnum):
@@ -86,6 +90,7 @@ def explain_placement(
     previous = _previous_active(problem, task)
     caught_up = _CaughtUp(problem)
     stateful = frozenset(problem.stateful_tasks)
+    names = _Names(problem)
     for each in sorted(problem.tasks):
         if task is None or each == task:
             yield _explanation(
@@ -95,7 +100,7 @@ def explain_placement(
                 tuple(sorted(previous.get(each, ()))),
                 caught_up.clients(each) if each in stateful else (),
                 tuple(steps.get(each, ())),
-                problem,
+                names,
             )
 
 
@@ -141,7 +146,7 @@ def _explanation(
     previous: tuple[ProcessId, ...],
     caught_up: tuple[ClientLag, ...],
     steps: tuple[Decision, ...],
-    problem: PlacementProblem,
+    names: _Names,
 ) -> Explanation:
     target = next(
         (
@@ -153,7 +158,7 @@ def _explanation(
     )
     copies = tuple(_with_thread(copy, steps) for copy in placed)
     outcome = _outcome(copies, previous, steps)
-    text = _text(task, outcome, copies, steps, problem)
+    text = _text(task, outcome, copies, steps, names)
     return Explanation(task, stateful, outcome, copies, previous, target, caught_up, steps, text)
 
 
@@ -228,17 +233,15 @@ class _CaughtUp:
         return next((client.lags.unreported.get(task) for client in self._problem.clients.values()), None)
 
 
-def _text(
-    task: TaskId, outcome: Outcome, copies: Sequence[Copy], steps: Sequence[Decision], problem: PlacementProblem
-) -> str:
-    where = ", ".join(_copy_text(copy) for copy in copies) or "nowhere"
-    why = "; ".join(_step_text(step, problem) for step in steps)
+def _text(task: TaskId, outcome: Outcome, copies: Sequence[Copy], steps: Sequence[Decision], names: _Names) -> str:
+    where = ", ".join(_copy_text(copy, names) for copy in copies) or "nowhere"
+    why = "; ".join(_step_text(step, names) for step in steps)
     return f"{task} {outcome}: {where}{f' – {why}' if why else ''}"
 
 
-def _copy_text(copy: Copy) -> str:
-    thread = "" if copy.consumer is None else f" ({copy.consumer})"
-    return f"{copy.role} on {copy.process}{thread}{', not handed out yet' if copy.held_back else ''}"
+def _copy_text(copy: Copy, names: _Names) -> str:
+    thread = "" if copy.consumer is None else f" ({names.consumer(copy.consumer)})"
+    return f"{copy.role} on {names.process(copy.process)}{thread}{', not handed out yet' if copy.held_back else ''}"
 
 
 _PHRASES: Mapping[DecisionKind, str] = {
@@ -256,24 +259,45 @@ _PHRASES: Mapping[DecisionKind, str] = {
     DecisionKind.PREVIOUS_ACTIVE: "{process} had it active",
     DecisionKind.PREVIOUS_STANDBY: "{process} had a standby",
     DecisionKind.LEAST_LOADED: "{process} has most room for the {role}",
-    DecisionKind.THREAD_PREVIOUS_OWNER: "thread {consumer} had it",
-    DecisionKind.THREAD_BALANCED: "balanced over threads: {consumer} had room",
+    DecisionKind.THREAD_PREVIOUS_OWNER: "of the threads, {consumer} had the {role}",
+    DecisionKind.THREAD_BALANCED: "balanced over threads: {consumer} had room for the {role}",
     DecisionKind.WAITING_FOR_REVOCATION: "{consumer} waits until {other_consumer} gives it up",
     DecisionKind.TEMPORARY_STANDBY: "{consumer} keeps its state open as a standby until then",
 }
 
 
-def _step_text(step: Decision, problem: PlacementProblem) -> str:
+def _step_text(step: Decision, names: _Names) -> str:
     return _PHRASES[step.kind].format(
         role=step.role,
-        process=step.process,
-        other=step.other,
-        consumer=step.consumer,
-        other_consumer=step.other_consumer or "its owner",
+        process=names.process(step.process),
+        other=names.process(step.other),
+        consumer=names.consumer(step.consumer),
+        other_consumer=names.consumer(step.other_consumer) or "its owner",
         detail=step.detail,
-        lag=_lag_text(problem, step.process, step.task),
-        other_lag=_lag_text(problem, step.other, step.task),
+        lag=_lag_text(names.problem, step.process, step.task),
+        other_lag=_lag_text(names.problem, step.other, step.task),
     )
+
+
+class _Names:
+    """How the text calls processes and members; the data have them in full.
+
+    A process is its first eight digits where those tell it from the others; a member loses the UUID at its end, which
+    the broker appended.
+    """
+
+    def __init__(self, problem: PlacementProblem) -> None:
+        self.problem = problem
+        short = Counter(str(process)[:8] for process in problem.clients)
+        self._processes = {
+            process: str(process)[:8] if short[str(process)[:8]] == 1 else str(process) for process in problem.clients
+        }
+
+    def process(self, process: ProcessId | None) -> str:
+        return "nobody" if process is None else self._processes.get(process, str(process))
+
+    def consumer(self, consumer: str | None) -> str:
+        return "" if consumer is None else _APPENDED_UUID.sub("", consumer)
 
 
 def _lag_text(problem: PlacementProblem, process: ProcessId | None, task: TaskId) -> str:

@@ -26,7 +26,6 @@ _DEFAULTS: Mapping[str, object] = {
 _NOT_OF_A_DEFINITION: Mapping[str, str] = {
     "members": "members join by POST of their subscriptions",
     "leader_process_id": "the leader is this service, which is in no process of the group",
-    "future_process_id": "the service draws it when it is needed",
 }
 
 
@@ -87,7 +86,6 @@ def read_definition(document: dict[str, object], group_id: str) -> str:
         **document,
         "members": {},
         "leader_process_id": None,
-        "future_process_id": None,
     }
     parse_rebalance_input(complete, "")
     return json.dumps(complete, sort_keys=True, separators=(",", ":"))

@@ -94,7 +94,9 @@ class RoundRunner:
         if self._definition is None or self._revision != effect.definition_revision:
             self._definition = read_input(effect.input_json)
             self._revision = effect.definition_revision
-        future = self._new_process_id() if _has_future_member(effect.members) else None
+        future = self._definition.future_process_id
+        if future is None and _has_future_member(effect.members):
+            future = self._new_process_id()
         return replace(self._definition, members=effect.members, future_process_id=future)
 
 

@@ -18,6 +18,7 @@ from assignor.errors import AssignorFault
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
+POLL_INTERVAL_S = 0.05
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 _PROGRAM = "from assignor.commands import main; main()"
 
@@ -38,6 +39,7 @@ class CoordinatorProcess:
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
+        self._said_before = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -56,17 +58,26 @@ class CoordinatorProcess:
 
     def start(self) -> None:
         """Start and wait until it answers. Raises CoordinatorNotStarted."""
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
+        """Start the process and go on; `wait_until_ready` has to follow."""
         assert self._process is None, "stopped or killed before"
         self._directory.mkdir(parents=True, exist_ok=True)
-        said_before = self.log_file.stat().st_size if self.log_file.exists() else 0
+        self._said_before = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = self._spawn(log)
+
+    def wait_until_ready(self) -> None:
+        """Wait until it answers. Raises CoordinatorNotStarted."""
+        assert self._process is not None, "launched before"
         deadline_s = time.monotonic() + START_TIMEOUT_S
-        while not self._answers(said_before):
+        while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline_s:
                 self.stop()
-                raise CoordinatorNotStarted(f"the coordinator did not start:\n{self._said(said_before)[-4000:]}")
-            time.sleep(0.05)
+                raise CoordinatorNotStarted(f"the coordinator did not start:\n{self._said()[-4000:]}")
+            time.sleep(POLL_INTERVAL_S)
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
@@ -95,9 +106,9 @@ class CoordinatorProcess:
             command += ["--" + name.replace(".", "-"), str(value)]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603
 
-    def _answers(self, said_before: int) -> bool:
+    def _answers(self) -> bool:
         if self._port == 0:
-            address = _ADDRESS.search(self._said(said_before))
+            address = _ADDRESS.search(self._said())
             if address is None or address[1] == "0":
                 return False
             self._port = int(address[1])
@@ -106,5 +117,5 @@ class CoordinatorProcess:
         except httpx.TransportError:
             return False
 
-    def _said(self, since: int) -> str:
-        return self.log_file.read_bytes()[since:].decode("utf-8", "replace")
+    def _said(self) -> str:
+        return self.log_file.read_bytes()[self._said_before :].decode("utf-8", "replace")

@@ -30,7 +30,7 @@ from spark_jobs.ownership_history import Gap, executors_of_members, gaps, overla
 from spark_jobs.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.rounds_seen import rounds_seen
 from spark_jobs.session import spark_session
-from spark_jobs.workers import Workers, instance_settings
+from spark_jobs.workers import instance_settings, run_members
 from streams_runtime.coordinator_client import CoordinatorClient
 
 EXECUTORS = 3
@@ -73,30 +73,26 @@ class Demo:
         self._kafka_again()
 
     def _executors_as_members(self, directory: Path) -> None:
-        self._say("starting the coordinator (uvicorn, SQLite)")
-        settings = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS}
-        with CoordinatorProcess(directory, settings) as coordinator, CoordinatorClient(coordinator.url) as client:
-            definition = demo_definition()
-            client.declare(GROUP_ID, definition.body())
-            self._say(f"starting Spark: local-cluster with {EXECUTORS} executors, {THREADS} member threads each")
-            members = replace(
-                instance_settings(definition, coordinator.url, str(directory / "state"), str(directory / "log")),
-                threads=THREADS,
-                session_timeout_ms=SESSION_TIMEOUT_MS,
-                heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-                restore_rate=RESTORE_RATE,
-            )
-            with spark_session(f"local-cluster[{EXECUTORS},1,1024]", "assignor demo") as spark:
-                workers = Workers(spark, members, EXECUTORS)
-                workers.start()
+        self._say("starting a coordinator (uvicorn on loopback, SQLite)")
+        coordinator = CoordinatorProcess(directory, {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS})
+        coordinator.launch()  # it gets ready while Spark does
+        try:
+            master = f"local-cluster[{EXECUTORS},1,1024]"
+            self._say(f"starting Spark: {master}, {THREADS} member threads an executor")
+            with spark_session(master, "assignor demo") as spark:
+                coordinator.wait_until_ready()
+                settings = _instance_settings(coordinator.url, directory)
+                workers = run_members(spark, demo_definition(), settings, EXECUTORS)
                 try:
-                    self._watch(client, members)
+                    with CoordinatorClient(coordinator.url) as client:
+                        self._watch(client, Path(settings.log_dir))
                 finally:
                     self._say("telling the members to stop")
                     workers.stop()
+        finally:
+            coordinator.stop()
 
-    def _watch(self, client: CoordinatorClient, members: InstanceSettings) -> None:
-        log = Path(members.log_dir)
+    def _watch(self, client: CoordinatorClient, log: Path) -> None:
         view = self._wait(client, _is_whole, "all members to have joined", JOIN_TIMEOUT_S)
         view = self._wait(client, _is_caught_up, "the standbys to have caught up", JOIN_TIMEOUT_S)
         self._show_assignment("everybody caught up", view, log)
@@ -134,9 +130,8 @@ class Demo:
         orphaned = [gap for gap in gaps(intervals, after_ms=kill.at_ms) if gap.start_ms == kill.at_ms]
         handed_over = [gap for gap in gaps(intervals, after_ms=kill.at_ms) if gap.start_ms != kill.at_ms]
         twice = [one for one in overlaps(intervals) if one.second.start_ms >= kill.at_ms]
-        self._say(f"{_without_owner(orphaned)} from the kill until another thread had them (as the members saw it)")
-        if handed_over:
-            self._say(f"{_without_owner(handed_over)} on being handed over between living threads")
+        self._say(f"after the kill: {_without_owner(orphaned)}")
+        self._say(f"handed over between living threads: {_without_owner(handed_over)}")
         now_ms = time.time() * 1000
         orphans = [task for task, owners in owners_at(intervals, now_ms).items() if not owners]
         self._say(f"tasks without owner now: {len(orphans)}; owned twice at any time: {len(twice)}")
@@ -170,6 +165,16 @@ class Demo:
         self._console.print(table)
 
 
+def _instance_settings(coordinator_url: str, directory: Path) -> InstanceSettings:
+    return replace(
+        instance_settings(demo_definition(), coordinator_url, str(directory / "state"), str(directory / "log")),
+        threads=THREADS,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        restore_rate=RESTORE_RATE,
+    )
+
+
 def _is_whole(view: GroupView) -> bool:
     return view.is_settled and len(view.members) == EXECUTORS * THREADS and _is_owned_once(view)
 
@@ -196,4 +201,4 @@ def _without_owner(found: Iterable[Gap]) -> str:
     if not lengths:
         return "no task was without an owner"
     longest, median = max(lengths), statistics.median(lengths)
-    return f"{len(lengths)} tasks were without an owner for {longest:.0f} ms at most, {median:.0f} ms in the median,"
+    return f"{len(lengths)} tasks had no owner for {longest:.0f} ms at most, {median:.0f} ms in the median"

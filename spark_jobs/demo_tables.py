@@ -16,9 +16,9 @@ def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) 
     table = Table(title=title, title_justify="left")
     for column in ("executor", "thread", "active", "standby", "warm-up"):
         table.add_column(column, overflow="fold")
-    for executor, member in sorted((executors.get(member.member_id, "?"), member) for member in view.members):
+    for member in sorted(view.members, key=lambda member: (executors[member.member_id], member.client_id)):
         held = (" ".join(tasks) for tasks in (member.active, member.standby, member.warm_up))
-        table.add_row(executor, member.client_id, *held)
+        table.add_row(executors[member.member_id], member.client_id, *held)
     return table
 
 

@@ -7,7 +7,6 @@ tasks, which Spark starts elsewhere, and never the job; the job ends by the stop
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
@@ -41,7 +40,7 @@ def instance_settings(
 
 
 class Workers:
-    """`instances` instances on a Spark session, from `start` until `wait` returns. Also a context that stops them."""
+    """`instances` instances on a Spark session, from `start` until `wait` returns."""
 
     def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int) -> None:
         self._spark = spark
@@ -95,19 +94,11 @@ class Workers:
 
 
 def run_members(
-    spark: SparkSession,
-    coordinator_url: str,
-    definition: GroupDefinition,
-    instances: int,
-    threads: int,
-    *,
-    state_dir: str,
-    log_dir: str,
+    spark: SparkSession, definition: GroupDefinition, settings: InstanceSettings, instances: int
 ) -> Workers:
     """Declare the group and start its members in the background. Raises CoordinatorError, CoordinatorUnavailable."""
-    with CoordinatorClient(coordinator_url) as client:
+    with CoordinatorClient(settings.coordinator_url, token=settings.token) as client:
         client.declare(definition.group_id, definition.body())
-    settings = replace(instance_settings(definition, coordinator_url, state_dir, log_dir), threads=threads)
     workers = Workers(spark, settings, instances)
     workers.start()
     return workers

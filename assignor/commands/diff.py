@@ -36,7 +36,7 @@ def diff_files(
             continue
         for move in moves:
             print(f"{name} {_move_text(move)}")
-        print(f"{name} {len(moves)} of {len(before.active.keys() | after.active.keys())} tasks moved")
+        print(f"{name} {_summary(moves, before, after)}")
     if moved:
         leave(EXIT_NO)
 
@@ -102,6 +102,12 @@ def _move_text(move: Mapping[str, object]) -> str:
     if isinstance(standby, dict):
         parts += [f"standby {sign} {name}" for key, sign in (("gone", "-"), ("new", "+")) for name in standby[key]]
     return f"{move['task']}: {'; '.join(parts)}"
+
+
+def _summary(moves: list[dict[str, object]], before: Owners, after: Owners) -> str:
+    active = sum(1 for move in moves if move["active"] is not None)
+    tasks = len({*before.active, *before.standby, *after.active, *after.standby})
+    return f"{active} of {tasks} active tasks moved, {len(moves) - active} changed only their standbys"
 
 
 def _names(names: object) -> str:

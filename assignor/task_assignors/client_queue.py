@@ -51,7 +51,7 @@ class Client:
 
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
-    """The candidate with most room that `prefers` agrees to, else the one with most room, else None; the first of equals."""
+    """The first with most room that `prefers` agrees to, else the first with most room, else None."""
     by_room = sorted(candidates, key=_room_of)
     return next(filter(prefers, by_room), by_room[0] if by_room else None)
 

@@ -13,25 +13,23 @@ from assignor.types import TaskId
 class TaskPairs:
     """Clients are numbered from 0; sets of them are bit masks."""
 
-    __slots__ = ("_groups", "_holders")
+    __slots__ = ("_counted", "_current", "_groups", "_holders")
 
     def __init__(self, clients: int) -> None:
         self._holders: dict[TaskId, int] = {}
+        # per client: how many of its tasks have which holders
         self._groups: list[dict[int, int]] = [{} for _ in range(clients)]
+        # the task that was given to clients last is counted only when the next one comes, once for all its copies
+        self._current: TaskId | None = None
+        self._counted = 0
 
     def add(self, task: TaskId, client: int) -> None:
         """`client` holds `task` from now on."""
-        before = self._holders.get(task, 0)
-        after = self._holders[task] = before | 1 << client
-        for holder in _members(before):
-            groups = self._groups[holder]
-            groups[after] = groups.get(after, 0) + 1
-            if groups[before] == 1:
-                del groups[before]
-            else:
-                groups[before] -= 1
-        groups = self._groups[client]
-        groups[after] = groups.get(after, 0) + 1
+        holders = self._holders.get(task, 0)
+        if task != self._current:
+            self._count_current()
+            self._current, self._counted = task, holders
+        self._holders[task] = holders | 1 << client
 
     def holds(self, task: TaskId, client: int) -> bool:
         return bool(self._holders.get(task, 0) >> client & 1)
@@ -41,10 +39,26 @@ class TaskPairs:
 
     def has_new_pair(self, task: TaskId, client: int) -> bool:
         """Whether `client`, which does not hold `task`, holds a task that is on no client together with `task`."""
+        if task != self._current:
+            self._count_current()
         groups, holders = self._groups[client], self._holders.get(task, 0)
         if 1 << client in groups:  # a task that nobody else holds; saves the walk in nearly all cases
             return True
         return any(not group & holders for group in groups)
+
+    def _count_current(self) -> None:
+        if self._current is None:
+            return
+        before, after = self._counted, self._holders[self._current]
+        self._current = None
+        for client in _members(before):
+            groups = self._groups[client]
+            groups[before] -= 1
+            if not groups[before]:
+                del groups[before]
+        for client in _members(after):
+            groups = self._groups[client]
+            groups[after] = groups.get(after, 0) + 1
 
 
 def _members(mask: int) -> list[int]:

@@ -135,11 +135,15 @@ async def _held(
     coordinator.long_polls += 1
     coordinator.metrics.long_polls.inc()
     try:
-        # the body has been read, so the next message says that the caller hung up
-        return await runtime.wait_for_assignment(fetch, wait_ms / 1000, request.receive)
+        return await runtime.wait_for_assignment(fetch, wait_ms / 1000, lambda: _hung_up(request))
     finally:
         coordinator.long_polls -= 1
         coordinator.metrics.long_polls.dec()
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _check_subscription(subscription: bytes) -> None:

@@ -1,7 +1,7 @@
 """A member as the protocol wants it: one thread, one request at a time, tasks held until an assignment takes them away.
 
-It rejoins with what it really runs, asks again with the same bytes when an answer did not come, and drops everything when
-it hears that it is not a member any more.
+It rejoins with what it really runs, asks again with the same bytes when an answer did not come, and drops everything
+when it hears that it is not a member any more.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ class SimulatedMember:
     unanswered: Join | None = None
     dead: bool = False
 
-    def next_incarnation(self) -> SimulatedMember:
-        """The process is started anew over the same disk; it runs nothing yet. The old one may live on as a zombie."""
-        incarnation = None if self.incarnation is None else self.incarnation + 1
+    def started_anew(self, incarnation: int) -> SimulatedMember:
+        """The process again over the same disk; it runs nothing yet. The old one may live on as a zombie."""
         disk = dict.fromkeys((*self.running, *self.standbys), END_OFFSET)
         return SimulatedMember(
             self.name, self.group_instance_id, incarnation, restored={**self.restored, **disk}, unique=self.unique

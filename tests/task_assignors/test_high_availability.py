@@ -168,10 +168,14 @@ def test_should_move_standby_to_a_caught_up_client_and_warm_up_its_target() -> N
 
 def test_should_not_warm_up_standbys_with_a_budget_that_active_tasks_have_spent() -> None:
     configs = AssignmentConfigs(num_standby_replicas=1, max_warmup_replicas=1)
-    clients = [client(1, {"0_1": RUNNING}), client(2), client(3, {"0_0": RUNNING}), client(4, {"0_1": 0})]
-    placement = assign(problem(configs, clients, "0_0 0_1"))
-    assert held(placement) == {1: ("0_1", "0_0"), 2: ("", "0_1"), 3: ("0_0", ""), 4: ("", "0_1")}
-    assert warm_ups(placement) == {2: "0_1"}
+    case = problem(configs, [client(1), client(2), client(3, {"0_0": RUNNING}), client(4, {"0_0": 0})], "0_0")
+    placement = assign(case)
+    assert held(placement) == {1: ("", "0_0"), 2: ("", ""), 3: ("0_0", ""), 4: ("", "0_0")}
+    assert warm_ups(placement) == {1: "0_0"}
+    assert decisions(case, "0_0")[-2:] == [
+        decision(DecisionKind.MOVED_TO_CAUGHT_UP, "0_0", Role.STANDBY, 4, other=2),
+        decision(DecisionKind.WARM_UP_BUDGET_SPENT, "0_0", Role.STANDBY, 2, other=4),
+    ]
 
 
 def test_should_not_count_a_standby_without_anywhere_to_go_as_a_move() -> None:
@@ -197,10 +201,7 @@ def test_should_leave_racks_of_clients_out_of_account() -> None:
         case.configs,
         case.tasks,
         case.stateful_tasks,
-        {
-            each: PlacementClient(each, one.capacity, one.lags, rack=racks[each])
-            for each, one in case.clients.items()
-        },
+        {each: PlacementClient(each, one.capacity, one.lags, rack=racks[each]) for each, one in case.clients.items()},
     )
     assert held(assign(with_racks)) == held(assign(case)) == {1: ("0_0", ""), 2: ("", "0_0"), 3: ("", "")}
 

@@ -1,0 +1,35 @@
+"""The vectors and recordings that stand in tests/vectors, as documents."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+VECTORS = Path(__file__).parent / "vectors"
+
+REBALANCES = "rebalances.jsonl.gz"
+PLACEMENTS = ("placements.jsonl.gz", "placements_tags.jsonl.gz", "placements_heap.jsonl.gz")
+RECORDINGS = tuple(
+    f"recordings/{name}.jsonl.gz"
+    for name in ("smoke", "static", "threads2", "optimized", "upgrade", "wcflow", "bridge1")
+)
+OF_A_LATER_RELEASE = {
+    "rebalances_rack.jsonl.gz": "rack.aware.assignment.strategy",
+    "rebalances_custom.jsonl.gz": "StickyTaskAssignor",
+    "placements_rack.jsonl.gz": "rack.aware.assignment.strategy",
+    "placements_custom.jsonl.gz": "StickyTaskAssignor",
+    "recordings/racks.jsonl.gz": "rack.aware.assignment.strategy",
+}
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    """Every line of a file under tests/vectors."""
+    with gzip.open(VECTORS / name, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def document(name: str, id_: str) -> dict[str, Any]:
+    """One line, by its id."""
+    return next(line for line in documents(name) if line["id"] == id_)

@@ -1,0 +1,49 @@
+"""Every recorded round is what Kafka Streams 4.3.1 decided; run again here, all of them must come out the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignor.commands.rounds import RebalanceRound, run
+from assignor.errors import NotBuiltYet
+from tests.recorded import OF_A_LATER_RELEASE, PLACEMENTS, REBALANCES, RECORDINGS, documents
+
+LINES = {
+    REBALANCES: 1166,
+    "placements.jsonl.gz": 2027,
+    "placements_tags.jsonl.gz": 430,
+    "placements_heap.jsonl.gz": 186,
+    "recordings/smoke.jsonl.gz": 4,
+    "recordings/static.jsonl.gz": 9,
+    "recordings/threads2.jsonl.gz": 14,
+    "recordings/optimized.jsonl.gz": 5,
+    "recordings/upgrade.jsonl.gz": 16,
+    "recordings/wcflow.jsonl.gz": 12,
+    "recordings/bridge1.jsonl.gz": 1,  # and five that Python led
+}
+
+
+@pytest.mark.parametrize("name", [REBALANCES, *PLACEMENTS, *RECORDINGS])
+def test_should_decide_what_kafka_decided(name: str) -> None:
+    compared, different, other_bytes = 0, [], []
+    for document in documents(name):
+        ran = run(document)
+        comparison = ran.comparison()
+        if comparison is None:
+            continue
+        compared += 1
+        if not comparison.equal:
+            different.append((ran.id, comparison.differences[:3]))
+        elif isinstance(ran, RebalanceRound) and not comparison.bytes_equal:
+            other_bytes.append(ran.id)
+    assert different[:5] == [], f"{len(different)} of {compared} differ"
+    assert other_bytes[:5] == [], f"{len(other_bytes)} of {compared} are equal only after decoding"
+    assert compared == LINES[name]
+
+
+@pytest.mark.parametrize(("name", "reason"), OF_A_LATER_RELEASE.items())
+def test_should_refuse_with_the_reason_what_a_later_release_brings(name: str, reason: str) -> None:
+    for document in documents(name):
+        with pytest.raises(NotBuiltYet, match="not built yet") as refused:
+            run(document)
+        assert reason in str(refused.value), document["id"]
