@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Generic, TypeVar
 
@@ -75,18 +76,26 @@ class JavaHashTable(Generic[K]):
 
     def add_all(self, keys: Iterable[K]) -> None:
         """The same as `add` for each; filling an empty table is much faster."""
-        keys = dict.fromkeys(keys)
-        if self._spreads or not self._fill(keys):
+        if self._spreads:
             for key in keys:
                 self.add(key)
+            return
+        hash_of = self._hash_of
+        spreads = {key: spread_hash(hash_of(key)) for key in keys}
+        filled = self._fill(spreads)
+        for key, spread in islice(spreads.items(), filled, None):
+            self._add(key, spread)
 
     def add(self, key: K) -> bool:
         """False when it was there."""
         if key in self._spreads:
             return False
+        self._add(key, spread_hash(self._hash_of(key)))
+        return True
+
+    def _add(self, key: K, spread: int) -> None:
         self._order = None
         self._allocated = True
-        spread = spread_hash(self._hash_of(key))
         bucket = spread & (self._capacity - 1)
         bins = self._sorted_into_bins()
         self._spreads[key] = spread
@@ -101,7 +110,6 @@ class JavaHashTable(Generic[K]):
                 self._relieve(bins, bucket, keys)
         if len(self._spreads) > self._capacity * 3 // 4:
             self._double()
-        return True
 
     def remove(self, key: K) -> bool:
         """False when it was not there."""
@@ -138,22 +146,24 @@ class JavaHashTable(Generic[K]):
             del self._bins[bucket]
         return True
 
-    def _fill(self, keys: Iterable[K]) -> bool:
-        """Fill the empty table unless a bucket gets crowded on the way, at any of the sizes it grows through."""
-        spreads = {key: spread_hash(self._hash_of(key)) for key in keys}
-        if not spreads:
-            return True
-        placed, capacity = list(spreads.values()), self._capacity
+    def _fill(self, spreads: dict[K, int]) -> int:
+        """Place keys in the empty table until a bucket would get crowded; answers how many.
+
+        The keys that overflow one size are placed before the table grows to the next.
+        """
+        in_order, filled = list(spreads.values()), 0
         while True:
-            room = capacity * 3 // 4
-            # the key that overflows the table is placed before that grows
-            if is_crowded(placed[: room + 1], capacity):
-                return False
-            if len(placed) <= room or capacity >= MAXIMUM_CAPACITY:
+            room = self._capacity * 3 // 4
+            if is_crowded(in_order[: room + 1], self._capacity):
                 break
-            capacity *= 2
-        self._spreads, self._capacity, self._bins, self._order, self._allocated = spreads, capacity, None, None, True
-        return True
+            filled = min(room + 1, len(in_order))
+            if filled <= room or self._capacity >= MAXIMUM_CAPACITY:
+                break
+            self._capacity *= 2
+        if filled:
+            self._spreads = spreads if filled == len(spreads) else dict(islice(spreads.items(), filled))
+            self._bins, self._order, self._allocated = None, None, True
+        return filled
 
     def _buckets(self) -> Iterable[int]:
         return map((self._capacity - 1).__and__, self._spreads.values())

@@ -27,7 +27,8 @@ def natural_rank(key: Hashable) -> tuple[object, ...]:
     if isinstance(key, str):
         return (utf16_order(key),)
     if isinstance(key, TaskId):
-        return (utf16_order(key.topology_name or ""), key.subtopology, key.partition)
+        name = key.topology_name
+        return (b"" if name is None else utf16_order(name), key.subtopology, key.partition)
     if isinstance(key, ProcessId):
         return tuple(key)
     return ()

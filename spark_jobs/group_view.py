@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from assignor.errors import AssignorFault
+from spark_jobs.ownership_history import members_behind
+from spark_jobs.ownership_log import read_ownership
 from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.coordinator_errors import CoordinatorUnavailable
 
@@ -111,6 +114,27 @@ def wait_for_group(
             seen = fault
         time.sleep(POLL_INTERVAL_S)
     raise NotInTime(f"waited {timeout_s:g} s for {what}; seen last: {seen}")
+
+
+def wait_until_held(
+    client: CoordinatorClient,
+    group_id: str,
+    log_dir: Path,
+    wanted: Callable[[GroupView], bool],
+    what: str,
+    timeout_s: float,
+) -> GroupView:
+    """As `wait_for_group`, for a settled group, and until every member has written down that it holds its assignment."""
+
+    def held(view: GroupView) -> bool:
+        member_ids = [member.member_id for member in view.members]
+        return (
+            view.is_settled
+            and wanted(view)
+            and not members_behind(read_ownership(log_dir), member_ids, view.generation_id)
+        )
+
+    return wait_for_group(client, group_id, held, what, timeout_s)
 
 
 def _member_view(member: Mapping[str, object]) -> MemberView:

@@ -113,5 +113,11 @@ def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
     return {line.member_id: line.executor for line in lines if line.member_id is not None}
 
 
+def members_behind(lines: Iterable[OwnershipLine], member_ids: Iterable[str], generation_id: int) -> set[str]:
+    """Those of `member_ids` that do not hold their assignment of this generation (yet)."""
+    holds = {line.member_id: line.generation_id for line in sorted(lines, key=lambda line: line.at_ms)}
+    return {member_id for member_id in member_ids if holds.get(member_id) != generation_id}
+
+
 def _or_forever(at_ms: float | None) -> float:
     return float("inf") if at_ms is None else at_ms

@@ -14,7 +14,7 @@ from coordinator_api.group.outcome import Joined, Rejected, Response
 from coordinator_api.group.records import MemberReplaced, MemberSubscribed
 from coordinator_api.group.rounds import prepare
 from coordinator_api.group.states import GroupState, RejectionCode, RoundOutcome, RoundReason
-from coordinator_api.group.subscriptions import static_identity
+from coordinator_api.group.subscriptions import claims_tasks, static_identity
 from coordinator_api.group.transition import Transition
 
 
@@ -61,9 +61,16 @@ def _join_as_new_member(step: Transition, event: Join) -> Response:
 
 
 def _rejoin(step: Transition, event: Join, member: GroupMember) -> Response:
-    """A known member. The same subscription as before is a repeated request, unless a round waits for it."""
+    """A known member. The same subscription as before is a repeated request, unless a round waits for it.
+
+    Differs from Kafka: a static member that let a round go by is not taken back with tasks that the round may have
+    given to another, so nobody runs them twice; there JoinGroup takes it and only its heartbeat is refused.
+    """
     if _is_older(event, member):
         return _fenced(event)
+    refused = step.lost_its_place(member)
+    if refused is not None and claims_tasks(event.subscription):
+        return refused
     step.liveness.heard_from(member, step.now_ms)
     image = step.image
     preparing = image.state is GroupState.PREPARING_REBALANCE

@@ -73,6 +73,15 @@ def running_tasks(subscription: bytes) -> tuple[TaskId, ...]:
     return () if decoded is None else tuple(sorted(decoded[1].prev_tasks))
 
 
+def claims_tasks(subscription: bytes) -> bool:
+    """Whether the member says that it runs something."""
+    try:
+        owned = decode_subscription(subscription).owned_partitions
+    except AssignorFault:
+        return False
+    return bool(owned or running_tasks(subscription))
+
+
 def assigned_tasks(assignment: bytes) -> AssignedTasks:
     """No tasks for an assignment that is none of Kafka Streams (or of a user's assignor that sends no user data)."""
     try:
@@ -82,7 +91,8 @@ def assigned_tasks(assignment: bytes) -> AssignedTasks:
         info = decode_assignment_info(user_data)
     except AssignorFault:
         return AssignedTasks()
-    return AssignedTasks(info.active_tasks, tuple(info.standby_tasks))
+    # the wire lists a task once for each of its partitions
+    return AssignedTasks(tuple(dict.fromkeys(info.active_tasks)), tuple(info.standby_tasks))
 
 
 def error_assignment(code: AssignorErrorCode) -> bytes:

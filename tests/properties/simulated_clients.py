@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from assignor.clients.task_lags import TaskLags
@@ -45,8 +45,7 @@ class SimulatedClients:
         lags = self.lags[process]
         self.lags[process] = {task: 0 if lag == LATEST_OFFSET else lag for task, lag in lags.items()}
 
-    def problem(self, order: Iterable[ProcessId] | None = None) -> PlacementProblem:
-        """`order`: of the clients in the problem."""
+    def problem(self) -> PlacementProblem:
         end_offsets = dict.fromkeys(self.stateful, END)
         return PlacementProblem(
             self.configs,
@@ -56,7 +55,7 @@ class SimulatedClients:
                 process: PlacementClient(
                     process, self.capacity[process], TaskLags(self.lags[process], end_offsets), tags=self.tags[process]
                 )
-                for process in order or self.capacity
+                for process in self.capacity
             },
         )
 

@@ -102,7 +102,7 @@ class GroupSimulation(RuleBasedStateMachine):
 
     @rule(steps=st.integers(1, 14), step_ms=st.sampled_from([10, 250, 5_000]), fault=faults)
     def time_goes_by(self, steps: int, step_ms: int, fault: Fault) -> None:
-        """Everybody does what it should, and one step goes wrong; random requests alone seldom get a whole round done."""
+        """All do what they should, and one step goes wrong; random requests alone seldom get a whole round done."""
         for left in range(steps, 0, -1):
             self._go_on(step_ms, fault if left == 2 else Fault.NONE)
 

@@ -1,0 +1,61 @@
+"""What a client had before, and how far it is behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignor.clients.client_metadata import ClientMetadata
+from assignor.clients.client_state import client_state
+from assignor.errors import IllegalStateError
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
+from tests.group_model import process_id
+
+STATEFUL = [TaskId(0, number) for number in range(5)]
+STATELESS = TaskId(1, 0)
+GONE = TaskId(9, 9)
+PARTITIONS = {TopicPartition("in", task.partition): task for task in STATEFUL} | {TopicPartition("other", 0): STATELESS}
+END_OFFSET_SUMS = dict.fromkeys(STATEFUL, 100)
+
+
+def metadata(
+    owned: dict[TopicPartition, str] | None = None,
+    sums: dict[TaskId, int] | None = None,
+    reported: dict[str, tuple[TaskId, ...]] | None = None,
+) -> ClientMetadata:
+    return ClientMetadata(process_id(1), None, {}, None, ("c1", "c2"), owned or {}, sums or {}, reported or {})
+
+
+def test_should_take_tasks_of_owned_partitions_as_previously_active() -> None:
+    state = client_state(
+        metadata({TopicPartition("in", 0): "c1", TopicPartition("other", 0): "c2", TopicPartition("gone", 3): "c2"}),
+        PARTITIONS,
+        END_OFFSET_SUMS,
+    )
+    assert state.previous_active == {STATEFUL[0], STATELESS}
+    assert state.previous_standby == frozenset()
+
+
+def test_should_tell_active_from_standby_by_the_offset_sum_of_what_is_not_owned() -> None:
+    sums = {STATEFUL[0]: 5, STATEFUL[1]: LATEST_OFFSET, STATEFUL[2]: UNKNOWN_OFFSET_SUM, STATEFUL[3]: 0, GONE: 8}
+    state = client_state(metadata({TopicPartition("in", 0): "c1"}, sums), PARTITIONS, END_OFFSET_SUMS)
+    assert state.previous_active == {STATEFUL[0], STATEFUL[1]}
+    assert state.previous_standby == {STATEFUL[2], STATEFUL[3], GONE}
+
+
+def test_should_refuse_a_client_that_owns_only_partitions_of_no_task() -> None:
+    with pytest.raises(IllegalStateError, match="Must initialize prevActiveTasks from ownedPartitions"):
+        client_state(metadata({TopicPartition("gone", 0): "c1"}), PARTITIONS, END_OFFSET_SUMS)
+
+
+def test_should_give_previous_tasks_of_a_consumer_smallest_lag_first_and_known_ones_only() -> None:
+    sums = {
+        STATEFUL[0]: 10,
+        STATEFUL[1]: 90,
+        STATEFUL[2]: LATEST_OFFSET,
+        STATEFUL[3]: UNKNOWN_OFFSET_SUM,
+        STATEFUL[4]: 90,
+    }
+    reported = {"c1": (GONE, STATEFUL[4], STATEFUL[0], STATEFUL[1], STATEFUL[2], STATEFUL[3], STATELESS), "c2": ()}
+    state = client_state(metadata(sums=sums, reported=reported), PARTITIONS, END_OFFSET_SUMS)
+    assert state.previous_tasks_by_lag("c1") == [STATEFUL[number] for number in (3, 2, 1, 4, 0)]
+    assert state.previous_tasks_by_lag("c2") == []

@@ -1,0 +1,179 @@
+"""Groups and members for tests: a small definition, and a member that speaks the HTTP contract as a Kafka Streams one would."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
+from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
+from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
+from assignor.types import ProcessId, TaskId, TopicPartition
+
+TOPIC = "events"
+CHANGELOG = "app-counts-changelog"
+PROBING_INTERVAL_MS = 60_000
+
+
+def definition(partitions: int = 4, **changes: object) -> dict[str, Any]:
+    """One stateful subtopology over one topic; its changelog exists and is 1,000 records long in every partition."""
+    return {
+        "assignor": "HighAvailabilityTaskAssignor",
+        "configs": {
+            "num.standby.replicas": 0,
+            "acceptable.recovery.lag": 100,
+            "probing.rebalance.interval.ms": PROBING_INTERVAL_MS,
+        },
+        "application_id": "app",
+        "topology": {
+            "subtopologies": [
+                {
+                    "id": 0,
+                    "source_topics": [TOPIC],
+                    "repartition_source_topics": [],
+                    "sink_topics": [],
+                    "repartition_sink_topics": [],
+                    "stores": [
+                        {
+                            "name": "counts",
+                            "changelog_topic": CHANGELOG,
+                            "source_topic_as_changelog": None,
+                            "changelog": {"type": "unwindowed", "configs": {}},
+                        }
+                    ],
+                }
+            ],
+            "copartition_groups": [],
+        },
+        "cluster": {
+            "brokers": [{"id": 0, "rack": None}],
+            "topics": {TOPIC: {"partitions": partitions, "replicas": None, "leaders": None}},
+        },
+        "existing_internal_topics": {CHANGELOG: {"partitions": partitions, "replicas": None}},
+        "changelog_end_offsets": {CHANGELOG: [1_000] * partitions},
+        "committed_offsets": {},
+        **changes,
+    }
+
+
+def subscription(
+    process_id: str,
+    offset_sums: Mapping[str, int] | None = None,
+    owned: tuple[int, ...] = (),
+    generation_id: int | None = None,
+) -> bytes:
+    """`offset_sums`: task to sum, `owned`: partitions of the topic."""
+    info = SubscriptionInfo(
+        version=11,
+        process_id=ProcessId.parse(process_id),
+        task_offset_sums={TaskId.parse(task): offset for task, offset in (offset_sums or {}).items()},
+    )
+    return encode_subscription(
+        Subscription(
+            topics=(TOPIC,),
+            user_data=encode_subscription_info(info),
+            owned_partitions=tuple(TopicPartition(TOPIC, partition) for partition in owned),
+            generation_id=generation_id,
+        )
+    )
+
+
+class HttpMember:
+    """One member with one process id. Its calls return the response as it is, and remember what it was told."""
+
+    def __init__(self, client: httpx.Client, group_id: str, **join: object) -> None:
+        """`join`: fields of the subscription's body that differ from the usual."""
+        self.client = client
+        self.path = f"/v1/groups/{group_id}"
+        self.process_id = str(uuid.uuid4())
+        self.member_id: str | None = None
+        self.generation_id = 0
+        self.awaited = 0
+        self.active: tuple[str, ...] = ()
+        self.standby: tuple[str, ...] = ()
+        self._join = join
+
+    def subscribe(self, offset_sums: Mapping[str, int] | None = None, **changes: object) -> httpx.Response:
+        """Join or rejoin with what it holds: running active tasks count as LATEST_OFFSET."""
+        sums = {**dict.fromkeys(self.active, -2), **(offset_sums or {})}
+        owned = tuple(int(task.partition("_")[2]) for task in self.active)
+        raw = subscription(self.process_id, sums, owned, self.generation_id or None)
+        body = {
+            "session_timeout_ms": 30_000,
+            "rebalance_timeout_ms": 30_000,
+            "subscription": base64.b64encode(raw).decode(),
+            **({"member_id": self.member_id} if self.member_id else {}),
+            **self._join,
+            **changes,
+        }
+        response = self.client.post(f"{self.path}/subscriptions", json=body)
+        if response.is_success:
+            self.member_id = response.json()["member_id"]
+            self.awaited = response.json()["generation_id"]
+        return response
+
+    def fetch(self, wait_ms: int = 30_000, min_generation: int | None = None) -> httpx.Response:
+        wanted = self.awaited if min_generation is None else min_generation
+        response = self.client.get(
+            f"{self.path}/members/{self.member_id}/assignment",
+            params={"min_generation": wanted, "wait_ms": wait_ms},
+        )
+        if response.status_code == 200:
+            self.take(response.json())
+        return response
+
+    def take(self, answer: Mapping[str, Any]) -> None:
+        self.generation_id = answer["generation_id"]
+        info = assignment_info(base64.b64decode(answer["assignment"]))
+        self.active = tuple(str(task) for task in info.active_tasks)
+        self.standby = tuple(str(task) for task in info.standby_tasks)
+
+    def heartbeat(self, **changes: object) -> httpx.Response:
+        body = {"generation_id": self.generation_id, **changes}
+        return self.client.post(f"{self.path}/members/{self.member_id}/heartbeat", json=body)
+
+    def leave(self) -> httpx.Response:
+        return self.client.delete(f"{self.path}/members/{self.member_id}")
+
+
+def assignment_info(raw: bytes) -> AssignmentInfo:
+    user_data = decode_assignment(raw).user_data
+    assert user_data is not None
+    return decode_assignment_info(user_data)
+
+
+def settle(*members: HttpMember) -> None:
+    """All of them fetch, and rejoin as long as they are told to, until the group leaves them in peace."""
+    for _ in range(20):
+        for member in members:
+            assert member.fetch().status_code == 200
+        told = [member.heartbeat().json() for member in members]
+        if not any(answer["rejoin"] or answer["state"] != "Stable" for answer in told) and all(
+            answer["generation_id"] == member.generation_id for answer, member in zip(told, members, strict=True)
+        ):
+            return
+        for member, answer in zip(members, told, strict=True):
+            if answer["rejoin"]:
+                assert member.subscribe().status_code == 200
+    raise AssertionError("the group did not come to rest in 20 rounds")
+
+
+def new_group(client: httpx.Client, **changes: object) -> str:
+    """A freshly declared group of its own name."""
+    group_id = f"group-{uuid.uuid4().hex[:12]}"
+    response = client.put(f"/v1/groups/{group_id}", json=definition(**changes))  # type: ignore[arg-type]
+    assert response.status_code == 201, response.text
+    return group_id
+
+
+def problem(response: httpx.Response) -> tuple[int, str]:
+    """Status and code, after a check that the answer is a problem document of that status."""
+    assert response.headers["content-type"] == "application/problem+json", response.text
+    document = response.json()
+    assert document["status"] == response.status_code
+    assert set(document) >= {"type", "title", "status", "code", "detail"}
+    return response.status_code, document["code"]

@@ -1,0 +1,196 @@
+"""`/v1/groups`: declare, list, describe, drain, delete, and what each refuses."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
+
+
+def test_should_answer_201_for_a_new_group_and_200_for_the_next_definition(client: httpx.Client) -> None:
+    group_id = new_group(client)
+
+    same = client.put(f"/v1/groups/{group_id}", json=definition())
+    changed = client.put(f"/v1/groups/{group_id}", json=definition(partitions=8))
+
+    assert (same.status_code, same.json()) == (200, {"group_id": group_id, "revision": 1})
+    assert (changed.status_code, changed.json()) == (200, {"group_id": group_id, "revision": 2})
+
+
+def test_should_take_a_definition_that_leaves_out_what_has_a_default(client: httpx.Client) -> None:
+    needed = {key: value for key, value in definition().items() if key in ("assignor", "topology", "cluster")}
+
+    response = client.put("/v1/groups/only-what-is-needed", json=needed)
+
+    assert response.status_code == 201
+    described = client.get("/v1/groups/only-what-is-needed").json()
+    assert described["application_id"] == "only-what-is-needed"
+    assert described["configs"]["num.standby.replicas"] == 0
+
+
+def test_should_use_a_new_definition_in_the_next_round(client: httpx.Client) -> None:
+    group_id = new_group(client, partitions=2)
+    member = HttpMember(client, group_id)
+    assert member.subscribe().status_code == 201
+    settle(member)
+    assert member.active == ("0_0", "0_1")
+
+    assert client.put(f"/v1/groups/{group_id}", json=definition(partitions=3)).status_code == 200
+    told = member.heartbeat().json()
+    assert (told["state"], told["rejoin"]) == ("PreparingRebalance", True)
+    assert member.subscribe().status_code == 200
+    settle(member)
+
+    assert member.active == ("0_0", "0_1", "0_2")
+
+
+def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Client) -> None:
+    configs = {"num.standby.replicas": 1, "acceptable.recovery.lag": 100}
+    group_id = new_group(client, partitions=2, configs=configs)
+    first, second = HttpMember(client, group_id), HttpMember(client, group_id, client_id="worker-2")
+    first.subscribe()
+    second.subscribe()
+    settle(first, second)
+    first.heartbeat(task_offset_sums={**dict.fromkeys(first.active, -2), **dict.fromkeys(first.standby, 400)})
+    second.heartbeat(task_offset_sums={**dict.fromkeys(second.active, -2), **dict.fromkeys(second.standby, 400)})
+
+    listed = client.get("/v1/groups").json()["groups"]
+    described = client.get(f"/v1/groups/{group_id}").json()
+
+    assert {
+        "group_id": group_id,
+        "state": "Stable",
+        "generation_id": first.generation_id,
+        "members": 2,
+        "draining": False,
+        "probing_rebalance_at_ms": None,
+    } in listed
+    assert (described["state"], described["generation_id"], described["revision"]) == ("Stable", first.generation_id, 1)
+    assert {member["member_id"]: member["active"] for member in described["members"]} == {
+        first.member_id: list(first.active),
+        second.member_id: list(second.active),
+    }
+    by_process = {first.process_id: first, second.process_id: second}
+    expected = sorted(
+        (task, role, lag, member.member_id, process_id)
+        for process_id, member in by_process.items()
+        for tasks, role, lag in ((member.active, "active", -2), (member.standby, "standby", 600))
+        for task in tasks
+    )
+    assert len(expected) == 4
+    assert (
+        sorted(
+            (entry["task"], entry["role"], entry["lag"], entry["member_id"], entry["process_id"])
+            for entry in described["tasks"]
+        )
+        == expected
+    )
+
+
+def test_should_tell_members_to_stop_while_draining_and_no_more_after_a_new_definition(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    member = HttpMember(client, group_id)
+    member.subscribe()
+    settle(member)
+
+    assert client.post(f"/v1/groups/{group_id}/drain").status_code == 204
+    assert member.heartbeat().json()["stop"] is True
+    assert client.get(f"/v1/groups/{group_id}").json()["draining"] is True
+    assert client.put(f"/v1/groups/{group_id}", json=definition()).status_code == 200
+    assert member.heartbeat().json()["stop"] is False
+
+
+def test_should_delete_a_group_without_members_and_forget_its_rebalances(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    member = HttpMember(client, group_id)
+    member.subscribe()
+    settle(member)
+
+    assert problem(client.delete(f"/v1/groups/{group_id}")) == (409, "NON_EMPTY_GROUP")
+    assert member.leave().status_code == 204
+    assert client.delete(f"/v1/groups/{group_id}").status_code == 204
+
+    assert problem(client.get(f"/v1/groups/{group_id}")) == (404, "GROUP_ID_NOT_FOUND")
+    assert problem(client.delete(f"/v1/groups/{group_id}")) == (404, "GROUP_ID_NOT_FOUND")
+    assert client.put(f"/v1/groups/{group_id}", json=definition()).status_code == 201
+    assert client.get(f"/v1/groups/{group_id}/rebalances").json() == {"rebalances": [], "next_before": None}
+
+
+@pytest.mark.parametrize(
+    "method, path",
+    [
+        ("GET", ""),
+        ("DELETE", ""),
+        ("POST", "/drain"),
+        ("GET", "/rebalances"),
+        ("GET", "/rebalances/1"),
+        ("GET", "/rebalances/1/explain"),
+        ("GET", "/members/m/assignment"),
+        ("DELETE", "/members/m"),
+    ],
+)
+def test_should_not_know_a_group_that_was_never_declared(client: httpx.Client, method: str, path: str) -> None:
+    assert problem(client.request(method, f"/v1/groups/nobody{path}")) == (404, "GROUP_ID_NOT_FOUND")
+
+
+@pytest.mark.parametrize("group_id", ["a b", "ä", "..", "%2e", "a" * 250, "a%00b", "a:b"])
+def test_should_refuse_what_is_not_a_group_id(client: httpx.Client, group_id: str) -> None:
+    response = client.put(f"/v1/groups/{group_id}", json=definition())
+
+    # a client resolves dots in a path before it calls
+    expected = (405, "INVALID_REQUEST") if set(group_id.replace("%2e", ".")) == {"."} else (422, "INVALID_GROUP_ID")
+    assert problem(response) == expected or problem(response) == (404, "RESOURCE_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "changes, code, where",
+    [
+        ({"assignor": "Nonesuch"}, "INVALID_REQUEST", "assignor"),
+        ({"assignor": "StickyTaskAssignor"}, "UNSUPPORTED_VERSION", "assignor"),
+        ({"assignor": "os:system"}, "UNSUPPORTED_ASSIGNOR", "assignor"),
+        ({"configs": {"num.standby.replica": 1}}, "INVALID_REQUEST", "configs"),
+        ({"configs": {"rack.aware.assignment.strategy": "min_traffic"}}, "UNSUPPORTED_VERSION", "configs"),
+        ({"cluster": {"provider": "embedded"}}, "UNSUPPORTED_VERSION", "cluster.provider"),
+        ({"cluster": {"brokers": [], "topics": {"events": {"partitions": -1}}}}, "INVALID_REQUEST", None),
+        ({"members": {"m": {}}}, "INVALID_REQUEST", "members"),
+        ({"leader_process_id": "9638c027-9105-4c73-b9ed-d0bfcb47a168"}, "INVALID_REQUEST", "leader_process_id"),
+        ({"toplogy": {}}, "INVALID_REQUEST", "toplogy"),
+        ({"topology": {"subtopologies": [{}], "copartition_groups": []}}, "INVALID_REQUEST", None),
+    ],
+)
+def test_should_say_which_field_of_a_definition_is_wrong(
+    client: httpx.Client, changes: dict[str, object], code: str, where: str | None
+) -> None:
+    response = client.put("/v1/groups/refused", json=definition(**changes))  # type: ignore[arg-type]
+
+    assert problem(response) == (422, code)
+    assert response.json()["where"]
+    assert where is None or response.json()["where"] == where
+    assert problem(client.get("/v1/groups/refused")) == (404, "GROUP_ID_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "body, offset",
+    [(b'{"assignor": }', 13), ('{"ä": nope}'.encode(), 7), (b"", 0), (b'{"a": "\xff"}', 7), (b'{"a": NaN}', None)],
+)
+def test_should_say_at_which_byte_a_body_is_not_json(client: httpx.Client, body: bytes, offset: int | None) -> None:
+    response = client.put("/v1/groups/refused", content=body)
+
+    assert problem(response) == (422, "INVALID_REQUEST")
+    assert response.json().get("offset") == offset
+
+
+@pytest.mark.parametrize("body", [b"[]", b"3", b"null", b"[" * 100_000, b'{"a": "\\ud800"}', b'{"a": ' + b"9" * 5_000 + b"}"])
+def test_should_refuse_json_that_is_no_usable_object(client: httpx.Client, body: bytes) -> None:
+    assert problem(client.put("/v1/groups/refused", content=body)) == (422, "INVALID_REQUEST")
+
+
+def test_should_refuse_one_group_too_many_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from tests.coordinator_api.service_process import ServiceProcess
+
+    with ServiceProcess(tmp_path_factory.mktemp("few"), "--group-max-count", "1") as few, few.client() as client:
+        group_id = new_group(client)
+        assert problem(client.put("/v1/groups/second", json=definition())) == (429, "POLICY_VIOLATION")
+        assert client.delete(f"/v1/groups/{group_id}").status_code == 204
+        assert client.put("/v1/groups/second", json=definition()).status_code == 201
