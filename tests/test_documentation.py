@@ -1,0 +1,68 @@
+"""What the documents say is what the code says: settings, metrics, and the rules of the lock files."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from coordinator_api.metrics import METRICS
+from coordinator_api.settings import setting_rows
+
+ROOT = Path(__file__).parent.parent
+OPERATING = ROOT / "docs" / "operating.md"
+LOCK_FILES = ("requirements.lock", "requirements-java.lock")
+
+
+def settings_table() -> str:
+    rows = ["| setting | default | what it does |", "|---|---|---|"]
+    rows += [f"| `{row.name}` | `{row.default}` | {row.description} |" for row in setting_rows()]
+    return "\n".join(rows)
+
+
+def metrics_table() -> str:
+    rows = ["| metric | labels | what it counts |", "|---|---|---|"]
+    rows += [f"| `{metric.name}` | {', '.join(metric.labels)} | {metric.description} |" for metric in METRICS]
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize("table", [settings_table(), metrics_table()], ids=["settings", "metrics"])
+def test_should_document_every_setting_and_metric_with_its_default(table: str) -> None:
+    assert table in OPERATING.read_text(encoding="utf-8"), f"docs/operating.md should contain:\n{table}"
+
+
+@pytest.mark.parametrize("name", LOCK_FILES)
+def test_should_pin_every_dependency_with_hashes_and_name_no_host(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    requirements = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
+
+    assert requirements
+    assert [line for line in requirements if not re.match(r"[a-z0-9._-]+==\S+( ; .*)? \\$", line)] == []
+    assert text.count("--hash=sha256:") >= len(requirements)
+    assert re.findall(r"https?://|index-url|find-links", text) == []
+
+
+def test_should_commit_no_path_of_a_machine() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    files = [ROOT / name for name in listed.split("\0") if name and not name.endswith((".gz", ".lock"))]
+    machine_path = re.compile(r"(?:^|[^a-zA-Z0-9_.$}])/(?:work|farm|root|home)/[a-z.]")
+
+    found = [
+        f"{file.relative_to(ROOT)}: {line.strip()[:100]}"
+        for file in files
+        if file.is_file()
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines()
+        if machine_path.search(line)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "docs/operating.md"])
+def test_should_name_only_files_that_exist(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:assignor|coordinator_api|streams_runtime|spark_jobs|migrations|tests|benchmarks|docs)/[^`\s*{]*)`", text)
+
+    assert [path for path in named if not (ROOT / path).exists()] == []
