@@ -15,6 +15,7 @@ from typing import Self
 import structlog
 
 from assignor.types import ProcessId
+from coordinator_api.admission import Admission
 from coordinator_api.clock import Clock
 from coordinator_api.definitions import AllowedAssignors
 from coordinator_api.events import GroupRuntime, Surroundings
@@ -41,9 +42,10 @@ class Coordinator:
         self.settings = settings
         self.repository = repository
         self.allowed_assignors = AllowedAssignors(settings.task_assignor_classes)
-        self.metrics = Metrics(self._census)
+        self.metrics = Metrics(self._census, lambda: self.long_polls.count)
         self.groups: dict[str, GroupRuntime] = {}
-        self.long_polls = 0
+        self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
+        self.computations = Admission(settings.computation_max_count, "computation.max.count")
         self.stopping = False
         self._resources = resources
         self._declaring = asyncio.Lock()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from assignor.commands.console import EXIT_NO, Format, as_line, leave, say
-from coordinator_api import views
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 rebalances = typer.Typer(help="The recorded rebalances of a group.", no_args_is_help=True)
@@ -29,7 +27,7 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 @groups.command("list")
 def list_groups(coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: Output = Format.TEXT) -> None:
     """Every group with its state."""
-    _show(_call("GET", "/v1/groups", coordinator, token_file), format, views.groups)
+    _show(_call("GET", "/v1/groups", coordinator, token_file), format, "groups")
 
 
 @groups.command("describe")
@@ -37,7 +35,7 @@ def describe_group(
     group: Group, coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: Output = Format.TEXT
 ) -> None:
     """State, members, and every copy of every task with role and lag."""
-    _show(_call("GET", _path(group), coordinator, token_file), format, views.description)
+    _show(_call("GET", _path(group), coordinator, token_file), format, "description")
 
 
 @groups.command("drain")
@@ -46,7 +44,7 @@ def drain_group(
 ) -> None:
     """Tell every member to stop."""
     _call("POST", f"{_path(group)}/drain", coordinator, token_file)
-    _show({"group_id": group, "draining": True}, format, lambda _: f"{group}: every member is told to stop")
+    _say_or_show(f"{group}: every member is told to stop", {"group_id": group, "draining": True}, format)
 
 
 @groups.command("delete")
@@ -55,7 +53,7 @@ def delete_group(
 ) -> None:
     """Delete a group that has no members, and its recorded rebalances."""
     _call("DELETE", _path(group), coordinator, token_file)
-    _show({"group_id": group, "deleted": True}, format, lambda _: f"{group}: deleted")
+    _say_or_show(f"{group}: deleted", {"group_id": group, "deleted": True}, format)
 
 
 @rebalances.command("list")
@@ -69,7 +67,7 @@ def list_rebalances(
 ) -> None:
     """The last rebalances: why each began and how it ended."""
     page = _call("GET", f"{_path(group)}/rebalances", coordinator, token_file, limit=limit, before=before)
-    _show(page, format, views.rebalances)
+    _show(page, format, "rebalances")
 
 
 @rebalances.command("show")
@@ -84,9 +82,9 @@ def show_rebalance(
     """Why every task is where it is; with --format json the recorded rebalance/1 line, to be run again by `assign`."""
     path = f"{_path(group)}/rebalances/{generation}"
     if format is Format.JSON:
-        _show(_call("GET", path, coordinator, token_file), format, str)
+        _show(_call("GET", path, coordinator, token_file), format, "explanations")
     else:
-        _show(_call("GET", f"{path}/explain", coordinator, token_file, task=task), format, views.explanations)
+        _show(_call("GET", f"{path}/explain", coordinator, token_file, task=task), format, "explanations")
 
 
 def _path(group: str) -> str:
@@ -104,13 +102,21 @@ def _call(method: str, path: str, url: str, token_file: str | None, **parameters
         leave(EXIT_NO)
 
 
-def _show(document: Any, format: Format, view: Callable[[Any], object]) -> None:
+def _say_or_show(text: str, document: Any, format: Format) -> None:
+    typer.echo(as_line(document) if format is Format.JSON else text)
+
+
+def _show(document: Any, format: Format, view: str) -> None:
+    """`view`: the function of `views` that makes text of it."""
     if format is Format.JSON:
         typer.echo(as_line(document))
         return
+    # rich is slow to import, and JSON does not need it
     from rich.console import Console
 
-    shown = view(document)
+    from coordinator_api import views
+
+    shown = getattr(views, view)(document)
     # a table that is read by a program must not be cut at 80 columns
     console = Console(soft_wrap=isinstance(shown, str), width=None if Console().is_terminal else 200)
     console.print(shown, markup=False, highlight=False)

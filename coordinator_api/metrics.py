@@ -50,7 +50,7 @@ Census = Callable[[], tuple[Mapping[str, int], int]]
 class Metrics:
     """Counters and histograms that the service feeds, gauges that are read off its groups when somebody asks."""
 
-    def __init__(self, census: Census) -> None:
+    def __init__(self, census: Census, long_polls: Callable[[], int]) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.rebalances = self._counter("assignor_rebalance_total")
         self.failed_rebalances = self._counter("assignor_failed_rebalance_total")
@@ -61,7 +61,8 @@ class Metrics:
         self.leaves = self._counter("assignor_leave_total")
         self.expired_sessions = self._counter("assignor_session_expired_total")
         self.commit_latency = self._histogram("assignor_commit_latency_seconds")
-        self.long_polls = Gauge("assignor_long_polls", _description("assignor_long_polls"), registry=self.registry)
+        held = Gauge("assignor_long_polls", _description("assignor_long_polls"), registry=self.registry)
+        held.set_function(long_polls)
         self.requests = self._counter("assignor_http_requests_total")
         self.request_duration = self._histogram("assignor_http_request_duration_seconds")
         self.registry.register(_GroupCensus(census))

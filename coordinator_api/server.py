@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import structlog
 import uvicorn
+from prometheus_client import disable_created_metrics
 
 from coordinator_api import logs
 from coordinator_api.app import create_app
@@ -27,6 +28,8 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     """Serve until a signal. `say` gets one line with the address. Raises SettingsError, StoreError, CannotListen."""
     check_exposure(settings)
     logs.configure(settings)
+    # each counter would bring a second series with the time at which it began
+    disable_created_metrics()
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
     asyncio.run(_serve(settings, say))

@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     longpoll_max_wait_ms: int = Field(
         60_000, ge=0, description="Longest wait of one GET; a larger `wait_ms` is cut down to it."
     )
+    computation_max_count: int = Field(
+        4, ge=1, description="Most POST /v1/assign and explanations at one time; 429 above."
+    )
     shutdown_timeout_ms: int = Field(5_000, ge=0, description="How long a stop lets requests in progress finish.")
 
     rebalances_retained_count: int = Field(

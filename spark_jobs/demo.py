@@ -24,7 +24,7 @@ from spark_jobs.coordinator_process import CoordinatorProcess
 from spark_jobs.demo_group import GROUP_ID, PARTITIONS, demo_definition
 from spark_jobs.demo_tables import assignment_table, recordings_table, rounds_table
 from spark_jobs.group_view import GroupView, NotInTime, round_summaries, wait_until_held
-from spark_jobs.kafka_rounds import replay_recordings
+from spark_jobs.kafka_rounds import recorded_groups, replay
 from spark_jobs.member_process import InstanceSettings
 from spark_jobs.ownership_history import Gap, executors_of_members, gaps, overlaps, ownership_intervals
 from spark_jobs.ownership_log import OwnershipLine, read_ownership
@@ -144,7 +144,7 @@ class Demo:
 
     def _kafka_again(self) -> None:
         self._say("running recorded rounds of real Kafka Streams 4.3.1 groups through the same pipeline")
-        replayed = list(replay_recordings())
+        replayed = [replay(name, rounds) for name, rounds in recorded_groups()]
         self._show(recordings_table("what Kafka's own leader sent, and what comes out here", replayed))
         rounds, equal = sum(one.rounds for one in replayed), sum(one.equal for one in replayed)
         self._say(f"{equal} of {rounds} rounds equal what Kafka's own leader sent")

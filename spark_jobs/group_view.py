@@ -24,10 +24,12 @@ class NotInTime(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """`fetched`: the service knows that the member has its assignment of the group's generation."""
+    """`joined`: sent its subscription for the round that is prepared; `fetched`: has the assignment of the last one."""
 
     member_id: str
     client_id: str
+    process_id: str
+    joined: bool
     fetched: bool
     active: tuple[str, ...]
     standby: tuple[str, ...]
@@ -124,7 +126,7 @@ def wait_until_held(
     what: str,
     timeout_s: float,
 ) -> GroupView:
-    """As `wait_for_group`, for a settled group, and until every member has written down that it holds its assignment."""
+    """As `wait_for_group`, for a settled group whose members have all written down that they hold their assignment."""
 
     def held(view: GroupView) -> bool:
         member_ids = [member.member_id for member in view.members]
@@ -141,6 +143,8 @@ def _member_view(member: Mapping[str, object]) -> MemberView:
     return MemberView(
         str(member["member_id"]),
         str(member["client_id"]),
+        str(member["process_id"]),
+        bool(member["joined"]),
         bool(member["fetched"]),
         *(tuple(map(str, _list(member[role]))) for role in ("active", "standby", "warm_up")),
     )

@@ -32,13 +32,12 @@ class ReplayedGroup:
     differences: tuple[str, ...]
 
 
-def replay_recordings() -> Iterator[ReplayedGroup]:
-    """Every recording of the package, by name."""
+def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
+    """Every recording that comes with the package: its name and its rounds, by name."""
     for entry in sorted(files("spark_jobs.demo_recordings").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(_SUFFIX):
             lines = gzip.decompress(entry.read_bytes()).decode("utf-8").splitlines()
-            recorded = [parse_recorded_rebalance(json.loads(line)) for line in lines]
-            yield replay(entry.name.removesuffix(_SUFFIX), recorded)
+            yield entry.name.removesuffix(_SUFFIX), [parse_recorded_rebalance(json.loads(line)) for line in lines]
 
 
 def replay(name: str, recorded: list[RecordedRebalance]) -> ReplayedGroup:

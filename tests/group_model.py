@@ -57,6 +57,11 @@ class Process:
     endpoint: str | None = None
     restored: dict[TaskId, int] = field(default_factory=dict)
 
+    def running_sums(self, thread: Thread) -> dict[TaskId, int]:
+        """Offset sums of the stateful tasks that a thread has open."""
+        active = {task: LATEST_OFFSET for task in thread.owned if task in self.restored}
+        return active | {task: self.restored[task] for task in thread.standby}
+
 
 @dataclass(slots=True)
 class SimulatedGroup:
@@ -92,17 +97,14 @@ class SimulatedGroup:
         return max(self.cluster.topics[topic].partitions for topic in subtopology.source_topics)
 
     def subscriptions(self) -> dict[str, Member]:
-        members = {}
+        members: dict[str, Member] = {}
         for owner, process in self.processes.items():
-            on_disk = dict(process.restored)
-            for name, thread in process.threads.items():
-                sums = {task: LATEST_OFFSET for task in thread.owned if task in on_disk}
-                sums |= {task: on_disk[task] for task in thread.standby if task in on_disk}
-                members[name] = (owner, process, thread, sums)
-            reported = {task for _, _, _, sums in members.values() for task in sums}
+            sums = {name: process.running_sums(thread) for name, thread in process.threads.items()}
+            reported = {task for of_thread in sums.values() for task in of_thread}
             first = next(iter(process.threads))
-            members[first][3].update({task: offset for task, offset in on_disk.items() if task not in reported})
-        return {name: _member(*parts) for name, parts in members.items()}
+            sums[first] |= {task: offset for task, offset in process.restored.items() if task not in reported}
+            members |= {name: _member(owner, process, thread, sums[name]) for name, thread in process.threads.items()}
+        return members
 
     def snapshot(self) -> RebalanceSnapshot:
         changelogs = {

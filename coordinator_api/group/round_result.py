@@ -2,8 +2,9 @@
 
 A round that asks for an immediate follow-up, and has decided exactly what the round just before it decided from exactly
 the same input, would do so for ever: it is `settled`. Same input means the same definition and the same decoded
-subscriptions, apart from the unique field and the generation, which every rejoin changes. Differs from Kafka: there
-such a group goes on rebalancing. A round that failed gives everybody an error assignment. Source: `AssignorError`.
+subscriptions, apart from the unique field and the generation, which every rejoin changes. A member that had not taken
+the assignment before (its answer was lost) can still change things, so then it is not. Differs from Kafka: there such a
+group goes on rebalancing. A round that failed gives everybody an error assignment. Source: `AssignorError`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.records import RoundCompleted
 from coordinator_api.group.states import RoundOutcome
-from coordinator_api.group.subscriptions import assigned_tasks, error_assignment, process_of, round_input
+from coordinator_api.group.subscriptions import (
+    assigned_tasks,
+    error_assignment,
+    held_generation,
+    process_of,
+    round_input,
+)
 
 
 def completed_round(image: GroupImage, result: RebalanceResult) -> RoundCompleted:
@@ -58,15 +65,20 @@ def failed_round(image: GroupImage, error: str) -> RoundCompleted:
 def _outcome(image: GroupImage, result: RebalanceResult, fingerprint: str) -> RoundOutcome:
     if result.followup_rebalance:
         before = image.last_round
-        if (
+        repeats = (
             before is not None
             and before.generation_id == image.generation_id - 1
             and before.followup_rebalance
             and before.fingerprint == fingerprint
-        ):
-            return RoundOutcome.SETTLED
-        return RoundOutcome.FOLLOW_UP
+        )
+        return RoundOutcome.SETTLED if repeats and _all_worked_by_the_last_round(image) else RoundOutcome.FOLLOW_UP
     return RoundOutcome.STABLE if result.probing_rebalance_at_ms is None else RoundOutcome.PROBING
+
+
+def _all_worked_by_the_last_round(image: GroupImage) -> bool:
+    """Consumers before ConsumerProtocol version 2 do not say; they are taken to have."""
+    held = {held_generation(member.subscription) for member in image.members.values() if image.takes_part(member)}
+    return held <= {None, image.generation_id - 1}
 
 
 def _fingerprint(image: GroupImage, assignments: Mapping[str, bytes]) -> str:

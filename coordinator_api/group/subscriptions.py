@@ -73,6 +73,14 @@ def running_tasks(subscription: bytes) -> tuple[TaskId, ...]:
     return () if decoded is None else tuple(sorted(decoded[1].prev_tasks))
 
 
+def held_generation(subscription: bytes) -> int | None:
+    """The generation of the assignment the member worked by; None when it had none or its version does not say."""
+    try:
+        return decode_subscription(subscription).generation_id
+    except AssignorFault:
+        return None
+
+
 def claims_tasks(subscription: bytes) -> bool:
     """Whether the member says that it runs something."""
     try:

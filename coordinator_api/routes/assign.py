@@ -33,7 +33,8 @@ async def assign_once(request: Request, coordinator: TheCoordinator) -> Response
         return json_response(assign(document, coordinator.allowed_assignors))
 
     try:
-        return await asyncio.to_thread(run)
+        with coordinator.computations.one():
+            return await asyncio.to_thread(run)
     except DecodeError as error:
         raise from_decode_error(error, "input.members") from None
     except InputError as error:

@@ -16,7 +16,7 @@ from coordinator_api.events import GroupRuntime
 from coordinator_api.group import events
 from coordinator_api.group.outcome import AssignmentPending, AssignmentReady, HeartbeatAnswered, Joined, Left
 from coordinator_api.group.outcome import Response as GroupResponse
-from coordinator_api.problems import Problem, from_decode_error, from_input_error
+from coordinator_api.problems import from_decode_error, from_input_error
 from coordinator_api.round_runner import read_subscription
 from coordinator_api.routes.surface import PROBLEMS, GroupId, MemberId, TheCoordinator, accepted
 from coordinator_api.schemas import (
@@ -126,19 +126,8 @@ async def leave(
 async def _held(
     request: Request, coordinator: Coordinator, runtime: GroupRuntime, fetch: events.FetchAssignment, wait_ms: int
 ) -> GroupResponse:
-    if coordinator.long_polls >= coordinator.settings.longpoll_max_count:
-        raise Problem(
-            "THROTTLING_QUOTA_EXCEEDED",
-            f"{coordinator.long_polls} requests are being held already (longpoll.max.count)",
-            headers={"Retry-After": "1"},
-        )
-    coordinator.long_polls += 1
-    coordinator.metrics.long_polls.inc()
-    try:
+    with coordinator.long_polls.one():
         return await runtime.wait_for_assignment(fetch, wait_ms / 1000, lambda: _hung_up(request))
-    finally:
-        coordinator.long_polls -= 1
-        coordinator.metrics.long_polls.dec()
 
 
 async def _hung_up(request: Request) -> None:

@@ -51,7 +51,8 @@ async def explain_rebalance(
     chosen = None if task is None else _parse_task(task)
     recording = await _recorded(coordinator, group_id, generation)
     try:
-        document = await asyncio.to_thread(explain, recording, chosen, coordinator.allowed_assignors)
+        with coordinator.computations.one():
+            document = await asyncio.to_thread(explain, recording, chosen, coordinator.allowed_assignors)
     except InputError as error:
         raise from_input_error(error) from None
     if chosen is not None and not document["explanations"]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
 from coordinator_api.store.errors import StoreError
+
+VERSION = "0001"
+"""The newest file in `migrations/versions`."""
 
 
 async def upgrade(engine: AsyncEngine) -> tuple[str | None, str]:
@@ -26,21 +25,31 @@ async def upgrade(engine: AsyncEngine) -> tuple[str | None, str]:
 
 
 def _upgrade(connection: Connection) -> tuple[str | None, str]:
+    before = _version(connection)
+    if before == VERSION:
+        return before, VERSION
+    # most starts find the schema as it should be, and do not wait for this import
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
-    scripts = ScriptDirectory.from_config(config)
-    head = scripts.get_current_head()
-    assert head is not None, "the migrations package has no versions"
-    current = MigrationContext.configure(connection).get_current_revision()
-    if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if before is not None and before not in known:
         raise StoreError(
-            f"the database has schema version {current}, which this release does not know (its own is {head}): "
+            f"the database has schema version {before}, which this release does not know (its own is {VERSION}): "
             "run a newer release, or another database"
         )
-    if current != head:
-        command.upgrade(config, "head")
-    return current, head
+    command.upgrade(config, "head")
+    return before, VERSION
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def _reason(error: SQLAlchemyError | OSError) -> str:

@@ -1,8 +1,9 @@
-"""Groups and members for tests: a small definition, and a member that speaks the HTTP contract as a Kafka Streams one would."""
+"""Groups and members for tests: a small definition, and a member that speaks the HTTP contract."""
 
 from __future__ import annotations
 
 import base64
+import json
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -110,7 +111,9 @@ class HttpMember:
             **self._join,
             **changes,
         }
-        response = self.client.post(f"{self.path}/subscriptions", json=body)
+        response = self.client.post(
+            f"{self.path}/subscriptions", content=json.dumps(body), headers={"Content-Type": "application/json"}
+        )
         if response.is_success:
             self.member_id = response.json()["member_id"]
             self.awaited = response.json()["generation_id"]

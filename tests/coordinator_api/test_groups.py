@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
+from tests.coordinator_api.service_process import ServiceProcess
 
 
 def test_should_answer_201_for_a_new_group_and_200_for_the_next_definition(client: httpx.Client) -> None:
@@ -34,7 +37,7 @@ def test_should_use_a_new_definition_in_the_next_round(client: httpx.Client) -> 
     member = HttpMember(client, group_id)
     assert member.subscribe().status_code == 201
     settle(member)
-    assert member.active == ("0_0", "0_1")
+    assert list(member.active) == ["0_0", "0_1"]
 
     assert client.put(f"/v1/groups/{group_id}", json=definition(partitions=3)).status_code == 200
     told = member.heartbeat().json()
@@ -42,7 +45,7 @@ def test_should_use_a_new_definition_in_the_next_round(client: httpx.Client) -> 
     assert member.subscribe().status_code == 200
     settle(member)
 
-    assert member.active == ("0_0", "0_1", "0_2")
+    assert list(member.active) == ["0_0", "0_1", "0_2"]
 
 
 def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Client) -> None:
@@ -134,13 +137,9 @@ def test_should_not_know_a_group_that_was_never_declared(client: httpx.Client, m
     assert problem(client.request(method, f"/v1/groups/nobody{path}")) == (404, "GROUP_ID_NOT_FOUND")
 
 
-@pytest.mark.parametrize("group_id", ["a b", "ä", "..", "%2e", "a" * 250, "a%00b", "a:b"])
+@pytest.mark.parametrize("group_id", ["a b", "ä", "%2e", "%2e%2e", "a" * 250, "a%00b", "a:b", "a%0a"])
 def test_should_refuse_what_is_not_a_group_id(client: httpx.Client, group_id: str) -> None:
-    response = client.put(f"/v1/groups/{group_id}", json=definition())
-
-    # a client resolves dots in a path before it calls
-    expected = (405, "INVALID_REQUEST") if set(group_id.replace("%2e", ".")) == {"."} else (422, "INVALID_GROUP_ID")
-    assert problem(response) == expected or problem(response) == (404, "RESOURCE_NOT_FOUND")
+    assert problem(client.put(f"/v1/groups/{group_id}", json=definition())) == (422, "INVALID_GROUP_ID")
 
 
 @pytest.mark.parametrize(
@@ -181,15 +180,15 @@ def test_should_say_at_which_byte_a_body_is_not_json(client: httpx.Client, body:
     assert response.json().get("offset") == offset
 
 
-@pytest.mark.parametrize("body", [b"[]", b"3", b"null", b"[" * 100_000, b'{"a": "\\ud800"}', b'{"a": ' + b"9" * 5_000 + b"}"])
+@pytest.mark.parametrize(
+    "body", [b"[]", b"3", b"null", b"[" * 100_000, b'{"a": "\\ud800"}', b'{"a": ' + b"9" * 5_000 + b"}"]
+)
 def test_should_refuse_json_that_is_no_usable_object(client: httpx.Client, body: bytes) -> None:
     assert problem(client.put("/v1/groups/refused", content=body)) == (422, "INVALID_REQUEST")
 
 
-def test_should_refuse_one_group_too_many_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from tests.coordinator_api.service_process import ServiceProcess
-
-    with ServiceProcess(tmp_path_factory.mktemp("few"), "--group-max-count", "1") as few, few.client() as client:
+def test_should_refuse_one_group_too_many(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, "--group-max-count", "1") as few, few.client() as client:
         group_id = new_group(client)
         assert problem(client.put("/v1/groups/second", json=definition())) == (429, "POLICY_VIOLATION")
         assert client.delete(f"/v1/groups/{group_id}").status_code == 204

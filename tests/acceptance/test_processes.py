@@ -1,0 +1,122 @@
+"""Members in processes of their own, without Spark: they leave on SIGHUP, die, come back; the coordinator is killed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.coordinator_process import CoordinatorProcess
+from spark_jobs.demo_group import demo_definition
+from spark_jobs.group_view import GroupView, group_view, round_summaries, wait_for_group
+from streams_runtime.coordinator_client import CoordinatorClient
+from tests.acceptance.group_under_test import TIMEOUT_S, GroupUnderTest
+from tests.acceptance.instance_processes import InstanceProcess, instances
+
+TASKS = 24
+THREADS = 2
+RECORDS = 20_000
+FAST = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 200, "threads": THREADS, "restore_rate": 20_000.0}
+
+
+@pytest.fixture
+def group(coordinator: CoordinatorProcess, client: CoordinatorClient, tmp_path: Path) -> GroupUnderTest:
+    definition = demo_definition(RECORDS, group_id=f"group-{tmp_path.name}")
+    client.declare(definition.group_id, definition.body())
+    return GroupUnderTest(coordinator, client, definition, tmp_path, TASKS)
+
+
+def is_caught_up(view: GroupView) -> bool:
+    return all(lag <= 0 for lag in view.lags.values())
+
+
+def test_should_hand_tasks_to_caught_up_standbys_when_a_process_hears_that_its_executor_died(
+    group: GroupUnderTest,
+) -> None:
+    with instances(group.settings(**FAST), 3) as processes:
+        before = group.wait_until_whole(3 * THREADS, "three instances, caught up", is_caught_up)
+        standbys = {task: member.client_id for member in before.members for task in member.standby}
+        gone = {
+            member.client_id
+            for member in before.members
+            if member.client_id.startswith(f"{group.definition.application_id}-p1-")
+        }
+        orphaned = {task for member in before.members if member.client_id in gone for task in member.active}
+        hung_up_ms = time.time() * 1000
+        processes[1].hang_up()
+        assert processes[1].wait() == 0
+        after = group.wait_until_whole(2 * THREADS, "the other two to have taken over")
+        of_instance = {task: names[0].rsplit("-t", 1)[0] for task, names in after.owners().items()}
+        assert {task: of_instance[task] for task in orphaned} == {
+            task: standbys[task].rsplit("-t", 1)[0] for task in orphaned
+        }
+        assert group.longest_gap_ms(hung_up_ms) < 5_000, "long before a session would have timed out"
+        rounds = {one.generation_id: one for one in round_summaries(group.client, group.definition.group_id)}
+        assert rounds[before.generation_id + 1].reason == "member-left"
+        group.assert_no_task_lost_or_owned_twice()
+
+
+def test_should_find_its_process_id_and_its_state_again_when_an_instance_comes_back(group: GroupUnderTest) -> None:
+    settings = group.settings(**FAST)
+    with instances(settings, 2) as processes:
+        before = group.wait_until_whole(2 * THREADS, "two instances, caught up", is_caught_up)
+        processes[1].hang_up()
+        assert processes[1].wait() == 0
+        group.wait_until_whole(THREADS, "one instance with everything")
+        processes.append(InstanceProcess(settings, 1, incarnation=1))
+        after = group.wait_until_whole(2 * THREADS, "the second instance to be back", is_caught_up)
+        assert process_ids(group) == process_ids_of(before)
+        # caught up from the start, it got its tasks back without warming up
+        assert all(not member.warm_up for member in after.members)
+        assert {task: names[0].rsplit("-t", 1)[0] for task, names in after.owners().items()} == {
+            task: names[0].rsplit("-t", 1)[0] for task, names in before.owners().items()
+        }
+        group.assert_no_task_lost_or_owned_twice()
+
+
+def test_should_take_over_when_the_session_of_a_killed_process_has_run_out(group: GroupUnderTest) -> None:
+    with instances(group.settings(**FAST | {"session_timeout_ms": 2_000}), 2) as processes:
+        group.wait_until_whole(2 * THREADS, "two instances")
+        pid, killed_ms = processes[1].pid, time.time() * 1000
+        processes[1].kill()
+        group.wait_until_whole(THREADS, "the session to run out")
+        deaths = {pid: killed_ms}
+        group.assert_no_task_lost_or_owned_twice(deaths)
+        assert 500 < group.longest_gap_ms(killed_ms, deaths) < 10_000
+        assert round_summaries(group.client, group.definition.group_id)[-1].members == THREADS
+
+
+@pytest.mark.parametrize("joined", [0, 3, 5])
+def test_should_go_on_when_the_coordinator_is_killed_in_the_middle_of_a_round(
+    group: GroupUnderTest, joined: int
+) -> None:
+    """`joined`: how many of the six members have sent their subscription for the round when the coordinator dies."""
+    with instances(group.settings(**FAST), 3):
+        before = group.wait_until_whole(3 * THREADS, "three instances, caught up", is_caught_up)
+        lines_before = len(group.lines())
+        group.declare_again(RECORDS + 1)
+        wait_for_group(
+            group.client,
+            group.definition.group_id,
+            lambda view: view.state == "PreparingRebalance" and sum(member.joined for member in view.members) >= joined,
+            f"{joined} members to have joined",
+            TIMEOUT_S,
+        )
+        group.coordinator.kill()
+        group.coordinator.start()
+        after = group.wait_until_whole(
+            3 * THREADS, "the round to be over", lambda view: view.generation_id > before.generation_id
+        )
+        assert [member.member_id for member in after.members] == [member.member_id for member in before.members]
+        assert after.owners() == before.owners(), "nothing had changed that could move a task"
+        group.assert_lost_nothing_since(lines_before)
+        group.assert_no_task_lost_or_owned_twice()
+
+
+def process_ids(group: GroupUnderTest) -> set[str]:
+    return process_ids_of(group_view(group.client, group.definition.group_id))
+
+
+def process_ids_of(view: GroupView) -> set[str]:
+    return {member.process_id for member in view.members}

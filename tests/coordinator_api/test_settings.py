@@ -1,0 +1,166 @@
+"""Settings: flags over environment over the file over defaults, the broker's names, and errors that help."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from coordinator_api.settings import Settings, SettingsError, dotted, load, nearest, setting_rows, unknown_environment
+from tests.coordinator_api.service_process import PROGRAM, clean_environment
+
+ENVIRONMENT_NAME = "ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS"
+
+
+@pytest.fixture(autouse=True)
+def no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in setting_rows():
+        monkeypatch.delenv(row.environment, raising=False)
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "coordinator.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_should_have_the_brokers_defaults_but_for_the_session_timeout() -> None:
+    settings = load({})
+
+    assert settings.group_initial_rebalance_delay_ms == 3_000
+    assert settings.group_max_session_timeout_ms == 1_800_000
+    assert settings.group_min_session_timeout_ms == 500
+    assert (settings.host, settings.database_url) == ("127.0.0.1", "sqlite:///assignor.sqlite3")
+
+
+def test_should_prefer_flags_to_environment_to_file_to_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, "group.initial.rebalance.delay.ms = 1")
+    seen = [load({}).group_initial_rebalance_delay_ms, load({}, file).group_initial_rebalance_delay_ms]
+    monkeypatch.setenv(ENVIRONMENT_NAME, "2")
+    seen.append(load({}, file).group_initial_rebalance_delay_ms)
+    seen.append(load({"group_initial_rebalance_delay_ms": "3"}, file).group_initial_rebalance_delay_ms)
+
+    assert seen == [3_000, 1, 2, 3]
+
+
+def test_should_take_an_empty_variable_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_NAME, "")
+
+    assert load({}).group_initial_rebalance_delay_ms == 3_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "group.max.size = 7",
+        '"group.max.size" = 7',
+        "[group]\nmax.size = 7",
+        "[group.max]\nsize = 7",
+    ],
+)
+def test_should_read_a_dotted_name_however_toml_writes_it(tmp_path: Path, text: str) -> None:
+    assert load({}, written(tmp_path, text)).group_max_size == 7
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("group.max.sizes = 7", "unknown setting 'group.max.sizes'; did you mean 'group.max.size'?"),
+        ("group_max_size = 7", "unknown setting 'group_max_size'; did you mean 'group.max.size'?"),
+        ("[groop]\nmax.size = 7", "unknown setting 'groop.max.size'; did you mean 'group.max.size'?"),
+        ("group.max.size = ", "not TOML"),
+    ],
+)
+def test_should_name_the_nearest_setting_for_an_unknown_one_in_the_file(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(SettingsError, match="coordinator.toml") as error:
+        load({}, written(tmp_path, text))
+
+    assert message in str(error.value)
+
+
+def test_should_say_that_the_file_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.toml: cannot be read: No such file"):
+        load({}, tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"port": "65536"}, "port: Input should be less than or equal to 65535, not '65536'"),
+        ({"group_max_size": "many"}, "group.max.size: Input should be a valid integer"),
+        ({"log_level": "loud"}, "log.level: Input should be 'debug', 'info', 'warning' or 'error', not 'loud'"),
+        ({"group_min_session_timeout_ms": 9, "group_max_session_timeout_ms": 8}, "must not be above"),
+        ({"auth_token": "a", "auth_token_file": "b"}, "not both"),
+    ],
+)
+def test_should_say_which_value_is_wrong(flags: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(flags)
+
+    assert message in str(error.value)
+
+
+def test_should_split_allowed_assignors_at_commas() -> None:
+    assert load({"task_assignor_classes": "a:B, c.d:E,"}).task_assignor_classes == ("a:B", "c.d:E")
+
+
+def test_should_not_show_the_token() -> None:
+    assert "s3cret" not in repr(load({"auth_token": "s3cret"}))
+
+
+def test_should_warn_of_a_misspelt_variable_and_leave_others_alone() -> None:
+    names = ["ASSIGNOR_GROUP_MAX_SIZ", "ASSIGNOR_COORDINATOR", "ASSIGNOR_HOST", "PATH"]
+
+    assert unknown_environment(names) == [
+        "ASSIGNOR_GROUP_MAX_SIZ is not a setting and is ignored; did you mean ASSIGNOR_GROUP_MAX_SIZE?"
+    ]
+
+
+def test_should_describe_every_setting_and_spell_it_three_ways() -> None:
+    rows = {row.name: row for row in setting_rows()}
+
+    assert rows.keys() == {dotted(field_name) for field_name in Settings.model_fields}
+    assert all(row.description.endswith(".") for row in rows.values())
+    row = rows["group.initial.rebalance.delay.ms"]
+    assert (row.flag, row.environment, row.default) == ("--group-initial-rebalance-delay-ms", ENVIRONMENT_NAME, "3000")
+    assert all(nearest(name) == name for name in rows)
+
+
+def serve(directory: Path, *flags: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    done = subprocess.run(
+        (*PROGRAM, "serve", "--port", "0", *flags),
+        cwd=directory,
+        env=clean_environment(environment),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "flags, code, message",
+    [
+        (("--group-max-size", "0"), 2, "assignor: group.max.size: Input should be greater than or equal to 1, not '0'"),
+        (("--config", "nowhere.toml"), 2, "assignor: nowhere.toml: cannot be read: No such file or directory"),
+        (("--task-assignor-classes", "nowhere:Nothing"), 2, "task.assignor.classes: nowhere:Nothing cannot be loaded"),
+        (("--database-url", "sqlite:///nowhere/x.sqlite3"), 1, "nowhere does not exist"),
+        (("--database-url", "mysql://x/y"), 1, "database.url: mysql is not supported"),
+        (("--host", "192.0.2.1", "--auth-token", "t"), 1, "assignor: 192.0.2.1:0: Cannot assign requested address"),
+    ],
+)
+def test_should_say_in_one_line_why_it_does_not_start(
+    tmp_path: Path, flags: tuple[str, ...], code: int, message: str
+) -> None:
+    exit_code, said = serve(tmp_path, *flags)
+
+    assert exit_code == code, said
+    assert message in said.splitlines()[-1]
+    assert "Traceback" not in said

@@ -1,0 +1,166 @@
+"""A real `GroupMember` in a thread, with a holder that remembers every call it got."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from assignor.types import LATEST_OFFSET, ProcessId, TaskId
+from spark_jobs.definition import GroupDefinition
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.group_member import GroupMember, MemberEnd, MemberSettings
+from streams_runtime.member_subscription import SubscriptionWriter
+from streams_runtime.task_holder import HeldTasks
+
+TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the holder and what it holds afterwards; `at_s` on the monotonic clock."""
+
+    name: str
+    active: frozenset[str]
+    standby: frozenset[str]
+    generation_id: int
+    at_s: float
+
+
+@dataclass(slots=True)
+class RememberingHolder:
+    """Holds tasks and remembers calls. `fail_on`: the name of a call that raises."""
+
+    fail_on: str = ""
+    calls: list[Call] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    held: HeldTasks = field(default_factory=lambda: HeldTasks("", 0))
+
+    def rebalance_started(self) -> None:
+        pass
+
+    def offset_sums(self) -> Mapping[TaskId, int]:
+        return {**dict.fromkeys(self.held.standby, 0), **dict.fromkeys(self.held.active, LATEST_OFFSET)}
+
+    def revoke(self, tasks: frozenset[TaskId]) -> None:
+        kept = {task: of_task for task, of_task in self.held.active.items() if task not in tasks}
+        self._now("revoke", HeldTasks(self.held.member_id, self.held.generation_id, kept, self.held.standby))
+
+    def assign(self, held: HeldTasks) -> None:
+        self._now("assign", held)
+
+    def lost(self, reason: str) -> None:
+        self._now("lost", HeldTasks("", 0))
+
+    def close(self) -> None:
+        self._now("close", HeldTasks("", 0))
+
+    def _now(self, name: str, held: HeldTasks) -> None:
+        if name == self.fail_on:
+            raise RuntimeError(f"{name} failed on purpose")
+        with self.changed:
+            self.held = held
+            active, standby = (frozenset(map(str, tasks)) for tasks in (held.active, held.standby))
+            self.calls.append(Call(name, active, standby, held.generation_id, time.monotonic()))
+            self.changed.notify_all()
+
+    def wait_for(self, wanted: Callable[[], bool], what: str) -> None:
+        with self.changed:
+            assert self.changed.wait_for(wanted, TIMEOUT_S), f"waited for {what}; calls: {self.calls}"
+
+    @property
+    def active(self) -> set[str]:
+        return {str(task) for task in self.held.active}
+
+    @property
+    def standby(self) -> set[str]:
+        return {str(task) for task in self.held.standby}
+
+    def names(self) -> list[str]:
+        return [call.name for call in self.calls]
+
+
+class RunningMember:
+    """A member in a thread; as a context it is closed at the end."""
+
+    def __init__(
+        self,
+        client: CoordinatorClient,
+        definition: GroupDefinition,
+        name: str,
+        *,
+        incarnation: int | None = None,
+        static: bool = False,
+        session_timeout_ms: int = 10_000,
+        heartbeat_interval_ms: int = 50,
+        fail_on: str = "",
+    ) -> None:
+        self.holder = RememberingHolder(fail_on)
+        self.member = GroupMember(
+            client,
+            MemberSettings(
+                definition.group_id,
+                name,
+                group_instance_id=name if static else None,
+                incarnation=incarnation,
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=10_000,
+                heartbeat_interval_ms=heartbeat_interval_ms,
+            ),
+            SubscriptionWriter(
+                ProcessId.from_bytes(uuid.uuid5(uuid.NAMESPACE_URL, name).bytes), definition.source_topics()
+            ),
+            self.holder,
+        )
+        self.end: MemberEnd | None = None
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def __enter__(self) -> RunningMember:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.member.close()
+        self.join()
+
+    def join(self) -> None:
+        """Wait until `run` has returned."""
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive(), "the member did not end"
+
+    def _run(self) -> None:
+        try:
+            self.end = self.member.run()
+        except BaseException as failure:
+            self.failure = failure
+
+
+def wait_until_owned_once(members: list[RunningMember], tasks: set[str]) -> None:
+    """Until these members, between them, own each of the tasks and nothing else, each once."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        owned = sorted(task for member in members for task in member.holder.active)
+        if owned == sorted(tasks) and all(member.holder.active for member in members):
+            return
+        with members[0].holder.changed:
+            members[0].holder.changed.wait(0.02)
+    raise AssertionError([member.holder.calls for member in members])
+
+
+def owned_twice(members: list[RunningMember]) -> list[tuple[str, float]]:
+    """Every moment at which a task came to a member while another one still had it."""
+    calls = sorted(
+        ((call, number) for number, member in enumerate(members) for call in member.holder.calls),
+        key=lambda entry: entry[0].at_s,
+    )
+    active: dict[int, frozenset[str]] = {}
+    found = []
+    for call, number in calls:
+        active[number] = call.active
+        for other, tasks in active.items():
+            if other != number:
+                found += [(task, call.at_s) for task in tasks & call.active]
+    return found

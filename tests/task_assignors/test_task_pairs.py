@@ -1,0 +1,62 @@
+"""TaskPairs answers as a plain set of all pairs that ever shared a client would, without keeping it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.task_assignors.client_queue import Client, ClientQueue, roomiest
+from assignor.task_assignors.task_pairs import TaskPairs
+from assignor.types import ProcessId, TaskId
+
+CLIENTS = 4
+TASKS = [TaskId(0, partition) for partition in range(7)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(TASKS), st.integers(0, CLIENTS - 1)), max_size=30, unique=True))
+def test_should_know_the_pairs_that_a_set_of_pairs_knows(given_out: list[tuple[TaskId, int]]) -> None:
+    pairs = TaskPairs(CLIENTS)
+    held: list[set[TaskId]] = [set() for _ in range(CLIENTS)]
+    for task, client in given_out:
+        pairs.add(task, client)
+        held[client].add(task)
+        known = {frozenset(pair) for tasks in held for pair in combinations(tasks, 2)}
+        for other in TASKS:
+            for number, tasks in enumerate(held):
+                assert pairs.holds(other, number) == (other in tasks)
+                if other not in tasks:
+                    is_new = any(frozenset((other, mate)) not in known for mate in tasks)
+                    assert pairs.has_new_pair(other, number) == is_new, (other, number, held)
+            assert pairs.holder_count(other) == sum(other in tasks for tasks in held)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=8), st.data())
+def test_should_find_the_client_that_a_walk_over_all_finds(loads: list[tuple[int, int]], data: st.DataObject) -> None:
+    """Loads rise behind the queue's back, as they do while tasks are given out."""
+    clients = [Client(number, ProcessId(0, number), capacity) for number, (capacity, _) in enumerate(loads)]
+    ranks = data.draw(st.permutations(range(len(clients))))
+    queue = ClientQueue(clients, ranks)
+    for client, (_, tasks) in zip(clients, loads, strict=True):
+        for partition in range(tasks):
+            client.assign_active(TaskId(client.number, partition))
+        accepted = data.draw(st.sets(st.integers(0, len(clients) - 1)))
+        expected = min(
+            (other for other in clients if other.number in accepted),
+            key=lambda other: (other.room, ranks[other.number]),
+            default=None,
+        )
+        assert queue.first(lambda other, accepted=accepted: other.number in accepted) is expected  # type: ignore[misc]
+
+
+def test_should_prefer_more_threads_among_equally_loaded_and_none_among_empty_clients() -> None:
+    small, large = Client(0, ProcessId(0, 0), 1), Client(1, ProcessId(0, 1), 2)
+    assert roomiest([small, large], lambda client: True) is small
+    small.assign_active(TaskId(0, 0))
+    large.assign_active(TaskId(0, 1))
+    large.assign_standby(TaskId(0, 0))
+    assert roomiest([small, large], lambda client: True) is large
+    assert roomiest([small, large], lambda client: client is small) is small
+    assert roomiest([small, large], lambda client: False) is large
+    assert roomiest([], lambda client: True) is None

@@ -1,0 +1,269 @@
+"""rebalance/1 and placement/1, both ways; strict reading."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignor.commands.rounds import run
+from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
+from assignor.pipeline import assign
+from assignor.recording import (
+    RecordedTopic,
+    parse_placement,
+    parse_rebalance,
+    parse_rebalance_input,
+    parse_recorded_placement,
+    parse_recorded_rebalance,
+    placement_output,
+    rebalance_document,
+    rebalance_input,
+    rebalance_output,
+)
+from assignor.snapshot import Member
+from assignor.topology.topology import ChangelogType
+from assignor.types import ProcessId, TaskId
+from tests.recorded import PLACEMENTS, REBALANCES, RECORDINGS, document, documents
+
+Document = dict[str, Any]
+Change = Callable[[Document], object]
+
+SMOKE: Document = document("recordings/smoke.jsonl.gz", "smoke.3")
+PLACEMENT: Document = documents(PLACEMENTS[0])[0]
+
+
+def changed(original: Document, change: Change) -> Document:
+    mutable = copy.deepcopy(original)
+    change(mutable)
+    return mutable
+
+
+@pytest.mark.parametrize("name", [REBALANCES, *RECORDINGS])
+def test_should_write_what_was_read_so_that_it_reads_the_same(name: str) -> None:
+    for line in documents(name):
+        recorded = parse_recorded_rebalance(line)
+        written = json.loads(json.dumps(rebalance_input(recorded.snapshot)))
+        assert parse_rebalance_input(written) == recorded.snapshot, line["id"]
+
+
+def test_should_write_a_line_that_gives_the_same_round_again() -> None:
+    recorded = parse_recorded_rebalance(SMOKE)
+    result = assign(recorded.snapshot, recorded.now_ms)
+    line = rebalance_document(
+        id="again",
+        group_id=recorded.group_id,
+        generation_id=4,
+        now_ms=recorded.now_ms,
+        source="coordinator",
+        snapshot=recorded.snapshot,
+        result=result,
+        explanations=[{"task": "0_0", "text": "because"}],
+    )
+    again = parse_recorded_rebalance(json.loads(json.dumps(line)))
+    assert (again.id, again.generation_id, again.source) == ("again", 4, "coordinator")
+    assert again.snapshot == recorded.snapshot
+    assert again.output is not None
+    assert dict(again.output.assignments) == dict(result.assignments)
+    assert line["output"] == {**rebalance_output(result), "explanations": [{"task": "0_0", "text": "because"}]}
+
+
+def test_should_read_every_part_of_a_line() -> None:
+    recorded = parse_recorded_rebalance(document("recordings/smoke.jsonl.gz", "smoke.1"))
+    assert (recorded.id, recorded.group_id) == ("smoke.1", "smoke")
+    assert (recorded.source, recorded.note) == ("kafka", "1 instance")
+    snapshot = recorded.snapshot
+    assert snapshot.leader_process_id == ProcessId.parse("2230ea3e-4048-4d7d-bee0-e650940ec648")
+    assert snapshot.configs.num_standby_replicas == 1
+    windowed = snapshot.topology.subtopologies[3].stores[1].changelog
+    assert windowed is not None
+    assert (windowed.type, windowed.retention_ms) == (ChangelogType.WINDOWED, 300_000)
+    assert snapshot.cluster.topics["smoke-text"].replicas == ((1,),) * 4
+    (member,) = snapshot.members.values()
+    assert member.client_id == "a-StreamThread-1-consumer"
+    assert recorded.output is not None
+    assert recorded.output.created_topics is not None
+    assert recorded.output.created_topics["smoke-counts-store-changelog"] == RecordedTopic(
+        4, 1, {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+    )
+
+
+def test_should_read_a_placement_in_the_order_given() -> None:
+    problem = parse_placement(PLACEMENT)
+    assert [str(task) for task in problem.tasks] == PLACEMENT["tasks"]
+    assert [str(process) for process in problem.clients] == list(PLACEMENT["clients"])
+    client = next(iter(problem.clients.values()))
+    assert client.lags.lag_for(TaskId(1, 2)) == 0
+    recorded = parse_recorded_placement(PLACEMENT)
+    assert recorded.output is not None
+    assert placement_output(recorded.output) == PLACEMENT["output"]
+
+
+def test_should_take_a_store_without_changelog_settings_as_unwindowed() -> None:
+    line = changed(SMOKE, lambda line: line["input"]["topology"]["subtopologies"][0]["stores"][0].pop("changelog"))
+    assert parse_rebalance(line).topology.subtopologies[0].stores[0].changelog is None
+    assert run(line).comparison() is not None
+
+
+SUBTOPOLOGY: list[Any] = ["input", "topology", "subtopologies", 0]
+WRONG: list[tuple[list[Any], object, str]] = [
+    (["format"], "rebalance/2", "format: must be one of rebalance/1"),
+    (["now_ms"], "soon", "now_ms: must be a whole number, not str 'soon'"),
+    (["now_ms"], True, "now_ms: must be a whole number, not bool True"),
+    (["now_ms"], -1, "now_ms: must be from 0 to"),
+    (["generation_id"], 2**31, "generation_id: must be from"),
+    (["generation_id"], 10**5000, "a number of 16610 bits"),
+    (["source"], "hearsay", "source: must be one of coordinator, kafka, generated"),
+    (["input"], [], "input: must be an object, not list"),
+    (["input", "assignor"], "NoSuchAssignor", "input.assignor: must be one of HighAvailabilityTaskAssignor"),
+    (["input", "configs", "num.standby.replica"], 1, "did you mean 'num.standby.replicas'"),
+    (["input", "configs", "max.warmup.replicas"], 0, "max.warmup.replicas must be from 1 to"),
+    (["input", "configs", "num.standby.replicas"], "--1", "input.configs"),
+    (["input", "application_id"], None, "input.application_id: must be text, not null or absent"),
+    (["input", "application_id"], "\ud800", "input.application_id: must be Unicode text"),
+    ([*SUBTOPOLOGY, "id"], -1, "input.topology.subtopologies[0].id: must be from 0"),
+    ([*SUBTOPOLOGY, "id"], 1, "two subtopologies have the same id"),
+    ([*SUBTOPOLOGY, "source_topics"], "smoke-text", "input.topology.subtopologies[0].source_topics: must be a list"),
+    (
+        [*SUBTOPOLOGY, "source_topics", 1],
+        7,
+        "input.topology.subtopologies[0].source_topics[1]: must be text, not int 7",
+    ),
+    ([*SUBTOPOLOGY, "stores", 0, "name"], 1, "input.topology.subtopologies[0].stores[0].name: must be text"),
+    ([*SUBTOPOLOGY, "stores", 0, "source_topic_as_changelog"], "x", "not both"),
+    ([*SUBTOPOLOGY, "stores", 0, "changelog", "type"], "huge", "must be one of unwindowed, windowed, versioned"),
+    ([*SUBTOPOLOGY, "stores", 0, "changelog", "configs"], {"a": 1}, "changelog.configs['a']: must be text"),
+    (["input", "cluster", "topics", "smoke-text", "partitions"], 0, "topics['smoke-text'].partitions: must be from 1"),
+    (["input", "cluster", "topics", "smoke-text", "partitions"], 2**31, "must be from 1 to 1000000"),
+    (["input", "cluster", "topics", "smoke-text", "partitions"], 3, "replicas: has 4 entries for 3 partitions"),
+    (["input", "cluster", "brokers", 0, "rack"], 5, "input.cluster.brokers[0].rack: must be text"),
+    (["input", "changelog_end_offsets"], [1], "input.changelog_end_offsets: must be an object"),
+    (["input", "leader_process_id"], "me", "input.leader_process_id: 'me' is not a process id"),
+    (["input", "failures"], ["everything"], "input.failures[0]: must be one of changelog_end_offsets"),
+    (["input", "members", "new"], {}, "input.members.new.subscription: is missing"),
+    (["input", "members", "new"], {"subscription": "***"}, "input.members.new.subscription: is not base64"),
+    (["input", "members", "new"], {"subscription": "", "clientid": ""}, "did you mean 'client_id'"),
+    (["output", "assignments"], None, "output.assignments: must be an object, not null or absent"),
+    (["output", "explanations"], 5, "output.explanations: must be a list"),
+    (["outputs"], {}, "outputs: is not a known field; did you mean 'output'?"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), WRONG, ids=[message for _, _, message in WRONG])
+def test_should_name_the_path_of_what_is_wrong(path: list[Any], value: object, message: str) -> None:
+    def change(line: Document) -> None:
+        inner: Any = line
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = value
+
+    with pytest.raises(InputError) as wrong:
+        parse_recorded_rebalance(changed(SMOKE, change))
+    assert message in str(wrong.value)
+
+
+@pytest.mark.parametrize("name", ["format", "id", "group_id", "generation_id", "now_ms", "source", "input"])
+def test_should_miss_a_field(name: str) -> None:
+    with pytest.raises(InputError, match=f"^{name}: is missing$"):
+        parse_recorded_rebalance(changed(SMOKE, lambda line: line.pop(name)))
+
+
+@pytest.mark.parametrize("name", sorted(SMOKE["input"]))
+def test_should_miss_a_field_of_the_input(name: str) -> None:
+    with pytest.raises(InputError, match=rf"^input\.{name}: is missing$"):
+        parse_recorded_rebalance(changed(SMOKE, lambda line: line["input"].pop(name)))
+
+
+WRONG_PLACEMENTS: list[tuple[Change, str]] = [
+    (lambda line: line["tasks"].append("0"), "tasks[15]: '0' is not a task id"),
+    (lambda line: line["tasks"].append(line["tasks"][0]), "tasks: a task is given twice"),
+    (lambda line: line["stateful"].append("9_9"), "stateful: 9_9 is not in tasks"),
+    (lambda line: line["stateful"].append("0_99999999999"), "has a number above"),
+    (lambda line: line.update(clients={}), "clients: at least one client is needed"),
+    (lambda line: line["clients"].update({"x": {}}), "clients.x: 'x' is not a process id"),
+    (
+        lambda line: line["clients"].update({key.upper(): value for key, value in line["clients"].items()}),
+        "the same process id is given twice",
+    ),
+    (lambda line: next(iter(line["clients"].values())).update(capacity=0), "capacity: must be from 1"),
+    (lambda line: next(iter(line["clients"].values()))["consumers"].pop(), "has 2 consumers for a capacity of 3"),
+    (lambda line: next(iter(line["clients"].values()))["lags"].update({"0_0": 1.5}), "must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG_PLACEMENTS)
+def test_should_name_the_path_of_what_is_wrong_in_a_placement(change: Change, message: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        parse_recorded_placement(changed(PLACEMENT, change))
+    assert message in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("original", "change"),
+    [
+        (SMOKE, lambda line: line["input"]["configs"].update({"rack.aware.assignment.strategy": "min_traffic"})),
+        (SMOKE, lambda line: line["input"].update(assignor="StickyTaskAssignor")),
+        (PLACEMENT, lambda line: line.update(partition_racks={"t": [["r"]]})),
+        (PLACEMENT, lambda line: line.update(assignor="StickyTaskAssignor")),
+    ],
+)
+def test_should_refuse_what_a_later_release_brings(original: Document, change: Change) -> None:
+    with pytest.raises(NotBuiltYet, match="not built yet"):
+        run(changed(original, change))
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["smoke-text", "AAMAAAAA", "HighAvailabilityTaskAssignor", "0_0", 2**31, 2**63, -1]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_should_answer_any_damaged_document_with_an_error_of_its_own(data: st.DataObject) -> None:
+    """Whatever one value of the line becomes: the round runs, or the error is ours; never a stack trace."""
+    line = copy.deepcopy(data.draw(st.sampled_from([SMOKE, PLACEMENT])))
+    inner: Any = line
+    while True:
+        keys = list(inner) if isinstance(inner, dict) else list(range(len(inner)))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(inner[key], (dict, list)) or not inner[key] or data.draw(st.booleans()):
+            break
+        inner = inner[key]
+    if data.draw(st.booleans()):
+        del inner[key]
+    else:
+        inner[key] = data.draw(JSON)
+    with contextlib.suppress(AssignorFault):
+        ran = run(line)
+        json.dumps(ran.output())
+        ran.comparison()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_should_answer_any_damaged_subscription_with_a_decode_error_or_a_round(data: st.DataObject) -> None:
+    snapshot = parse_rebalance(SMOKE)
+    name, member = next(iter(snapshot.members.items()))
+    raw = bytearray(member.subscription)
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    del raw[data.draw(st.integers(1, len(raw))) :]
+    members = {**snapshot.members, name: Member(bytes(raw))}
+    with contextlib.suppress(DecodeError):
+        result = assign(replace(snapshot, members=members), 0)
+        assert result.error is not None or set(result.assignments) == set(members)
