@@ -185,6 +185,7 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 
 
 def _probing_deadline(snapshot: RebalanceSnapshot, placement: Placement, now_ms: int) -> int | None:
+    """Differs from Kafka: an interval beyond the end of time ends there, and does not wrap round into the past."""
     if not placement.probing_rebalance_needed:
         return None
     return min(now_ms + snapshot.configs.probing_rebalance_interval_ms, JAVA_LONG_MAX - 1)

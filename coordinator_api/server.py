@@ -29,7 +29,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     check_exposure(settings)
     logs.configure(settings)
     # each counter would bring a second series with the time at which it began
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
     asyncio.run(_serve(settings, say))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from assignor.errors import AssignorFault
@@ -44,7 +44,7 @@ class GroupView:
     generation_id: int
     outcome: str
     members: tuple[MemberView, ...]
-    lags: Mapping[tuple[str, str], int]
+    lags: Mapping[tuple[str, str], int] = field(repr=False)
 
     @property
     def is_settled(self) -> bool:

@@ -32,7 +32,7 @@ def diff_files(
         moves = list(_moves(before, after))
         moved += len(moves)
         if format is Format.JSON:
-            print(as_line({"id": name, "tasks": len(before.active.keys() | after.active.keys()), "moves": moves}))
+            print(as_line({"id": name, "tasks": len(_tasks(before, after)), "moves": moves}))
             continue
         for move in moves:
             print(f"{name} {_move_text(move)}")
@@ -75,11 +75,14 @@ def _pairs(a: Mapping[str, Owners], b: Mapping[str, Owners]) -> Iterator[tuple[s
 
 
 def _moves(before: Owners, after: Owners) -> Iterator[dict[str, object]]:
-    tasks = {*before.active, *before.standby, *after.active, *after.standby}
-    for task in sorted(tasks):
+    for task in sorted(_tasks(before, after)):
         move = _move(task, before, after)
         if move is not None:
             yield move
+
+
+def _tasks(before: Owners, after: Owners) -> set[TaskId]:
+    return {*before.active, *before.standby, *after.active, *after.standby}
 
 
 def _move(task: TaskId, before: Owners, after: Owners) -> dict[str, object] | None:
@@ -106,8 +109,8 @@ def _move_text(move: Mapping[str, object]) -> str:
 
 def _summary(moves: list[dict[str, object]], before: Owners, after: Owners) -> str:
     active = sum(1 for move in moves if move["active"] is not None)
-    tasks = len({*before.active, *before.standby, *after.active, *after.standby})
-    return f"{active} of {tasks} active tasks moved, {len(moves) - active} changed only their standbys"
+    every = len(_tasks(before, after))
+    return f"{active} of {every} active tasks moved, {len(moves) - active} changed only their standbys"
 
 
 def _names(names: object) -> str:

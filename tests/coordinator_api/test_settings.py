@@ -77,7 +77,7 @@ def test_should_read_a_dotted_name_however_toml_writes_it(tmp_path: Path, text: 
 def test_should_name_the_nearest_setting_for_an_unknown_one_in_the_file(
     tmp_path: Path, text: str, message: str
 ) -> None:
-    with pytest.raises(SettingsError, match="coordinator.toml") as error:
+    with pytest.raises(SettingsError, match=r"coordinator\.toml") as error:
         load({}, written(tmp_path, text))
 
     assert message in str(error.value)

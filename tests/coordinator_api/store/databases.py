@@ -1,0 +1,34 @@
+"""A store on a real SQLite file, for tests within one process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from coordinator_api.settings import Settings
+from coordinator_api.store import schema
+from coordinator_api.store.engine import create_engine
+from coordinator_api.store.repository import Repository
+
+
+def settings_for(directory: Path, **changes: object) -> Settings:
+    return Settings(database_url=f"sqlite:///{directory / 'store.sqlite3'}", **changes)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def open_engine(directory: Path) -> AsyncIterator[AsyncEngine]:
+    engine = create_engine(settings_for(directory))
+    try:
+        yield engine
+    finally:
+        await engine.dispose()
+
+
+@asynccontextmanager
+async def open_repository(directory: Path, retained_rebalances: int = 10) -> AsyncIterator[Repository]:
+    async with open_engine(directory) as engine:
+        await schema.upgrade(engine)
+        yield Repository(engine, retained_rebalances)

@@ -1,0 +1,96 @@
+"""One process at a time: the lease is refused while its holder lives, and free at once when it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator_api.store import leases
+from coordinator_api.store.engine import parse_url, sqlite_file
+from coordinator_api.store.errors import StoreError, StoreInUse
+from tests.coordinator_api.store.databases import open_engine, settings_for
+
+HOLDER = """
+import asyncio, sys
+from pathlib import Path
+from tests.coordinator_api.store.databases import open_engine
+from coordinator_api.store import leases
+
+async def hold():
+    async with open_engine(Path(sys.argv[1])) as engine, await leases.acquire(engine):
+        print("held", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(hold())
+"""
+
+
+async def take(directory: Path) -> None:
+    async with open_engine(directory) as engine, await leases.acquire(engine):
+        pass
+
+
+def test_should_refuse_the_lease_while_its_holder_lives_and_give_it_when_killed(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        (sys.executable, "-c", HOLDER, str(tmp_path)),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreInUse, match=rf"in use by another coordinator \(process {holder.pid}\)"):
+            asyncio.run(take(tmp_path))
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+
+    asyncio.run(take(tmp_path))
+
+
+def test_should_know_one_database_by_all_its_names(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "here")
+
+    async def take_twice() -> None:
+        async with open_engine(tmp_path / "here") as first, await leases.acquire(first):
+            await take(tmp_path / "link")
+
+    with pytest.raises(StoreInUse):
+        asyncio.run(take_twice())
+
+
+def test_should_need_no_lease_for_a_database_in_memory() -> None:
+    assert sqlite_file(parse_url("sqlite:///:memory:")) is None
+    assert sqlite_file(parse_url("sqlite://")) is None
+
+
+@pytest.mark.parametrize(
+    "url, driver",
+    [
+        ("sqlite:///x", "sqlite+aiosqlite"),
+        ("sqlite+pysqlite:///x", "sqlite+aiosqlite"),
+        ("postgresql://h/d", "postgresql+asyncpg"),
+        ("postgres://u:p@h:1/d", "postgresql+asyncpg"),
+    ],
+)
+def test_should_choose_the_driver_for_the_database(url: str, driver: str) -> None:
+    assert parse_url(url).drivername == driver
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "oracle://h/d", "sqlite//x"])
+def test_should_refuse_a_url_that_names_no_database(url: str) -> None:
+    with pytest.raises(StoreError, match=r"database\.url"):
+        parse_url(url)
+
+
+def test_should_say_what_to_do_when_the_directory_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="does not exist"):
+        asyncio.run(take(tmp_path / "nowhere"))
+    assert settings_for(tmp_path).sqlite_synchronous == "FULL"

@@ -1,0 +1,110 @@
+"""Migrations: up from an empty file, nothing half-done, equal to the tables that the code uses, no newer schema."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+import migrations
+from coordinator_api.store import schema
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.tables import metadata
+from tests.coordinator_api.store.databases import open_engine
+
+FILE = "store.sqlite3"
+
+
+def scripts(url: str | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.attributes["url"] = url
+    return config
+
+
+def tables(file: Path) -> set[str]:
+    with sqlite3.connect(file) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def test_should_name_the_newest_migration_as_its_version() -> None:
+    assert ScriptDirectory.from_config(scripts()).get_current_head() == schema.VERSION
+
+
+def test_should_migrate_up_from_an_empty_file_and_find_nothing_to_do_after(tmp_path: Path) -> None:
+    async def upgrade_twice() -> list[tuple[str | None, str]]:
+        async with open_engine(tmp_path) as engine:
+            return [await schema.upgrade(engine), await schema.upgrade(engine)]
+
+    assert asyncio.run(upgrade_twice()) == [(None, schema.VERSION), (schema.VERSION, schema.VERSION)]
+    assert tables(tmp_path / FILE) == {"alembic_version", "groups", "group_records", "rebalances"}
+
+
+def test_should_create_just_the_tables_that_the_code_uses(tmp_path: Path) -> None:
+    def differences(connection: Connection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
+
+    async def compare() -> list[object]:
+        async with open_engine(tmp_path) as engine:
+            await schema.upgrade(engine)
+            async with engine.connect() as connection:
+                return await connection.run_sync(differences)
+
+    assert asyncio.run(compare()) == []
+
+
+def test_should_go_down_and_up_again_with_a_url(tmp_path: Path) -> None:
+    config = scripts(f"sqlite:///{tmp_path / FILE}")
+
+    command.upgrade(config, "head")
+    command.downgrade(config, "base")
+    assert tables(tmp_path / FILE) == {"alembic_version"}
+    command.upgrade(config, "head")
+    assert "groups" in tables(tmp_path / FILE)
+
+
+def test_should_leave_nothing_of_a_migration_that_is_cut_short(tmp_path: Path) -> None:
+    class CutShort(Exception):
+        pass
+
+    async def cut_short() -> None:
+        async with open_engine(tmp_path) as engine, engine.begin() as connection:
+            await connection.run_sync(schema._upgrade)
+            raise CutShort
+
+    with pytest.raises(CutShort):
+        asyncio.run(cut_short())
+
+    assert tables(tmp_path / FILE) == set()
+
+
+def test_should_refuse_a_schema_of_a_newer_release(tmp_path: Path) -> None:
+    async def upgrade() -> tuple[str | None, str]:
+        async with open_engine(tmp_path) as engine:
+            return await schema.upgrade(engine)
+
+    asyncio.run(upgrade())
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+
+    with pytest.raises(StoreError, match="schema version 9999, which this release does not know"):
+        asyncio.run(upgrade())
+
+
+def test_should_say_that_a_file_is_no_database(tmp_path: Path) -> None:
+    async def upgrade() -> tuple[str | None, str]:
+        async with open_engine(tmp_path) as engine:
+            return await schema.upgrade(engine)
+
+    (tmp_path / FILE).write_bytes(b"not a database, only some text that is long enough" * 40)
+
+    with pytest.raises(StoreError, match="file is not a database"):
+        asyncio.run(upgrade())

@@ -1,0 +1,140 @@
+"""`assignor groups`, `assignor rebalances` and `assignor migrate`, against a running coordinator."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.coordinator_api.group_members import HttpMember, new_group, settle
+from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
+
+
+def assignor(
+    *arguments: str, directory: Path | None = None, environment: dict[str, str] | None = None
+) -> tuple[int, str, str]:
+    done = subprocess.run(
+        (*PROGRAM, *arguments),
+        capture_output=True,
+        text=True,
+        env=clean_environment(environment),
+        cwd=directory,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def member(client: httpx.Client) -> HttpMember:
+    member = HttpMember(client, new_group(client, partitions=2), client_id="worker-1")
+    member.subscribe()
+    settle(member)
+    return member
+
+
+def group_of(member: HttpMember) -> str:
+    return member.path.rpartition("/")[2]
+
+
+def test_should_list_groups_as_a_table_and_as_json(service: ServiceProcess, member: HttpMember) -> None:
+    code, text, _ = assignor("groups", "list", "--coordinator", service.url)
+    json_code, as_json, _ = assignor("groups", "list", "--coordinator", service.url, "--format", "json")
+
+    assert (code, json_code) == (0, 0)
+    assert text.split()[:3] == ["group", "state", "generation"]
+    assert re.search(rf"^{group_of(member)} +Stable +1 +1 *$", text, re.MULTILINE)
+    assert json.loads(as_json) == member.client.get("/v1/groups").json()
+
+
+def test_should_describe_a_group(service: ServiceProcess, member: HttpMember) -> None:
+    code, text, said = assignor("groups", "describe", group_of(member), "--coordinator", service.url)
+
+    assert (code, said) == (0, "")
+    assert text.startswith(f"{group_of(member)}: Stable, generation 1, HighAvailabilityTaskAssignor\n")
+    assert re.search(rf"^0_1 +active +1000 +{member.member_id} *$", text, re.MULTILINE)
+
+
+def test_should_list_and_show_rebalances(service: ServiceProcess, member: HttpMember, tmp_path: Path) -> None:
+    where = (group_of(member), "--coordinator", service.url)
+    _, listed, _ = assignor("rebalances", "list", *where)
+    _, shown, _ = assignor("rebalances", "show", *where[:1], "1", *where[1:])
+    _, one, _ = assignor("rebalances", "show", *where[:1], "1", "--task", "0_1", *where[1:])
+    code, recorded, _ = assignor("rebalances", "show", *where[:1], "1", "--format", "json", *where[1:])
+    file = tmp_path / "recorded.jsonl"
+    file.write_text(recorded, encoding="utf-8")
+
+    assert re.search(r"^1 +\S+ +member-joined +stable +1 *$", listed, re.MULTILINE)
+    assert [line.split()[0] for line in shown.splitlines()] == ["0_0", "0_1"]
+    assert one == shown.splitlines()[1] + "\n"
+    assert code == 0
+    assert json.loads(recorded)["format"] == "rebalance/1"
+    assert assignor("assign", "--check", str(file))[0] == 0
+
+
+def test_should_drain_and_delete_a_group(service: ServiceProcess, member: HttpMember) -> None:
+    where = (group_of(member), "--coordinator", service.url)
+    drained = assignor("groups", "drain", *where)
+    refused = assignor("groups", "delete", *where)
+    assert member.heartbeat().json()["stop"] is True
+    member.leave()
+    deleted = assignor("groups", "delete", *where, "--format", "json")
+
+    assert drained == (0, f"{group_of(member)}: every member is told to stop\n", "")
+    assert refused[:2] == (1, "")
+    assert refused[2].startswith("assignor: NON_EMPTY_GROUP: ")
+    assert deleted == (0, f'{{"group_id":"{group_of(member)}","deleted":true}}\n', "")
+
+
+def test_should_say_the_services_refusal_in_one_line(service: ServiceProcess) -> None:
+    assert assignor("groups", "describe", "nobody", "--coordinator", service.url) == (
+        1,
+        "",
+        "assignor: GROUP_ID_NOT_FOUND: there is no group nobody: declare it by PUT\n",
+    )
+
+
+def test_should_say_what_to_do_when_nobody_answers() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        code, result, said = assignor("groups", "list", "--coordinator", url)
+
+    assert (code, result) == (1, "")
+    assert said.startswith(f"assignor: no coordinator answers at {url} (")
+    assert said.endswith("start one with `assignor serve`, or name it by --coordinator\n")
+
+
+def test_should_not_take_another_server_for_a_coordinator() -> None:
+    code, _, said = assignor("groups", "list", "--coordinator", "not-an-address")
+
+    assert (code, said.count("\n")) == (1, 1)
+
+
+def test_should_send_the_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t0ken\n", encoding="utf-8")
+    with ServiceProcess(tmp_path, environment={"ASSIGNOR_AUTH_TOKEN": "t0ken"}) as service:
+        where = ("groups", "list", "--coordinator", service.url)
+        refused = assignor(*where)
+        by_file = assignor(*where, "--token-file", str(tmp_path / "token"))
+        by_variable = assignor(*where, environment={"ASSIGNOR_AUTH_TOKEN": "t0ken"})
+
+    assert refused == (1, "", "assignor: SASL_AUTHENTICATION_FAILED: send Authorization: Bearer <token>\n")
+    assert by_file == by_variable == (0, "No groups.\n", "")
+
+
+def test_should_migrate_an_empty_database_and_find_nothing_to_do_after(tmp_path: Path) -> None:
+    url = ("--database-url", "sqlite:///m.sqlite3")
+
+    assert assignor("migrate", *url, directory=tmp_path) == (0, "schema 0001: upgraded from nothing\n", "")
+    assert assignor("migrate", *url, directory=tmp_path) == (0, "schema 0001: nothing to do\n", "")
+    assert assignor("migrate", *url, "--format", "json", directory=tmp_path) == (
+        0,
+        '{"schema_before":"0001","schema":"0001"}\n',
+        "",
+    )
