@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick]`: every benchmark, one table each. `--quick` leaves out shapes of 20,000 tasks and more."""
+"""`python -m benchmarks [--quick]`: every benchmark, one table each. `--quick`: no shape of 20,000 tasks or more."""
 
 from __future__ import annotations
 

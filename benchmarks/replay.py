@@ -23,7 +23,9 @@ def run(console: Console) -> None:
     table = Table(title="Replay: the decisions of one round, text already parsed")
     for heading in ("file", "rounds", "rounds/s", "CPU ms a round"):
         table.add_column(heading, justify="left" if heading == "file" else "right")
-    for path in sorted([*VECTORS.glob("rebalances*.gz"), *VECTORS.glob("placements*.gz"), *VECTORS.glob("recordings/*.gz")]):
+    for path in sorted(
+        [*VECTORS.glob("rebalances*.gz"), *VECTORS.glob("placements*.gz"), *VECTORS.glob("recordings/*.gz")]
+    ):
         rounds, cpu_s = replay(path)
         if rounds:
             table.add_row(path.name, f"{rounds:,}", f"{rounds / cpu_s:,.0f}", f"{cpu_s / rounds * 1000:.2f}")

@@ -67,10 +67,10 @@ def _load(path: str) -> TaskAssignor:
     return assignor  # type: ignore[no-any-return]
 
 
-def read_definition(document: dict[str, object], group_id: str) -> str:
+def read_definition(document: dict[str, object], group_id: str, max_partitions: int) -> str:
     """The definition in one canonical spelling. `application_id` may be left out, it is the group then.
 
-    Raises InputError with the field, NotBuiltYet, Problem.
+    Raises InputError with the field, NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         if document.get(name) not in (None, {}):
@@ -87,8 +87,17 @@ def read_definition(document: dict[str, object], group_id: str) -> str:
         "members": {},
         "leader_process_id": None,
     }
-    parse_rebalance_input(complete, "")
+    check_size(parse_rebalance_input(complete, ""), max_partitions)
     return json.dumps(complete, sort_keys=True, separators=(",", ":"))
+
+
+def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
+    """A few bytes can ask for millions of partitions, and each becomes a task. Raises InputError."""
+    topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
+    fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)
+    partitions = sum(topic.partitions for topic in topics) + sum(topic.partitions or 0 for topic in fixed)
+    if partitions > max_partitions:
+        raise InputError(f"{partitions} partitions are more than group.max.partitions, {max_partitions}", "cluster")
 
 
 def read_input(input_json: str) -> RebalanceSnapshot:

@@ -60,6 +60,9 @@ class Settings(BaseSettings):
     group_max_size: int = Field(
         10_000, ge=1, le=2**31 - 1, description="Most members of one group (Kafka: no limit); 429 above."
     )
+    group_max_partitions: int = Field(
+        200_000, ge=1, description="Most partitions of all topics that one definition or recording may have; 422 above."
+    )
     group_max_count: int = Field(1_000, ge=1, description="Most groups of this service; 429 above.")
 
     request_max_bytes: int = Field(33_554_432, ge=1_024, description="Largest request body; 413 above.")

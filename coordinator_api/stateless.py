@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from assignor import pipeline
 from assignor.decisions import Decision
@@ -19,28 +20,38 @@ from assignor.recording import (
 )
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
-from coordinator_api.definitions import AllowedAssignors
+from coordinator_api.definitions import AllowedAssignors, check_size
 
 
-def assign(document: Mapping[str, object], allowed: AllowedAssignors) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a caller may ask for."""
+
+    allowed: AllowedAssignors
+    max_partitions: int
+
+
+def assign(document: Mapping[str, object], bounds: Bounds) -> dict[str, object]:
     """`{"id", "output"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, Problem."""
     run = _RUNNERS.get(str(document.get("format")))
     if run is None:
         raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}", "format")
-    return run(document, allowed)
+    return run(document, bounds)
 
 
-def _assign_rebalance(document: Mapping[str, object], allowed: AllowedAssignors) -> dict[str, object]:
+def _assign_rebalance(document: Mapping[str, object], bounds: Bounds) -> dict[str, object]:
     recorded = parse_recorded_rebalance(document)
-    allowed.check(recorded.snapshot.assignor)
-    result = pipeline.assign(recorded.snapshot, recorded.now_ms, allowed.load(recorded.snapshot.assignor))
+    snapshot = recorded.snapshot
+    bounds.allowed.check(snapshot.assignor)
+    check_size(snapshot, bounds.max_partitions)
+    result = pipeline.assign(snapshot, recorded.now_ms, bounds.allowed.load(snapshot.assignor))
     return {"id": recorded.id, "output": rebalance_output(result)}
 
 
-def _assign_placement(document: Mapping[str, object], allowed: AllowedAssignors) -> dict[str, object]:
+def _assign_placement(document: Mapping[str, object], bounds: Bounds) -> dict[str, object]:
     recorded = parse_recorded_placement(document)
-    allowed.check(recorded.assignor)
-    assignor = allowed.load(recorded.assignor) or task_assignor_named(recorded.assignor)
+    bounds.allowed.check(recorded.assignor)
+    assignor = bounds.allowed.load(recorded.assignor) or task_assignor_named(recorded.assignor)
     log: list[Decision] = []
     try:
         placement = assignor.assign(recorded.problem, log)
@@ -49,7 +60,7 @@ def _assign_placement(document: Mapping[str, object], allowed: AllowedAssignors)
     return {"id": recorded.id, "output": placement_output(placement)}
 
 
-_RUNNERS: Mapping[str, Callable[[Mapping[str, object], AllowedAssignors], dict[str, object]]] = {
+_RUNNERS: Mapping[str, Callable[[Mapping[str, object], Bounds], dict[str, object]]] = {
     REBALANCE_FORMAT: _assign_rebalance,
     PLACEMENT_FORMAT: _assign_placement,
 }

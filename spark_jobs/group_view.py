@@ -24,13 +24,17 @@ class NotInTime(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """`joined`: sent its subscription for the round that is prepared; `fetched`: has the assignment of the last one."""
+    """`joined`: sent its subscription for the round that is prepared; `fetched`: has the assignment of the last one.
+
+    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch.
+    """
 
     member_id: str
     client_id: str
     process_id: str
     joined: bool
     fetched: bool
+    last_heard_ms: int
     active: tuple[str, ...]
     standby: tuple[str, ...]
     warm_up: tuple[str, ...]
@@ -146,6 +150,7 @@ def _member_view(member: Mapping[str, object]) -> MemberView:
         str(member["process_id"]),
         bool(member["joined"]),
         bool(member["fetched"]),
+        _number(member["last_heard_ms"]),
         *(tuple(map(str, _list(member[role]))) for role in ("active", "standby", "warm_up")),
     )
 

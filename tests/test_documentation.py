@@ -63,6 +63,8 @@ def test_should_commit_no_path_of_a_machine() -> None:
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "docs/operating.md"])
 def test_should_name_only_files_that_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
-    named = re.findall(r"`((?:assignor|coordinator_api|streams_runtime|spark_jobs|migrations|tests|benchmarks|docs)/[^`\s*{]*)`", text)
+    named = re.findall(
+        r"`((?:assignor|coordinator_api|streams_runtime|spark_jobs|migrations|tests|benchmarks|docs)/[^`\s*{]*)`", text
+    )
 
     assert [path for path in named if not (ROOT / path).exists()] == []

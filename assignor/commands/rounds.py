@@ -85,7 +85,8 @@ def run(document: Mapping[str, object]) -> RebalanceRound | PlacementRound:
         return RebalanceRound(recorded, assign(recorded.snapshot, recorded.now_ms, own))
     if kind == PLACEMENT_FORMAT:
         return _run_placement(parse_recorded_placement(document))
-    raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}, not {str(kind)[:80]!r}", "format")
+    shown = repr(kind[:80]) if isinstance(kind, str) else type(kind).__name__
+    raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}, not {shown}", "format")
 
 
 def _run_placement(recorded: RecordedPlacement) -> PlacementRound:

@@ -61,15 +61,9 @@ def _join_as_new_member(step: Transition, event: Join) -> Response:
 
 
 def _rejoin(step: Transition, event: Join, member: GroupMember) -> Response:
-    """A known member. The same subscription as before is a repeated request, unless a round waits for it.
-
-    Differs from Kafka: a static member that let a round go by is not taken back with tasks that the round may have
-    given to another, so nobody runs them twice; there JoinGroup takes it and only its heartbeat is refused.
-    """
-    if _is_older(event, member):
-        return _fenced(event)
-    refused = step.lost_its_place(member)
-    if refused is not None and claims_tasks(event.subscription):
+    """A known member. The same subscription as before is a repeated request, unless a round waits for it."""
+    refused = _not_taken_back(step, event, member)
+    if refused is not None:
         return refused
     step.liveness.heard_from(member, step.now_ms)
     image = step.image
@@ -93,8 +87,9 @@ def _join_as_incarnation(step: Transition, event: Join, old: GroupMember) -> Res
     known one is refused, one that is equal with equal bytes is a repeated request; and a member that changed what a
     round decides by (process, tags, topics, versions) starts one, where Kafka keeps the old assignment for it.
     """
-    if _is_older(event, old):
-        return _fenced(event)
+    refused = _not_taken_back(step, event, old)
+    if refused is not None:
+        return refused
     same_incarnation = event.incarnation is not None and event.incarnation == old.incarnation
     if same_incarnation and event.subscription == old.subscription:
         return _rejoin(step, event, old)
@@ -122,15 +117,19 @@ def _assignment_still_holds(step: Transition, event: Join, old: GroupMember) -> 
     return static_identity(event.subscription) == static_identity(old.subscription)
 
 
-def _is_older(event: Join, member: GroupMember) -> bool:
-    return event.incarnation is not None and member.incarnation is not None and event.incarnation < member.incarnation
+def _not_taken_back(step: Transition, event: Join, member: GroupMember) -> Rejected | None:
+    """An older incarnation, or a static member that let a round go by and comes with tasks it ran before.
 
-
-def _fenced(event: Join) -> Rejected:
-    return Rejected(
-        RejectionCode.FENCED_INSTANCE_ID,
-        f"a newer incarnation of {event.group_instance_id} than {event.incarnation} has joined",
-    )
+    Differs from Kafka: there JoinGroup takes the latter and only its heartbeats are refused; but the round may have
+    given those tasks to another, and nobody is to run them twice.
+    """
+    known = member.incarnation
+    if event.incarnation is not None and known is not None and event.incarnation < known:
+        return Rejected(
+            RejectionCode.FENCED_INSTANCE_ID,
+            f"incarnation {known} of {member.group_instance_id} has joined, which is newer than {event.incarnation}",
+        )
+    return step.lost_its_place(member) if claims_tasks(event.subscription) else None
 
 
 def _subscribed(

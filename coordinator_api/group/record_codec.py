@@ -29,7 +29,10 @@ def encode_record(record: Record) -> str:
 
 def decode_record(text: str) -> Record:
     """The record `encode_record` wrote. Raises InputError."""
-    document = json.loads(text)
+    try:
+        document = json.loads(text)
+    except ValueError as fault:
+        raise InputError(str(fault), "record") from fault
     name = document.pop("type", None) if isinstance(document, dict) else None
     record_type = RECORD_TYPES.get(name) if isinstance(name, str) else None
     if record_type is None:

@@ -11,7 +11,7 @@ from coordinator_api.bodies import read_document
 from coordinator_api.problems import Problem, from_decode_error, from_input_error
 from coordinator_api.routes.surface import PROBLEMS, TheCoordinator, json_response
 from coordinator_api.schemas import AssignAnswer
-from coordinator_api.stateless import assign
+from coordinator_api.stateless import Bounds, assign
 
 router = APIRouter(prefix="/v1", tags=["stateless"], responses=PROBLEMS)
 
@@ -29,8 +29,10 @@ async def assign_once(request: Request, coordinator: TheCoordinator) -> Response
     """What Kafka's leader would decide."""
     document = await read_document(request, lambda document: document)
 
+    bounds = Bounds(coordinator.allowed_assignors, coordinator.settings.group_max_partitions)
+
     def run() -> Response:
-        return json_response(assign(document, coordinator.allowed_assignors))
+        return json_response(assign(document, bounds))
 
     try:
         with coordinator.computations.one():

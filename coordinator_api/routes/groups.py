@@ -34,7 +34,7 @@ async def declare_group(
     """Declare a group (201) or give it another definition (200); its next round uses it."""
 
     def read(document: dict[str, object]) -> str:
-        input_json = read_definition(document, group_id)
+        input_json = read_definition(document, group_id, coordinator.settings.group_max_partitions)
         coordinator.allowed_assignors.check(str(document.get("assignor")))
         return input_json
 

@@ -11,10 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
 from tests.coordinator_api.service_process import ServiceProcess
 
 MAX_BYTES = 16_384
+ROOT = Path(__file__).parents[2]
+HOLD_FILE = "hold"
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +29,13 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]
         *("--longpoll-max-count", "1"),
         *("--longpoll-max-wait-ms", "2000"),
         *("--group-initial-rebalance-delay-ms", "0"),
+        *("--group-max-partitions", "1000"),
+        *("--computation-max-count", "1"),
+        *("--task-assignor-classes", held_assignor.CLASS_PATH),
     )
-    with ServiceProcess(tmp_path_factory.mktemp("narrow"), *flags) as process:
+    directory = tmp_path_factory.mktemp("narrow")
+    environment = {"PYTHONPATH": str(ROOT), held_assignor.HOLD_FILE_VARIABLE: str(directory / HOLD_FILE)}
+    with ServiceProcess(directory, *flags, environment=environment) as process:
         yield process
 
 
@@ -120,6 +128,57 @@ def test_should_cut_a_wait_down_to_the_longest_allowed(narrow_client: httpx.Clie
     settle(member)
 
     assert member.fetch(wait_ms=86_400_000, min_generation=member.generation_id + 1).status_code == 204
+
+
+def test_should_refuse_a_few_bytes_that_ask_for_very_many_partitions(narrow_client: httpx.Client) -> None:
+    many = {"brokers": [], "topics": {"events": {"partitions": 1_001, "replicas": None, "leaders": None}}}
+    rebalance = {
+        "format": "rebalance/1",
+        "id": "many",
+        "group_id": "many",
+        "generation_id": 1,
+        "now_ms": 1,
+        "source": "generated",
+        "input": {**definition(), "cluster": many, "leader_process_id": None, "members": {}},
+    }
+
+    declared = narrow_client.put("/v1/groups/many", json=definition(cluster=many))
+    assigned = narrow_client.post("/v1/assign", json=rebalance)
+
+    assert problem(declared) == problem(assigned) == (422, "INVALID_REQUEST")
+    assert "1005 partitions are more than group.max.partitions, 1000" in declared.json()["detail"]
+
+
+def test_should_refuse_one_computation_too_many_and_still_serve_members(
+    narrow: ServiceProcess, narrow_client: httpx.Client
+) -> None:
+    member = HttpMember(narrow_client, new_group(narrow_client))
+    member.subscribe()
+    settle(member)
+    problem_to_place = {
+        "format": "placement/1",
+        "id": "held",
+        "assignor": held_assignor.CLASS_PATH,
+        "configs": {},
+        "tasks": ["0_0"],
+        "stateful": [],
+        "clients": {member.process_id: {"capacity": 1, "lags": {}}},
+    }
+    hold = narrow.directory / HOLD_FILE
+    hold.touch()
+    answers: list[httpx.Response] = []
+    running = threading.Thread(target=lambda: answers.append(narrow_client.post("/v1/assign", json=problem_to_place)))
+    with narrow.client() as other:
+        running.start()
+        while problem(refused := other.post("/v1/assign", json={})) != (429, "THROTTLING_QUOTA_EXCEEDED"):
+            pass
+        member.client = other
+        assert member.heartbeat().status_code == 200
+        hold.unlink()
+        running.join(30)
+
+    assert refused.headers["retry-after"] == "1"
+    assert answers[0].json()["output"]["clients"] == {member.process_id: {"active": ["0_0"], "standby": []}}
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ _CALM = (RoundOutcome.STABLE, RoundOutcome.PROBING)
 
 TestGroupSimulation = GroupSimulation.TestCase
 TestGroupSimulation.settings = settings(
-    max_examples=40,
+    max_examples=150,
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -1,0 +1,144 @@
+"""The whole path with real parts: a uvicorn process, a SQLite file, Spark executors in JVMs of their own.
+
+One group through join, rebalance, kill -9 of an executor and kill -9 of the coordinator in the middle of a round; after
+each it is stable again, and by what the members saw no task was lost or owned twice.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.coordinator_process import CoordinatorProcess
+from spark_jobs.demo_group import demo_definition
+from spark_jobs.group_view import GroupView, round_summaries, wait_for_group
+from spark_jobs.ownership_history import executors_of_members
+from spark_jobs.session import spark_session
+from spark_jobs.workers import run_members
+from streams_runtime.coordinator_client import CoordinatorClient
+from tests.acceptance.group_under_test import TIMEOUT_S, GroupUnderTest
+
+pytestmark = pytest.mark.spark
+
+EXECUTORS = 3
+THREADS = 2
+MEMBERS = EXECUTORS * THREADS
+TASKS = 24
+RECORDS = 20_000
+HEARTBEAT_INTERVAL_MS = 500
+SESSION_TIMEOUT_MS = 10_000
+MAX_GAP_AFTER_KILL_MS = 5_000
+"""Half the session timeout: it is the SIGHUP that makes the others take over, not the session running out."""
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CoordinatorProcess]:
+    """Its first round waits until all executors are up: who joins later would have to warm up first."""
+    with CoordinatorProcess(tmp_path_factory.mktemp("coordinator"), {"group.initial.rebalance.delay.ms": 5_000}) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with spark_session(f"local-cluster[{EXECUTORS},1,1024]", "failover") as session:
+        yield session
+
+
+@pytest.fixture
+def group(
+    spark: SparkSession, coordinator: CoordinatorProcess, client: CoordinatorClient, tmp_path: Path
+) -> Iterator[GroupUnderTest]:
+    definition = demo_definition(RECORDS, group_id="failover")
+    tested = GroupUnderTest(coordinator, client, definition, tmp_path, TASKS)
+    settings = tested.settings(
+        threads=THREADS,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        restore_rate=20_000.0,
+    )
+    workers = run_members(spark, definition, settings, EXECUTORS)
+    try:
+        yield tested
+    finally:
+        stopped = workers.stop()
+    assert sorted(end.partition for end in stopped) == list(range(EXECUTORS))
+    assert {how for end in stopped for how in end.members.values()} == {"stopped"}
+
+
+def test_should_lose_no_task_and_own_none_twice_through_every_fault(group: GroupUnderTest) -> None:
+    view = join(group)
+    view = rebalance(group, view)
+    view = kill_an_executor(group, view)
+    kill_the_coordinator_in_the_middle_of_a_round(group, view)
+
+
+def join(group: GroupUnderTest) -> GroupView:
+    view = group.wait_until_whole(MEMBERS, "all executors to have joined", is_caught_up)
+    assert {len(member.active) for member in view.members} == {TASKS // MEMBERS}
+    executors = executors_of_members(group.lines())
+    active = {task: executors[member.member_id] for member in view.members for task in member.active}
+    standby = {task: executors[member.member_id] for member in view.members for task in member.standby}
+    assert set(active.values()) == {"0", "1", "2"}
+    assert standby.keys() == active.keys()
+    assert [task for task in active if active[task] == standby[task]] == [], "a standby beside its active"
+    group.assert_no_task_lost_or_owned_twice()
+    return view
+
+
+def rebalance(group: GroupUnderTest, before: GroupView) -> GroupView:
+    lines_before = len(group.lines())
+    group.declare_again(RECORDS + 1)
+    view = group.wait_until_whole(MEMBERS, "a round", lambda seen: seen.generation_id > before.generation_id)
+    assert view.owners() == before.owners(), "nothing had changed that could move a task"
+    group.assert_lost_nothing_since(lines_before)
+    group.assert_no_task_lost_or_owned_twice()
+    return view
+
+
+def kill_an_executor(group: GroupUnderTest, before: GroupView) -> GroupView:
+    lines = group.lines()
+    executor, jvm_pid = next((line.executor, line.jvm_pid) for line in lines if line.jvm_pid is not None)
+    gone = {member_id for member_id, its_executor in executors_of_members(lines).items() if its_executor == executor}
+    assert jvm_pid is not None
+    killed_ms = time.time() * 1000
+    os.kill(jvm_pid, signal.SIGKILL)
+    view = group.wait_until_whole(
+        MEMBERS, "Spark to have started a new executor", lambda seen: gone.isdisjoint(ids_of(seen))
+    )
+    rounds = [one for one in round_summaries(group.client, "failover") if one.generation_id > before.generation_id]
+    assert (rounds[0].reason, rounds[0].members) == ("member-left", MEMBERS - THREADS)
+    assert group.longest_gap_ms(killed_ms) < MAX_GAP_AFTER_KILL_MS
+    assert {member.process_id for member in view.members} == {member.process_id for member in before.members}
+    group.assert_no_task_lost_or_owned_twice()
+    return view
+
+
+def kill_the_coordinator_in_the_middle_of_a_round(group: GroupUnderTest, before: GroupView) -> None:
+    lines_before = len(group.lines())
+    group.declare_again(RECORDS + 2)
+    preparing = wait_for_group(group.client, "failover", lambda seen: True, "the group's state", TIMEOUT_S)
+    group.coordinator.kill()
+    assert preparing.state == "PreparingRebalance"
+    group.coordinator.start()
+    assert round_summaries(group.client, "failover")[-1].generation_id == before.generation_id, "the round was not over"
+    view = group.wait_until_whole(
+        MEMBERS, "the round to be over", lambda seen: seen.generation_id > before.generation_id
+    )
+    assert ids_of(view) == ids_of(before), "nobody was evicted"
+    assert view.owners() == before.owners(), "nothing had changed that could move a task"
+    group.assert_lost_nothing_since(lines_before)
+    group.assert_no_task_lost_or_owned_twice()
+
+
+def is_caught_up(view: GroupView) -> bool:
+    return all(lag <= 0 for lag in view.lags.values())
+
+
+def ids_of(view: GroupView) -> set[str]:
+    return {member.member_id for member in view.members}

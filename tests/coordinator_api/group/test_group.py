@@ -1,0 +1,256 @@
+"""What scenarios cannot say: whole values, failed commits, warm-ups, errors with their story."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignor.errors import StreamsError
+from assignor.snapshot import Member, RebalanceResult
+from assignor.task_assignors.base import ClientPlacement, Placement
+from assignor.types import Role, TaskId
+from coordinator_api.group.description import (
+    GroupDescription,
+    MemberDescription,
+    RoundDescription,
+    TaskDescription,
+)
+from coordinator_api.group.events import (
+    AssignmentComputed,
+    DeclareGroup,
+    FetchAssignment,
+    Heartbeat,
+    Join,
+    Leave,
+    Tick,
+)
+from coordinator_api.group.group import Group
+from coordinator_api.group.image import IllegalTransition
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import AssignmentReady, HeartbeatAnswered, Joined, Outcome, Rejected, RunRebalance
+from coordinator_api.group.records import GroupEmptied, MemberRemoved, RoundCompleted
+from coordinator_api.group.states import (
+    HTTP_STATUS,
+    GroupState,
+    RejectionCode,
+    RemovalReason,
+    RoundOutcome,
+    RoundReason,
+)
+from tests.coordinator_api.group.member_bytes import Told, assignment, process_named, subscription
+from tests.coordinator_api.group.recorded_group import RecordedGroup
+
+A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
+
+
+def join(name: str) -> Join:
+    return Join(subscription(Told(name)), 10_000, 60_000, new_member_id=name, client_id=f"client-{name}")
+
+
+def rejoin(name: str, told: Told) -> Join:
+    return replace(join(name), subscription=subscription(told), member_id=name)
+
+
+def static_join(name: str, incarnation: int) -> Join:
+    return replace(join(name), group_instance_id="i", incarnation=incarnation)
+
+
+def computing(*names: str) -> tuple[RecordedGroup, Outcome]:
+    """A group in its first round."""
+    recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
+    recorded.send(DeclareGroup("v1"))
+    for name in names:
+        recorded.send(join(name))
+    return recorded, recorded.send(Tick())
+
+
+def stable(result: RebalanceResult) -> RecordedGroup:
+    recorded, _ = computing(*result.assignments)
+    recorded.send(AssignmentComputed(1, result))
+    return recorded
+
+
+def test_should_ask_for_a_round_with_everything_it_needs() -> None:
+    _, outcome = computing("a", "b")
+    members = {
+        "a": Member(subscription(Told("a")), "client-a"),
+        "b": Member(subscription(Told("b")), "client-b"),
+    }
+    assert outcome.effects == (RunRebalance(1, 1, "v1", members, RoundReason.MEMBER_JOINED),)
+
+
+def test_should_leave_everything_as_it_was_when_the_commit_failed() -> None:
+    recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
+    for event in (join("c"), Leave("a"), DeclareGroup("v2"), rejoin("a", Told("a", unique=1))):
+        assert recorded.decide(event).records
+        recorded.group.validate_state()
+    assert recorded.ask(Heartbeat("a", 1)) == HeartbeatAnswered(
+        GroupState.STABLE, rejoin=False, stop=False, generation_id=1
+    )
+
+
+def test_should_start_the_followup_later_when_its_commit_failed() -> None:
+    recorded = stable(RebalanceResult({"a": assignment((A,))}, followup_rebalance=True))
+    assert recorded.decide(FetchAssignment("a", 1)).records
+    answer = recorded.ask(Heartbeat("a", 1))
+    assert answer == HeartbeatAnswered(GroupState.PREPARING_REBALANCE, rejoin=True, stop=False, generation_id=1)
+
+
+def test_should_hand_out_the_same_bytes_after_a_restart() -> None:
+    recorded = stable(RebalanceResult({"a": assignment((A,), (B,)), "b": assignment((B,), (A,))}))
+    ready = recorded.ask(FetchAssignment("b", 1))
+    assert ready == AssignmentReady(1, assignment((B,), (A,)), followup=False)
+    recorded.restart()
+    assert recorded.ask(FetchAssignment("b", 1)) == ready
+
+
+def test_should_not_hand_out_the_last_assignment_when_the_member_has_rejoined_without_it() -> None:
+    """It would run what its new subscription does not claim, and the round may give that to another."""
+    recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
+    recorded.send(rejoin("a", Told("a", unique=1)))
+    assert not isinstance(recorded.ask(FetchAssignment("a", 0)), AssignmentReady)
+    assert isinstance(recorded.ask(FetchAssignment("b", 0)), AssignmentReady)
+
+
+def test_should_not_take_a_static_member_back_with_tasks_of_a_round_it_let_go_by() -> None:
+    recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
+    recorded.send(DeclareGroup("v1"))
+    recorded.send(join("a"))
+    recorded.send(static_join("s", 1))
+    recorded.send(Tick())
+    recorded.send(AssignmentComputed(1, RebalanceResult({"a": assignment((A,)), "s": assignment((B,))})))
+    recorded.send(rejoin("a", Told("a", (A,), unique=1, generation=1)))
+    for recorded.now_ms in (9_000, 18_000, 27_000, 36_000, 45_000, 54_000, 60_000):
+        recorded.send(Heartbeat("a", 1))
+        if recorded.now_ms < 60_000:
+            recorded.send(Heartbeat("s", 1))
+    recorded.send(Tick())
+    assert recorded.group.image.generation_id == 2
+    late = recorded.ask(rejoin("s", Told("s", (B,), unique=1, generation=1)))
+    assert isinstance(late, Rejected)
+    assert late.code is RejectionCode.ILLEGAL_GENERATION
+    empty_handed = recorded.ask(rejoin("s", Told("s", unique=2)))
+    assert empty_handed == Joined("s", 3, GroupState.PREPARING_REBALANCE, created=False)
+
+
+def test_should_describe_everything() -> None:
+    placement = Placement(
+        probing_rebalance_needed=True,
+        clients={
+            process_named("a"): ClientPlacement(frozenset({A}), frozenset({B, C}), warm_ups=frozenset({C})),
+            process_named("b"): ClientPlacement(frozenset({B, C}), frozenset({A})),
+        },
+    )
+    recorded = stable(
+        RebalanceResult(
+            {"a": assignment((A,), (B, C)), "b": assignment((C, B), (A,))},
+            probing_rebalance_at_ms=700_000,
+            placement=placement,
+        )
+    )
+    recorded.now_ms = 5
+    recorded.send(FetchAssignment("a", 1))
+    recorded.send(Heartbeat("a", 1, {A: 12, C: 3}))
+    recorded.send(rejoin("b", Told("b")))
+
+    def member(name: str, heard_ms: int, fetched: bool, tasks: tuple[TaskDescription, ...]) -> MemberDescription:
+        return MemberDescription(
+            member_id=name,
+            client_id=f"client-{name}",
+            group_instance_id=None,
+            incarnation=None,
+            process_id=process_named(name),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            last_heard_ms=heard_ms,
+            session_expires_at_ms=heard_ms + 10_000,
+            has_joined=True,
+            fetched=fetched,
+            joined_generation=1,
+            assigned_generation=1,
+            tasks=tasks,
+            running=(),
+        )
+
+    of_a = (
+        TaskDescription(A, Role.ACTIVE, 12),
+        TaskDescription(B, Role.STANDBY, None),
+        TaskDescription(C, Role.WARM_UP, 3),
+    )
+    of_b = (
+        TaskDescription(B, Role.ACTIVE, None),
+        TaskDescription(C, Role.ACTIVE, None),
+        TaskDescription(A, Role.STANDBY, None),
+    )
+    assert recorded.group.describe() == GroupDescription(
+        group_id="shop",
+        state=GroupState.STABLE,
+        generation_id=1,
+        definition_revision=1,
+        draining=False,
+        reason=RoundReason.MEMBER_JOINED,
+        next_probing_rebalance_at_ms=700_000,
+        settled=False,
+        error=None,
+        last_round=RoundDescription(1, RoundReason.MEMBER_JOINED, RoundOutcome.PROBING, None, 0, 1),
+        members=(member("a", 5, True, of_a), member("b", 5, False, of_b)),
+    )
+    assert recorded.group.reported_offset_sums() == {"a": {A: 12, C: 3}, "b": {}}
+
+
+def test_should_keep_the_error_of_the_pipeline_as_it_was_thrown() -> None:
+    recorded, _ = computing("a")
+    outcome = recorded.send(AssignmentComputed(1, RebalanceResult({}, error=StreamsError("broken"))))
+    (record,) = outcome.records
+    assert isinstance(record, RoundCompleted)
+    assert (record.outcome, record.error, record.error_code) == (RoundOutcome.ERROR, "StreamsException: broken", 3)
+
+
+def test_should_refuse_a_proposed_member_id_that_is_in_use() -> None:
+    recorded, _ = computing("a")
+    refused = recorded.ask(join("a"))
+    assert isinstance(refused, Rejected)
+    assert refused.code is RejectionCode.INVALID_REQUEST
+
+
+def test_should_remember_only_the_last_fenced_member_ids() -> None:
+    recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
+    recorded.send(DeclareGroup("v1"))
+    for incarnation in range(12):
+        recorded.send(static_join(f"s{incarnation}", incarnation))
+    codes = [recorded.ask(Leave(f"s{incarnation}")) for incarnation in range(11)]
+    assert [code.code for code in codes if isinstance(code, Rejected)] == (
+        [RejectionCode.UNKNOWN_MEMBER_ID] * 3 + [RejectionCode.FENCED_INSTANCE_ID] * 8
+    )
+
+
+def test_should_tell_the_story_when_a_record_does_not_fit() -> None:
+    recorded, _ = computing("a")
+    with pytest.raises(IllegalTransition) as broken:
+        recorded.group.apply((GroupEmptied(2),), 7)
+    assert str(broken.value).splitlines() == [
+        "group shop: GroupEmptied(generation_id=2) does not fit CompletingRebalance at generation 1",
+        "  0 definition 1 -> Empty generation 0",
+        "  0 a joined for generation 1 -> Empty generation 0",
+        "  0 preparing: member-joined -> PreparingRebalance generation 0",
+        "  0 GenerationStarted 1 -> CompletingRebalance generation 1",
+    ]
+
+
+def test_should_tell_the_story_when_an_invariant_is_broken() -> None:
+    recorded = stable(RebalanceResult({"a": assignment((A,))}))
+    recorded.group.apply((MemberRemoved("a", RemovalReason.LEFT),), 7)
+    with pytest.raises(IllegalTransition, match=r"a group that is Stable has no members\n(.*\n)*  7 a removed: left"):
+        recorded.group.validate_state()
+
+
+def test_should_be_the_same_group_when_replayed_record_by_record() -> None:
+    recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
+    recorded.send(Leave("a"))
+    assert recorded.replayed().image == recorded.group.image
+    assert Group.replay("shop", recorded.limits, (), 0).image == Group("shop", recorded.limits).image
+
+
+def test_should_have_a_status_for_every_refusal() -> None:
+    assert HTTP_STATUS.keys() == set(RejectionCode)

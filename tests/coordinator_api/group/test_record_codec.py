@@ -1,0 +1,122 @@
+"""Records survive being written; what is not a record is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.errors import InputError
+from assignor.types import TaskId
+from coordinator_api.group.record_codec import RECORD_TYPES, decode_record, encode_record
+from coordinator_api.group.records import (
+    DefinitionChanged,
+    DrainChanged,
+    GenerationStarted,
+    GroupDeleted,
+    GroupEmptied,
+    GroupRestored,
+    LastRoundRestored,
+    MemberRemoved,
+    MemberReplaced,
+    MemberRestored,
+    MemberSubscribed,
+    Record,
+    RoundCompleted,
+    RoundPreparing,
+)
+from coordinator_api.group.states import GroupState, RemovalReason, RoundOutcome, RoundReason
+
+task_ids = st.builds(TaskId, st.integers(0, 9), st.integers(0, 9), st.none() | st.just("named"))
+task_lists = st.lists(task_ids, max_size=3).map(tuple)
+optional_text = st.none() | st.text(max_size=5)
+optional_number = st.none() | st.integers(0, 2**53)
+
+records: dict[str, st.SearchStrategy[Record]] = {
+    "DefinitionChanged": st.builds(DefinitionChanged, st.integers(), st.text()),
+    "DrainChanged": st.builds(DrainChanged, st.booleans()),
+    "MemberSubscribed": st.builds(MemberSubscribed, group_instance_id=optional_text, incarnation=optional_number),
+    "MemberReplaced": st.builds(MemberReplaced),
+    "MemberRemoved": st.builds(MemberRemoved, st.text(), st.sampled_from(RemovalReason)),
+    "RoundPreparing": st.builds(RoundPreparing, st.sampled_from(RoundReason), st.booleans()),
+    "GenerationStarted": st.builds(GenerationStarted),
+    "GroupEmptied": st.builds(GroupEmptied),
+    "RoundCompleted": st.builds(
+        RoundCompleted,
+        st.integers(),
+        st.sampled_from(RoundOutcome),
+        st.dictionaries(st.text(), st.binary()),
+        st.booleans(),
+        optional_number,
+        optional_text,
+        st.integers(),
+        st.dictionaries(st.text(), task_lists),
+        st.text(),
+    ),
+    "GroupDeleted": st.builds(GroupDeleted),
+    "GroupRestored": st.builds(
+        GroupRestored, st.sampled_from(GroupState), reason=st.none() | st.sampled_from(RoundReason)
+    ),
+    "LastRoundRestored": st.builds(LastRoundRestored, reason=st.none() | st.sampled_from(RoundReason)),
+    "MemberRestored": st.builds(
+        MemberRestored,
+        assignment=st.none() | st.binary(),
+        warm_ups=task_lists,
+        fenced_member_ids=st.lists(st.text(), max_size=2).map(tuple),
+    ),
+}
+
+
+def test_should_know_every_type_of_record() -> None:
+    assert records.keys() == RECORD_TYPES.keys()
+
+
+@given(st.one_of(list(records.values())))
+def test_should_read_back_what_was_written(record: Record) -> None:
+    assert decode_record(encode_record(record)) == record
+
+
+def test_should_write_a_record_as_one_line_of_plain_json() -> None:
+    record = MemberRestored("a", None, 3, "c", 1, 2, b"\x00\xff", 4, 3, None, (TaskId(0, 1),), ("z",))
+    assert json.loads(encode_record(record)) == {
+        "type": "MemberRestored",
+        "member_id": "a",
+        "group_instance_id": None,
+        "incarnation": 3,
+        "client_id": "c",
+        "session_timeout_ms": 1,
+        "rebalance_timeout_ms": 2,
+        "subscription": "AP8=",
+        "joined_generation": 4,
+        "assigned_generation": 3,
+        "assignment": None,
+        "warm_ups": ["0_1"],
+        "fenced_member_ids": ["z"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "record: None is not a type of record"),
+        ('{"type": "Strange"}', "record: 'Strange' is not a type of record"),
+        ('{"type": "GroupEmptied"}', "record GroupEmptied: expected the fields generation_id, not "),
+        (
+            '{"type": "GroupEmptied", "generation_id": 1, "more": 2}',
+            "record GroupEmptied: expected the fields generation_id, not generation_id, more",
+        ),
+        ('{"type": "GroupEmptied", "generation_id": "1"}', "record GroupEmptied: expected int, not '1'"),
+        ('{"type": "GroupEmptied", "generation_id": true}', "record GroupEmptied: expected int, not True"),
+        (
+            '{"type": "MemberRemoved", "member_id": "a", "reason": "bored"}',
+            "record MemberRemoved: 'bored' is not a valid RemovalReason",
+        ),
+        ("not json", "record: Expecting value: line 1 column 1 (char 0)"),
+    ],
+)
+def test_should_refuse_what_is_not_a_record(text: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        decode_record(text)
+    assert str(refused.value) == message
