@@ -31,6 +31,11 @@ def int32(value: int) -> int:
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
+def int64(value: int) -> int:
+    """Wrap as Java's long arithmetic does."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
 @lru_cache(maxsize=16_384)  # topic names come again with every partition
 def string_hash(text: str) -> int:
     """Source: `String.hashCode`, over UTF-16 code units."""

@@ -19,7 +19,7 @@ from assignor.clients.client_state import ClientState, client_state
 from assignor.clients.end_offsets import EndOffsets, EndOffsetSums, end_offset_sums
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
-from assignor.java_order import hash_set_order, task_hash
+from assignor.java_order import hash_set_order, int64, process_hash, task_hash
 from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT, ReceivedVersions
 from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
@@ -83,12 +83,15 @@ def _steps_one_to_four(
 
     partitions_for_task = partition_groups(topology, repartition.cluster)
     ReceivedVersions(group.minimum_version, group.minimum_latest_version, group.future_version).is_version_probing()
+    catalog = catalog.with_created(repartition.created)
     changelogs = prepare_changelog_topics(topology, _tasks_by_subtopology(partitions_for_task), catalog, configs)
     done.create(changelogs)
     end_offsets = _end_offset_sums(snapshot, changelogs)
     tasks = {partition: task for task, partitions in partitions_for_task.items() for partition in partitions}
+    # a second HashMap, filled in the order of the first: with crowded buckets the two differ
     states = {
-        process_id: client_state(client, tasks, end_offsets.by_task) for process_id, client in group.clients.items()
+        process_id: client_state(group.clients[process_id], tasks, end_offsets.by_task)
+        for process_id in hash_set_order(group.clients, process_hash)
     }
     problem = _placement_problem(snapshot, partitions_for_task, changelogs, states)
     placement = _chosen(snapshot, task_assignor, end_offsets.known).assign(problem, done.log)
@@ -99,14 +102,16 @@ def _steps_one_to_four(
     hosts = host_maps(group.clients, placement, in_java_order) if has_hosts else NO_HOSTS
 
     leader = snapshot.leader_process_id
-    probing_ms = _probing_deadline(snapshot, placement, now_ms)
-    told = None if leader is None or probing_ms is None else (leader, probing_ms)
+    deadline_ms = _probing_deadline(snapshot, placement, now_ms)
+    told = None if leader is None or deadline_ms is None else (leader, deadline_ms)
     members = consumer_assignments(group, states, placement, partitions_for_task, in_java_order, hosts, told, done.log)
+    lies_ahead = deadline_ms is not None and 0 < deadline_ms < JAVA_LONG_MAX
+    is_kept = lies_ahead and (leader is None or members.probing_rebalance_encoded)
     return RebalanceResult(
         assignments={member_id: members.by_member[member_id] for member_id in snapshot.members},
         internal_topics={**repartition.ready, **changelogs.ready},
         created_topics=done.created,
-        probing_rebalance_at_ms=probing_ms if leader is None or members.probing_rebalance_encoded else None,
+        probing_rebalance_at_ms=deadline_ms if is_kept else None,
         followup_rebalance=members.followup_rebalance,
         decisions=tuple(done.log),
         placement=placement,
@@ -186,6 +191,11 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 
 def _probing_deadline(snapshot: RebalanceSnapshot, placement: Placement, now_ms: int) -> int | None:
     """Differs from Kafka: an interval beyond the end of time ends there, and does not wrap round into the past."""
+    """A member in the group is told Java's sum, which can wrap to a time in the past.
+
+    Differs from Kafka: a leader that keeps the deadline itself keeps one that lies in the future.
+    """
     if not placement.probing_rebalance_needed:
         return None
-    return min(now_ms + snapshot.configs.probing_rebalance_interval_ms, JAVA_LONG_MAX - 1)
+    deadline_ms = now_ms + snapshot.configs.probing_rebalance_interval_ms
+    return min(deadline_ms, JAVA_LONG_MAX - 1) if snapshot.leader_process_id is None else int64(deadline_ms)

@@ -187,6 +187,7 @@ class GroupRuntime:
         self._load(log)
         self._out_of_date = False
         self._journal.reloaded(log.sequence)
+        self._wake()
         await self._process(events.Recovered())
 
     async def _compact_if_long(self) -> None:

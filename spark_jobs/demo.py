@@ -36,7 +36,7 @@ from streams_runtime.coordinator_client import CoordinatorClient
 EXECUTORS = 3
 THREADS = 2
 TASKS = 3 * PARTITIONS
-INITIAL_DELAY_MS = 1_500
+INITIAL_DELAY_MS = 3_000
 SESSION_TIMEOUT_MS = 3_000  # a busy machine stalls for a second; the takeover does not wait for it
 HEARTBEAT_INTERVAL_MS = 200
 RESTORE_RATE = 30_000.0

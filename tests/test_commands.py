@@ -1,65 +1,21 @@
-"""The program `assignor`: what it prints where, and how it ends.
-
-Most runs share this process, to save its start; what depends on a process (pipes, terminals, imports) has its own.
-"""
+"""`assignor assign` and the program as a whole: what it prints where, and how it ends."""
 
 from __future__ import annotations
 
-import base64
 import gzip
-import io
 import json
 import os
 import pty
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
-from assignor.commands import build_app, main
+from assignor.commands import build_app
+from tests.program import BRIDGE, PROGRAM, ROOT, SMOKE, assignor, assignor_process, environment, smoke, write_lines
 from tests.recorded import OF_A_LATER_RELEASE, VECTORS, document, documents
-
-ROOT = Path(__file__).parents[1]
-SMOKE = str(VECTORS / "recordings/smoke.jsonl.gz")
-BRIDGE = str(VECTORS / "recordings/bridge1.jsonl.gz")
-PROGRAM = [sys.executable, "-c", "from assignor.commands import main; main()"]
-
-
-def assignor(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    streams = [io.TextIOWrapper(io.BytesIO(content), encoding="utf-8") for content in (stdin, b"", b"")]
-    with (
-        mock.patch.multiple(sys, stdin=streams[0], stdout=streams[1], stderr=streams[2], argv=["assignor", *arguments]),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    written = []
-    for stream in streams[1:]:
-        stream.flush()
-        buffer = stream.buffer
-        assert isinstance(buffer, io.BytesIO)
-        written.append(buffer.getvalue().decode())
-    return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), *written)
-
-
-def assignor_process(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, cwd=cwd, env=environment())
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
-def write_lines(path: Path, lines: list[object]) -> str:
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    return str(path)
-
-
-def smoke(number: int) -> dict[str, Any]:
-    return document("recordings/smoke.jsonl.gz", f"smoke.{number}")
 
 
 def with_another_output(line: dict[str, Any]) -> dict[str, Any]:
@@ -258,133 +214,6 @@ class TestCheck:
             "refusals": {},
             "all_equal": True,
         }
-
-
-class TestExplain:
-    def test_should_explain_one_task_of_one_round_in_one_line(self) -> None:
-        ran = assignor("explain", SMOKE, "--id", "smoke.3", "--task", "0_1")
-        (line,) = ran.stdout.splitlines()
-        assert ran.returncode == 0
-        assert line.startswith("smoke.3 0_1 waiting for revocation: active on 46f89fb6 (b-StreamThread-1-consumer)")
-        assert "b-StreamThread-1-consumer waits until a-StreamThread-1-consumer gives it up" in line
-
-    def test_should_explain_all_tasks_as_json(self) -> None:
-        ran = assignor("explain", SMOKE, "--id", "smoke.3", "--format", "json")
-        explained = [json.loads(line) for line in ran.stdout.splitlines()]
-        stateful = [f"{subtopology}_{partition}" for subtopology in range(2) for partition in range(4)]
-        assert [each["task"] for each in explained] == [*stateful, "2_0", "2_1", "3_0", "3_1"]
-        assert {each["outcome"] for each in explained} == {"kept", "waiting for revocation"}
-
-    def test_should_explain_a_placement(self, tmp_path: Path) -> None:
-        file = write_lines(tmp_path / "p.jsonl", [documents("placements.jsonl.gz")[0]])
-        ran = assignor("explain", file, "--task", "1_0")
-        assert ran.returncode == 0
-        assert "1_0 started: active on " in ran.stdout
-
-    def test_should_say_why_no_task_was_placed(self, tmp_path: Path) -> None:
-        file = write_lines(tmp_path / "e.jsonl", [document("rebalances.jsonl.gz", "v-201-399.0")])
-        ran = assignor("explain", file)
-        assert (ran.returncode, ran.stdout) == (0, "v-201-399.0 no task was placed: ASSIGNMENT_ERROR\n")
-
-    @pytest.mark.parametrize("arguments", [("--id", "smoke.9"), ("--task", "7_7")])
-    def test_should_answer_no_when_there_is_nothing_to_explain(self, arguments: tuple[str, str]) -> None:
-        ran = assignor("explain", SMOKE, *arguments)
-        assert (ran.returncode, ran.stdout) == (1, "")
-
-    def test_should_refuse_a_task_that_is_none(self) -> None:
-        ran = assignor("explain", SMOKE, "--task", "first")
-        assert ran.returncode == 2
-        assert ran.stderr.startswith("error: --task: 'first' is not a task id")
-
-
-class TestDiff:
-    def test_should_name_the_tasks_that_moved_between_two_rounds(self) -> None:
-        ran = assignor("diff", f"{SMOKE}#smoke.3", f"{SMOKE}#smoke.4")
-        assert ran.returncode == 1
-        assert (
-            ran.stdout.splitlines()[-1]
-            == "smoke.3 -> smoke.4 6 of 12 active tasks moved, 0 changed only their standbys"
-        )
-        assert "smoke.3 -> smoke.4 0_1: active nobody -> b-StreamThread-1-consumer" in ran.stdout
-
-    def test_should_find_a_recording_and_what_was_assigned_the_same(self, tmp_path: Path) -> None:
-        output = tmp_path / "out.jsonl"
-        assignor("assign", SMOKE, "--output", str(output))
-        ran = assignor("diff", SMOKE, str(output), "--format", "json")
-        assert ran.returncode == 0
-        compared = [json.loads(line) for line in ran.stdout.splitlines()]
-        assert [each["id"] for each in compared] == [f"smoke.{number}" for number in range(1, 5)]
-        assert [each["tasks"] for each in compared] == [12, 12, 11, 12]  # one is held back and stateless: nobody has it
-        assert all(each["moves"] == [] for each in compared)
-
-    def test_should_compare_placements_by_process(self, tmp_path: Path) -> None:
-        a, b = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
-
-        def placed(active: str, standby: str) -> dict[str, object]:
-            clients = {active: {"active": ["0_0"], "standby": []}, standby: {"active": [], "standby": ["0_0"]}}
-            return {"id": "one", "output": {"probing_rebalance_needed": False, "clients": clients}}
-
-        before = write_lines(tmp_path / "a.jsonl", [placed(a, b)])
-        after = write_lines(tmp_path / "b.jsonl", [placed(b, a)])
-        ran = assignor("diff", before, after, "--format", "json")
-        assert ran.returncode == 1
-        assert json.loads(ran.stdout)["moves"] == [
-            {"task": "0_0", "active": {"from": [a], "to": [b]}, "standby": {"gone": [b], "new": [a]}}
-        ]
-
-    @pytest.mark.parametrize(
-        ("a", "b", "message"),
-        [
-            (SMOKE, BRIDGE, "no id is in both"),
-            (f"{SMOKE}#smoke.9", SMOKE, "has no line with the id 'smoke.9'"),
-            ("/no/such", SMOKE, "cannot be opened"),
-        ],
-    )
-    def test_should_say_why_two_files_cannot_be_compared(self, a: str, b: str, message: str) -> None:
-        ran = assignor("diff", a, b)
-        assert ran.returncode == 2
-        assert message in ran.stderr
-
-
-class TestDecode:
-    SUBSCRIPTION: str = next(iter(smoke(4)["input"]["members"].values()))["subscription"]
-    ASSIGNMENT: str = next(iter(smoke(4)["output"]["assignments"].values()))
-
-    def test_should_show_a_subscription_as_text(self) -> None:
-        ran = assignor("decode", self.SUBSCRIPTION)
-        assert ran.returncode == 0
-        assert ran.stdout.splitlines()[0] == "subscription"
-        assert "    user_end_point: 127.0.0.1:7001" in ran.stdout.splitlines()
-
-    def test_should_show_an_assignment_as_json_whatever_form_it_comes_in(self, tmp_path: Path) -> None:
-        raw = base64.b64decode(self.ASSIGNMENT)
-        (tmp_path / "raw").write_bytes(raw)
-        (tmp_path / "hex").write_text(f"{raw.hex()}\n")
-        forms = [
-            assignor("decode", form, "--format", "json", "--as", "assignment").stdout
-            for form in (self.ASSIGNMENT, raw.hex(), f"@{tmp_path / 'raw'}", f"@{tmp_path / 'hex'}")
-        ]
-        forms.append(assignor("decode", "-", "--format", "json", "--as", "assignment", stdin=raw).stdout)
-        assert len(set(forms)) == 1
-        decoded = json.loads(forms[0])
-        assert decoded["kind"] == "assignment"
-        assert decoded["user_data"]["active_tasks"]
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("no bytes!",), "is neither hex nor base64"),
-            (("00",), "these bytes are not subscription or assignment"),
-            (("00", "--as", "poem"), "--as: must be one of subscription, assignment"),
-            (("@/no/such/file",), "cannot be read: No such file"),
-            ((SUBSCRIPTION, "--as", "assignment-info"), "unknown version"),
-        ],
-    )
-    def test_should_say_what_is_wrong_with_the_bytes(self, arguments: tuple[str, ...], message: str) -> None:
-        ran = assignor("decode", *arguments)
-        assert ran.returncode == 2
-        assert message in ran.stderr
-        assert "Traceback" not in ran.stderr
 
 
 class TestProgram:

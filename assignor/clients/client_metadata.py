@@ -113,6 +113,8 @@ class _ClientBuilder:
         self.reported_tasks: dict[str, tuple[TaskId, ...]] = {}
 
     def add(self, member_id: str, subscription: Subscription, offset_sums: Mapping[TaskId, int]) -> None:
+        if len({task.topology_name is None for task in (*self.offset_sums, *offset_sums)}) > 1:
+            raise cannot_compare()
         self.racks.add(subscription.rack)
         self.consumers.append(member_id)
         self.owned_partitions.update(dict.fromkeys(subscription.owned_partitions, member_id))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import IllegalStateError
+from assignor.java_order import int64
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId
 
 
@@ -55,14 +56,10 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
         elif end_offset_sum < offset_sum:
             reported[task] = end_offset_sum
         else:
-            reported[task] = _as_java_long(end_offset_sum - offset_sum)
+            reported[task] = int64(end_offset_sum - offset_sum)
     return TaskLags(reported, end_offset_sums)
 
 
 def is_caught_up(lag: int, acceptable_recovery_lag: int) -> bool:
     """Source: `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`. UNKNOWN_OFFSET_SUM is not caught up."""
     return lag == LATEST_OFFSET or acceptable_recovery_lag == JAVA_LONG_MAX or 0 <= lag <= acceptable_recovery_lag
-
-
-def _as_java_long(value: int) -> int:
-    return (value + 2**63) % 2**64 - 2**63

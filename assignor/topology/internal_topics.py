@@ -95,6 +95,13 @@ class InternalTopicCatalog:
     existing: Mapping[str, TopicMetadata] = field(default_factory=dict)
     failures: frozenset[str] = frozenset()
 
+    def with_created(self, created: Mapping[str, CreatedTopic]) -> InternalTopicCatalog:
+        """What the brokers know once `created` are there."""
+        if not created:
+            return self
+        existing = {name: TopicMetadata(topic.partitions) for name, topic in created.items()}
+        return replace(self, existing={**self.existing, **existing})
+
 
 @dataclass(frozen=True, slots=True)
 class ReadyTopics:

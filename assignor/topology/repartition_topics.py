@@ -49,7 +49,9 @@ def prepare_repartition_topics(
     for group in topology.copartition_groups:
         topics |= enforce_copartitioning(group, topics, cluster)
     ready = make_ready(topics, catalog, configs)
-    full_cluster = cluster.with_topics({name: TopicMetadata(partitions) for name, partitions in ready.ready.items()})
+    # Kafka adds partitions to the metadata and takes none away, should it know the topic already
+    counts = {name: max(partitions, cluster.partition_count(name) or 0) for name, partitions in ready.ready.items()}
+    full_cluster = cluster.with_topics({name: TopicMetadata(partitions) for name, partitions in counts.items()})
     return RepartitionTopics(full_cluster, ready.created, ready.ready)
 
 

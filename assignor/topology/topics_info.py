@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from assignor.java_order import JavaHashMap, hash_set_order, int32, string_hash
+from assignor.java_order import JavaHashMap, hash_set_order, int32, int64, string_hash
 from assignor.topology.topology import ChangelogConfig, ChangelogType, Subtopology
 
 _FALSE_HASH = 1237  # Boolean.FALSE; a changelog never has an enforced partition count
@@ -34,14 +34,20 @@ def java_hash_code(subtopology: Subtopology) -> int:
         string_hash(topic) ^ _changelog_hash(topic, config) for topic, config in changelog_configs(subtopology).items()
     )
     # a negative low half has all high bits set, which wipes out the high half; Java's remainder keeps the sign
-    packed = _int64((int32(sources) << 32) | int32(changelogs))
+    packed = int64((int32(sources) << 32) | int32(changelogs))
     remainder = abs(packed) % _REMAINDER
     return int32(remainder if packed >= 0 else -remainder)
 
 
 def subtopology_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """In the order of a `HashSet<TopicsInfo>`, in which `RepartitionTopics` looks at them."""
-    by_index = list(subtopologies)
+    """In the order of a `HashSet<TopicsInfo>`, in which `RepartitionTopics` looks at them.
+
+    Of subtopologies with the same sources and changelogs the set has the first only, sinks do not tell them apart.
+    """
+    distinct: dict[object, Subtopology] = {}
+    for subtopology in subtopologies:
+        distinct.setdefault(_equality_key(subtopology), subtopology)
+    by_index = list(distinct.values())
     hashes = [java_hash_code(subtopology) for subtopology in by_index]
     return [by_index[index] for index in hash_set_order(range(len(by_index)), hashes.__getitem__)]
 
@@ -59,16 +65,31 @@ def source_topics_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology
     return [by_id[subtopology_id] for subtopology_id in hash_set_order(by_id, _subtopology_key_hash)]
 
 
+def _equality_key(subtopology: Subtopology) -> object:
+    """Equal for what `TopicsInfo.equals` takes for equal."""
+    changelogs = {
+        (topic, config.type, frozenset(config.configs.items()), _own_time_ms(config))
+        for topic, config in changelog_configs(subtopology).items()
+    }
+    return frozenset(subtopology.source_topics), frozenset(changelogs)
+
+
+def _own_time_ms(config: ChangelogConfig) -> int | None:
+    """The one time that this type of changelog has, None for a type without."""
+    if config.type is ChangelogType.WINDOWED:
+        return config.retention_ms or 0
+    return (config.min_compaction_lag_ms or 0) if config.type is ChangelogType.VERSIONED else None
+
+
 def _subtopology_key_hash(subtopology_id: int) -> int:
     return int32((31 + subtopology_id) * 31)
 
 
 def _changelog_hash(topic: str, config: ChangelogConfig) -> int:
     fields = [string_hash(topic), _map_hash(config.configs)]
-    if config.type is ChangelogType.WINDOWED:
-        fields.append(_long_hash(config.retention_ms or 0))
-    elif config.type is ChangelogType.VERSIONED:
-        fields.append(_long_hash(config.min_compaction_lag_ms or 0))
+    own_time_ms = _own_time_ms(config)
+    if own_time_ms is not None:
+        fields.append(_long_hash(own_time_ms))
     fields.append(_FALSE_HASH)
     value = 1
     for field in fields:
@@ -83,8 +104,3 @@ def _map_hash(entries: Mapping[str, str]) -> int:
 def _long_hash(value: int) -> int:
     unsigned = value & _LONG_MASK
     return int32(unsigned ^ (unsigned >> 32))
-
-
-def _int64(value: int) -> int:
-    value &= _LONG_MASK
-    return value - 2**64 if value >= 2**63 else value

@@ -31,7 +31,7 @@ THREADS = 2
 MEMBERS = EXECUTORS * THREADS
 TASKS = 24
 RECORDS = 20_000
-HEARTBEAT_INTERVAL_MS = 500
+HEARTBEAT_INTERVAL_MS = 1_000
 SESSION_TIMEOUT_MS = 10_000
 MAX_GAP_AFTER_KILL_MS = 5_000
 """Half the session timeout: it is the SIGHUP that makes the others take over, not the session running out."""

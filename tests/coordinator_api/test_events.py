@@ -1,4 +1,4 @@
-"""One group at run time over a store that fails: nothing is taken as done that was not written, and it heals by itself."""
+"""One group at run time over a store that fails: nothing counts that was not written, and it heals by itself."""
 
 from __future__ import annotations
 
@@ -44,11 +44,13 @@ class FailingRepository(Repository):
 
     failure = Failure.BEFORE
     times = 0
+    fails_on = ""
 
     async def append(
         self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
     ) -> int:
-        fails, self.times = self.times > 0, max(self.times - 1, 0)
+        fails = self.times > 0 and any(self.fails_on in record for record in records)
+        self.times -= fails
         if fails and self.failure is Failure.BEFORE:
             raise StoreError("told to fail before the write")
         last = await super().append(group_id, expected, records, recording)
@@ -112,7 +114,7 @@ def test_should_not_take_a_join_as_done_that_could_not_be_stored(tmp_path: Path,
         assert beat.code is RejectionCode.UNKNOWN_MEMBER_ID
     else:
         # the caller was told that it failed, and the group still is what its records say
-        assert kinds[:2] == ["DefinitionChanged", "MemberSubscribed"]
+        assert {"MemberSubscribed", "MemberRestored"} & set(kinds)
         assert not isinstance(beat, Rejected)
 
 
@@ -122,8 +124,7 @@ def test_should_compute_a_round_again_that_could_not_be_stored(tmp_path: Path, f
         await declare(runtime)
         joined = await runtime.handle(join())
         assert isinstance(joined, Joined)
-        while runtime.group.image.state is not GroupState.COMPLETING_REBALANCE:
-            await asyncio.sleep(0)
+        repository.fails_on = "RoundCompleted"
         repository.failure, repository.times = failure, 1
         ready = await fetch(runtime, joined.generation_id)
         return ready, len(await repository.list_rebalances("g", None, 10))

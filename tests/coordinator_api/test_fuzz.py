@@ -1,4 +1,4 @@
-"""No input leads to a 5xx: random requests, and valid ones with one thing changed, are served or refused as problems."""
+"""No input leads to a 5xx: random requests and valid ones with one thing changed are served or refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import gzip
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_from_bytes
 
 import httpx
 import pytest
@@ -38,9 +39,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-segments = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=12).map(
-    lambda text: httpx.URL("http://x").copy_with(path="/" + text).raw_path.decode()[1:].replace("?", "%3F")
-)
+segments = st.binary(min_size=1, max_size=12).map(quote_from_bytes) | st.text("ab/.%-_", min_size=1).map(quote)
 
 
 def served_or_refused(response: httpx.Response, case: object) -> None:
@@ -87,13 +86,8 @@ def test_should_survive_random_requests(client: httpx.Client, member: HttpMember
         st.sampled_from(["application/json", "text/plain", "application/x-www-form-urlencoded", "x", "ä/ö"])
     )
     case = (method, group + tail, query, body, kind)
-    try:
-        request = client.build_request(
-            method, group + tail, params=query, content=body, headers=[(b"content-type", kind.encode("latin-1"))]
-        )
-    except (httpx.InvalidURL, UnicodeEncodeError):
-        return
-    response = client.send(request)
+    headers = [(b"content-type", kind.encode("latin-1"))]
+    response = client.request(method, group + tail, params=query, content=body, headers=headers)
 
     if method != "HEAD":
         served_or_refused(response, case)
