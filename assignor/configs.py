@@ -1,7 +1,7 @@
 """Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
-Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1. An unknown key is an error that names the nearest
-known one; a value out of bounds is an error that names the bound.
+Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1. An unknown key is an error that names the
+nearest known one; a value out of bounds is an error that names the bound.
 """
 
 from __future__ import annotations

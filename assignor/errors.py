@@ -2,7 +2,8 @@
 
 Two families, because two people read them:
 
-- `InputError`: the caller handed in something unusable (a config, a recording line, an option). Says where and what to do.
+- `InputError`: the caller handed in something unusable (a config, a recording line, an option). Says where, and what
+  to do.
 - `KafkaError`: what Kafka's own leader would have thrown for this group. `kafka_name` is Kafka's simple class name, so
   that a recorded `"SimpleName: message"` can be compared and shown.
 

@@ -22,6 +22,10 @@ from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, T
 _APPENDED_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
+CAUGHT_UP_SHOWN = 5
+"""So many caught-up clients does the text name; the data name all."""
+
+
 class Outcome(StrEnum):
     """What became of the active copy, the most telling thing first."""
 
@@ -158,7 +162,7 @@ def _explanation(
     )
     copies = tuple(_with_thread(copy, steps) for copy in placed)
     outcome = _outcome(copies, previous, steps)
-    text = _text(task, outcome, copies, steps, names)
+    text = _text(task, outcome, copies, caught_up if stateful else None, steps, names)
     return Explanation(task, stateful, outcome, copies, previous, target, caught_up, steps, text)
 
 
@@ -233,10 +237,25 @@ class _CaughtUp:
         return next((client.lags.unreported.get(task) for client in self._problem.clients.values()), None)
 
 
-def _text(task: TaskId, outcome: Outcome, copies: Sequence[Copy], steps: Sequence[Decision], names: _Names) -> str:
+def _text(
+    task: TaskId,
+    outcome: Outcome,
+    copies: Sequence[Copy],
+    caught_up: Sequence[ClientLag] | None,
+    steps: Sequence[Decision],
+    names: _Names,
+) -> str:
     where = ", ".join(_copy_text(copy, names) for copy in copies) or "nowhere"
-    why = "; ".join(_step_text(step, names) for step in steps)
+    known = [] if caught_up is None else [_caught_up_text(caught_up, names)]
+    why = "; ".join([*known, *(_step_text(step, names) for step in steps)])
     return f"{task} {outcome}: {where}{f' – {why}' if why else ''}"
+
+
+def _caught_up_text(caught_up: Sequence[ClientLag], names: _Names) -> str:
+    shown = [f"{names.process(client.process)}{_lag_phrase(client.lag)}" for client in caught_up[:CAUGHT_UP_SHOWN]]
+    if len(caught_up) > CAUGHT_UP_SHOWN:
+        shown.append(f"and {len(caught_up) - CAUGHT_UP_SHOWN} more")
+    return f"caught up: {', '.join(shown) or 'nobody'}"
 
 
 def _copy_text(copy: Copy, names: _Names) -> str:
@@ -266,8 +285,25 @@ _PHRASES: Mapping[DecisionKind, str] = {
 }
 
 
+def _phrase(step: Decision, problem: PlacementProblem) -> str:
+    if step.kind is DecisionKind.TARGET and step.role is not Role.ACTIVE:
+        return "{role} is meant for {process}"
+    if step.kind is DecisionKind.KEPT and _is_caught_up(problem, step):
+        return "{role} stays with {process}{lag}, which is caught up"
+    if step.kind is DecisionKind.LEAST_LOADED and step.other is not None:
+        return "{process} has most room for the {role}, {other} which had it is full"
+    return _PHRASES[step.kind]
+
+
+def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:
+    client = None if step.process is None else problem.clients.get(step.process)
+    if client is None or step.task not in client.lags:
+        return False
+    return is_caught_up(client.lags.lag_for(step.task), problem.configs.acceptable_recovery_lag)
+
+
 def _step_text(step: Decision, names: _Names) -> str:
-    return _PHRASES[step.kind].format(
+    return _phrase(step, names.problem).format(
         role=step.role,
         process=names.process(step.process),
         other=names.process(step.other),
@@ -304,7 +340,10 @@ def _lag_text(problem: PlacementProblem, process: ProcessId | None, task: TaskId
     client = None if process is None else problem.clients.get(process)
     if client is None or task not in client.lags:
         return ""
-    lag = client.lags.lag_for(task)
+    return _lag_phrase(client.lags.lag_for(task))
+
+
+def _lag_phrase(lag: int) -> str:
     if lag == LATEST_OFFSET:
         return " (running it)"
     return " (lag unknown)" if lag == UNKNOWN_OFFSET_SUM else f" (lag {lag})"

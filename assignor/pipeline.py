@@ -190,7 +190,6 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 
 
 def _probing_deadline(snapshot: RebalanceSnapshot, placement: Placement, now_ms: int) -> int | None:
-    """Differs from Kafka: an interval beyond the end of time ends there, and does not wrap round into the past."""
     """A member in the group is told Java's sum, which can wrap to a time in the past.
 
     Differs from Kafka: a leader that keeps the deadline itself keeps one that lies in the future.

@@ -1,6 +1,7 @@
 """One rebalance as values: all that the leader knew, and all that it decided.
 
-`RebalanceSnapshot` is `input` of `rebalance/1` with its text parsed, `RebalanceResult` is `output` before it is written.
+`RebalanceSnapshot` is `input` of `rebalance/1` with its text parsed, `RebalanceResult` is `output` before it is
+written.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class RebalanceResult:
 
     `assignments`: member id to bytes of ConsumerProtocolAssignment, for every member; empty when `error` is set.
     `internal_topics`: every internal topic made ready, with its partition count; `created_topics`: those to create now.
-    `probing_rebalance_at_ms`: when to look again; `followup_rebalance`: a task waits to be revoked, so look again at once.
+    `probing_rebalance_at_ms`: when to look again; `followup_rebalance`: a task waits to be revoked, so look again now.
     `error_code`: the code inside an error assignment. `error`: what Kafka's leader would have thrown.
     `placement`: tasks to processes before threads and revocation; None when there was none. `problem`: what the task
     assignor was asked, with every client's lags and previous tasks; None when the round ended before that.

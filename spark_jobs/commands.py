@@ -23,6 +23,7 @@ from assignor.errors import AssignorFault, InputError
 
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 DEMO_WIDTH = 120
+GOOD_ENDS = frozenset({"left", "stopped", "shutdown-requested"})
 EXTRA = "spark"
 _APP_HELP = "module:name of a GroupDefinition, of a mapping with group_id and input, or of a function that gives one."
 
@@ -104,6 +105,8 @@ def run(
         else:
             for member, how in end.members.items():
                 typer.echo(f"{member}: {how}")
+    if any(how not in GOOD_ENDS for end in ends for how in end.members.values()):
+        leave(EXIT_NO)
 
 
 def _all_commands() -> None:

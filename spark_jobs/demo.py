@@ -23,7 +23,7 @@ from assignor.errors import AssignorFault
 from spark_jobs.coordinator_process import CoordinatorProcess
 from spark_jobs.demo_group import GROUP_ID, PARTITIONS, demo_definition
 from spark_jobs.demo_tables import assignment_table, recordings_table, rounds_table
-from spark_jobs.group_view import GroupView, NotInTime, round_summaries, wait_until_held
+from spark_jobs.group_view import GroupView, NotInTime, explanation_text, round_summaries, wait_until_held
 from spark_jobs.kafka_rounds import recorded_groups, replay
 from spark_jobs.member_process import InstanceSettings
 from spark_jobs.ownership_history import Gap, executors_of_members, gaps, overlaps, ownership_intervals
@@ -134,6 +134,9 @@ class Demo:
         orphaned = [gap for gap in without_owner if gap.start_ms == kill.at_ms]
         handed_over = [gap for gap in without_owner if gap.start_ms != kill.at_ms]
         self._say(f"after the kill: {_without_owner(orphaned)}")
+        if orphaned and summaries:
+            first = summaries[0].generation_id
+            self._say(f"why, for one of them: {explanation_text(client, GROUP_ID, first, orphaned[0].task)}")
         self._say(f"handed over between living threads: {_without_owner(handed_over)}")
         as_written = ownership_intervals(lines)
         orphans = [gap.task for gap in gaps(as_written) if gap.end_ms is None]

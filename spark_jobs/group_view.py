@@ -105,6 +105,12 @@ def round_summaries(client: CoordinatorClient, group_id: str) -> list[RoundSumma
     )
 
 
+def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
+    """Why `task` is where that round put it, in one line. Raises CoordinatorError, CoordinatorUnavailable."""
+    listed = map(_object, _list(client.explanations(group_id, generation_id)["explanations"]))
+    return next((str(one["text"]) for one in listed if one["task"] == task), "")
+
+
 def wait_for_group(
     client: CoordinatorClient, group_id: str, wanted: Callable[[GroupView], bool], what: str, timeout_s: float
 ) -> GroupView:

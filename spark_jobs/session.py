@@ -154,13 +154,12 @@ def _end_jvm(gateway: object) -> None:
 
 @contextlib.contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {key: os.environ.get(key) for key in values}
+    before = dict(os.environ)
     os.environ.update(values)
     try:
         yield
     finally:
-        for key, value in before.items():
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
+        for key in [key for key in os.environ if key not in before]:
+            if key in values or key.startswith("SPARK_"):  # PySpark leaves some of its own
+                del os.environ[key]
+        os.environ.update({key: before[key] for key in values if key in before})

@@ -182,6 +182,10 @@ class CoordinatorClient:
         """One recorded round, a rebalance/1 document."""
         return self._call("GET", f"{_group(group_id)}/rebalances/{generation_id}")
 
+    def explanations(self, group_id: str, generation_id: int) -> dict[str, object]:
+        """Why every task is where that round put it."""
+        return self._call("GET", f"{_group(group_id)}/rebalances/{generation_id}/explain")
+
     def _call(
         self,
         method: str,

@@ -15,7 +15,6 @@ from typing import Protocol, Self
 from assignor.types import TaskId
 from streams_runtime.coordinator_client import CoordinatorClient, HeartbeatReply
 from streams_runtime.coordinator_errors import (
-    CoordinatorError,
     CoordinatorUnavailable,
     IllegalGeneration,
     RebalanceInProgress,
@@ -24,6 +23,7 @@ from streams_runtime.task_holder import TaskHolder
 
 BEFORE_FIRST_ASSIGNMENT = 0
 SHORTEST_TIMEOUT_S = 0.5
+LONGEST_TIMEOUT_S = 5.0
 
 
 class HeartbeatSchedule(Protocol):
@@ -41,11 +41,11 @@ class HeartbeatSchedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What the member's thread has to act on. `refused`: the error that a heartbeat was answered with."""
+    """What the member's thread has to act on. `refused`: the error that a heartbeat was answered with, or died of."""
 
     rejoin: bool = False
     stop: bool = False
-    refused: CoordinatorError | None = None
+    refused: Exception | None = None
 
     def __bool__(self) -> bool:
         return self.rejoin or self.stop or self.refused is not None
@@ -119,7 +119,7 @@ class GroupStanding:
                 return None
             return Question(self._member_id, self._generation_id, self._epoch)
 
-    def hear(self, question: Question, answer: HeartbeatReply | CoordinatorError) -> None:
+    def hear(self, question: Question, answer: HeartbeatReply | Exception) -> None:
         """Take in the answer to a heartbeat, unless the member has joined or been forgotten since."""
         with self._changed:
             if question.epoch != self._epoch:
@@ -185,10 +185,10 @@ class Heartbeats:
                 continue
             try:
                 self._standing.hear(question, self._ask(question))
-            except CoordinatorError as refused:
-                self._standing.hear(question, refused)
             except CoordinatorUnavailable:
                 continue  # the next heartbeat asks again
+            except Exception as refused:  # a holder's own error, too: without heartbeats the member would be evicted
+                self._standing.hear(question, refused)
 
     def _ask(self, question: Question) -> HeartbeatReply:
         sums = self._holder.offset_sums()
@@ -197,7 +197,8 @@ class Heartbeats:
             question.member_id,
             question.generation_id,
             task_offset_sums=None if sums == self._told else sums,
-            timeout_s=max(self._schedule.session_timeout_s, SHORTEST_TIMEOUT_S),
+            # short enough that a lost answer leaves time for another heartbeat within the session
+            timeout_s=min(max(self._schedule.session_timeout_s / 2, SHORTEST_TIMEOUT_S), LONGEST_TIMEOUT_S),
         )
         self._told = sums
         return reply

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from assignor.errors import ConfigError, DecodeError, NumberFormatError
+from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
 from assignor.java_order import hash_set_order, process_hash, string_hash
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
@@ -71,7 +71,8 @@ class GroupMetadata:
 def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: ProcessId | None) -> GroupMetadata:
     """`subscriptions`: member id to bytes of ConsumerProtocolSubscription, in the order received.
 
-    Raises DecodeError naming the member, ConfigError for an endpoint that is not host:port.
+    Raises DecodeError naming the member, ConfigError for an endpoint that is not host:port, IllegalStateError for a
+    process that reports tasks of a named topology beside others.
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
     for member_id in hash_set_order(subscriptions, string_hash):
@@ -99,6 +100,14 @@ def host_of(endpoint: str | None) -> HostInfo | None:
     return HostInfo(match[1], int(digits))
 
 
+def named_beside_unnamed() -> IllegalStateError:
+    """Kafka keeps a client's tasks sorted, and tasks of a named topology do not sort with others (`TaskId.compareTo`).
+
+    Kafka Streams 4 has no named topologies any more, but a member may still report their tasks.
+    """
+    return IllegalStateError("Can't compare a task of a named topology to a task of a topology without a name")
+
+
 class _ClientBuilder:
     """One process while its members are being added."""
 
@@ -111,10 +120,12 @@ class _ClientBuilder:
         self.owned_partitions: dict[TopicPartition, str] = {}
         self.offset_sums: dict[TaskId, int] = {}
         self.reported_tasks: dict[str, tuple[TaskId, ...]] = {}
+        self.has_names: set[bool] = set()
 
     def add(self, member_id: str, subscription: Subscription, offset_sums: Mapping[TaskId, int]) -> None:
-        if len({task.topology_name is None for task in (*self.offset_sums, *offset_sums)}) > 1:
-            raise cannot_compare()
+        self.has_names.update([task.topology_name is not None for task in offset_sums])
+        if len(self.has_names) > 1:
+            raise named_beside_unnamed()
         self.racks.add(subscription.rack)
         self.consumers.append(member_id)
         self.owned_partitions.update(dict.fromkeys(subscription.owned_partitions, member_id))

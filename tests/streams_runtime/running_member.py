@@ -42,6 +42,8 @@ class RememberingHolder:
         pass
 
     def offset_sums(self) -> Mapping[TaskId, int]:
+        if self.fail_on == "offset_sums":
+            raise RuntimeError("offset_sums failed on purpose")
         return {**dict.fromkeys(self.held.standby, 0), **dict.fromkeys(self.held.active, LATEST_OFFSET)}
 
     def revoke(self, tasks: frozenset[TaskId]) -> None:

