@@ -14,12 +14,14 @@ from typing import Self
 
 import structlog
 
+from assignor.errors import InputError
 from assignor.types import ProcessId
 from coordinator_api.admission import Admission
 from coordinator_api.clock import Clock
 from coordinator_api.definitions import AllowedAssignors
 from coordinator_api.events import GroupRuntime, Surroundings
 from coordinator_api.group import events
+from coordinator_api.group.image import IllegalTransition
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Declared, Response
 from coordinator_api.group.states import GroupState
@@ -30,6 +32,7 @@ from coordinator_api.round_runner import RoundRunner
 from coordinator_api.settings import Settings
 from coordinator_api.store import leases, schema
 from coordinator_api.store.engine import create_engine
+from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Repository
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
@@ -75,9 +78,7 @@ class Coordinator:
             repository = Repository(engine, settings.rebalances_retained_count)
             coordinator = cls(settings, repository, resources)
             for log in await repository.load():
-                coordinator.groups[log.group_id] = coordinator._runtime(log)
-            for runtime in coordinator.groups.values():
-                await runtime.handle(events.Recovered())
+                await coordinator._replay(log)
             structlog.get_logger("coordinator_api").info(
                 "store_opened", schema=after, schema_before=before, groups=len(coordinator.groups)
             )
@@ -87,7 +88,7 @@ class Coordinator:
     def group(self, group_id: str) -> GroupRuntime:
         """Raises Problem GROUP_ID_NOT_FOUND."""
         runtime = self.groups.get(group_id)
-        if runtime is None:
+        if runtime is None or not runtime.is_declared:
             raise Problem("GROUP_ID_NOT_FOUND", f"there is no group {group_id}: declare it by PUT")
         return runtime
 
@@ -100,11 +101,21 @@ class Coordinator:
                     raise Problem(
                         "POLICY_VIOLATION", f"this service may have {len(self.groups)} groups (group.max.count)"
                     )
-                runtime = self._runtime(GroupLog(group_id, 0, ()))
-            response = await runtime.handle(events.DeclareGroup(input_json))
+                # the store is asked, because a PUT that failed may have been written after all
+                runtime = self._runtime(await self.repository.load_group(group_id))
+            try:
+                response = await runtime.handle(events.DeclareGroup(input_json))
+            except StoreError:
+                if group_id not in self.groups:
+                    await runtime.close()
+                raise
             assert isinstance(response, Declared), response
             self.groups[group_id] = runtime
             return response
+
+    def declared(self) -> list[GroupRuntime]:
+        """Every group, in order of their ids."""
+        return [runtime for _, runtime in sorted(self.groups.items()) if runtime.is_declared]
 
     async def delete(self, group_id: str) -> Response:
         async with self._declaring:
@@ -133,12 +144,19 @@ class Coordinator:
             await runtime.close()
         await self._resources.aclose()
 
+    async def _replay(self, log: GroupLog) -> None:
+        try:
+            runtime = self.groups[log.group_id] = self._runtime(log)
+            await runtime.handle(events.Recovered())
+        except (InputError, IllegalTransition) as error:
+            raise StoreError(f"the log of group {log.group_id} cannot be replayed: {error}") from error
+
     def _runtime(self, log: GroupLog) -> GroupRuntime:
         runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id)
         return GroupRuntime(log, runner, Journal(log.group_id, self.metrics), self._around)
 
     def _census(self) -> tuple[Mapping[str, int], int]:
-        images = [runtime.group.image for runtime in list(self.groups.values())]
+        images = [runtime.group.image for runtime in self.declared()]
         by_state = Counter(str(image.state) for image in images)
         return {str(state): by_state[str(state)] for state in GroupState}, sum(len(image.members) for image in images)
 

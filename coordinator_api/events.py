@@ -25,6 +25,7 @@ from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import AssignmentPending, AssignmentStored, Outcome, Response, RunRebalance
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import MemberSubscribed
+from coordinator_api.group.states import GroupState
 from coordinator_api.journal import Journal
 from coordinator_api.round_runner import ComputedRound, RoundRunner
 from coordinator_api.store.errors import StoreError
@@ -74,6 +75,12 @@ class GroupRuntime:
         self._round_due: RunRebalance | None = None
         self._round_running = False
         self._load(log)
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the group exists, as far as is known: it has a definition and was not deleted."""
+        image = self.group.image
+        return image.input_json is not None and image.state is not GroupState.DEAD
 
     async def handle(self, event: Event) -> Response:
         """Raises StoreError when the records could not be committed: the caller must not take it as done."""

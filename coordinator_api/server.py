@@ -46,6 +46,8 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
             server_header=False,
             proxy_headers=False,
             ws="none",
+            # longer than members pause, so that a connection is not closed just as the next heartbeat goes out
+            timeout_keep_alive=75,
             # at least a second: 0 would mean to wait for ever
             timeout_graceful_shutdown=max(1, round(settings.shutdown_timeout_ms / 1000)),
         )

@@ -46,8 +46,8 @@ async def declare_group(
 @router.get("")
 async def list_groups(coordinator: TheCoordinator) -> Response:
     """Every group: id, state, generation, number of members, next probing rebalance."""
-    groups = sorted(coordinator.groups.items())
-    return json_response({"groups": [list_entry(group_id, runtime.group.image) for group_id, runtime in groups]})
+    entries = [list_entry(runtime.group_id, runtime.group.image) for runtime in coordinator.declared()]
+    return json_response({"groups": entries})
 
 
 @router.get("/{group}")

@@ -59,11 +59,15 @@ class FailingRepository(Repository):
         return last
 
 
-def run(directory: Path, work: Callable[[GroupRuntime, FailingRepository], Awaitable[Value]]) -> Value:
+def run(
+    directory: Path,
+    work: Callable[[GroupRuntime, FailingRepository], Awaitable[Value]],
+    repository_type: type[FailingRepository] = FailingRepository,
+) -> Value:
     async def opened() -> Value:
         async with open_engine(directory) as engine:
             await schema.upgrade(engine)
-            repository = FailingRepository(engine, 10)
+            repository = repository_type(engine, 10)
             with ThreadPoolExecutor(1) as threads:
                 around = Surroundings(repository, Clock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads)
                 runner = RoundRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
@@ -154,6 +158,22 @@ def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_path: P
 
     assert run(tmp_path, replayed) == image
     assert records < 20
+
+
+def test_should_not_know_a_group_whose_deletion_was_written_though_it_failed(tmp_path: Path) -> None:
+    class FailingDelete(FailingRepository):
+        async def delete(self, group_id: str, expected: int) -> None:
+            await super().delete(group_id, expected)
+            raise StoreError("told to fail after the write")
+
+    async def work(runtime: GroupRuntime, repository: FailingRepository) -> bool:
+        await declare(runtime)
+        with pytest.raises(StoreError):
+            await runtime.handle(events.DeleteGroup())
+        await runtime.handle(events.Tick())
+        return runtime.is_declared
+
+    assert run(tmp_path, work, FailingDelete) is False
 
 
 def test_should_finish_a_commit_whose_caller_hung_up(tmp_path: Path) -> None:
