@@ -93,7 +93,34 @@ class JavaHashTable(Generic[K]):
         self._add(key, spread_hash(self._hash_of(key)))
         return True
 
+    def compute_if_absent(self, key: K) -> bool:
+        """As Java's `computeIfAbsent`; False when it was there.
+
+        It puts a key before those in its bucket, makes a tree one key earlier, and grows the table before it looks, not
+        after it added.
+        """
+        if len(self._spreads) > self._capacity * 3 // 4:
+            self._order = None
+            self._double()
+        if key in self._spreads:
+            return False
+        spread = spread_hash(self._hash_of(key))
+        keys = self._sorted_into_bins().get(spread & (self._capacity - 1))
+        if keys is None or isinstance(keys, JavaTreeBin):
+            self._place(key, spread)
+        else:
+            self._order, self._spreads[key] = None, spread
+            keys.insert(0, key)
+            if len(keys) >= TREEIFY_THRESHOLD:
+                self._relieve(self._sorted_into_bins(), spread & (self._capacity - 1), keys)
+        return True
+
     def _add(self, key: K, spread: int) -> None:
+        self._place(key, spread)
+        if len(self._spreads) > self._capacity * 3 // 4:
+            self._double()
+
+    def _place(self, key: K, spread: int) -> None:
         self._order = None
         self._allocated = True
         bucket = spread & (self._capacity - 1)
@@ -108,8 +135,6 @@ class JavaHashTable(Generic[K]):
             keys.append(key)
             if len(keys) > TREEIFY_THRESHOLD:
                 self._relieve(bins, bucket, keys)
-        if len(self._spreads) > self._capacity * 3 // 4:
-            self._double()
 
     def remove(self, key: K) -> bool:
         """False when it was not there."""

@@ -10,6 +10,7 @@ How Java's ways to fill a collection are said here, since each can give another 
   `JavaHashSet(items, initial_capacity=n)`
 - `new HashSet<>(collection)`: `JavaHashSet.copy_of(collection)`
 - `new HashMap<>()`, then `put`, and `Collectors.toMap`: `JavaHashMap(items)`
+- `new HashMap<>()`, then `computeIfAbsent`: `compute_if_absent_order(keys)`
 - `new HashMap<>(map)`: `JavaHashMap.copy_of(mapping)`; `putAll`: `put_all`
 """
 
@@ -217,6 +218,14 @@ def hash_set_order(
 ) -> list[K]:
     """The order of a `HashSet` into which `items` were added one by one."""
     return list(JavaHashSet(items, initial_capacity=initial_capacity, hash_of=hash_of))
+
+
+def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
+    """The order of a `new HashMap<>()` after `computeIfAbsent` of each of `keys`, those that come again included."""
+    table: JavaHashTable[K] = JavaHashTable(hash_of)
+    for key in keys:
+        table.compute_if_absent(key)
+    return table.order()
 
 
 def hash_set_copy_order(items: Collection[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:

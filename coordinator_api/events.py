@@ -35,6 +35,9 @@ Value = TypeVar("Value")
 
 RETRY_AFTER_STORE_ERROR_S = 1.0
 
+STANDSTILL_MS = 100
+"""A timer that is later than this tells that the whole process stood still, which is no fault of the members."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -252,15 +255,23 @@ class GroupRuntime:
             self._timer.cancel()
             self._timer = None
         if at_ms is not None and not self._closed:
-            delay_s = max(at_ms - self._around.clock.now_ms(), 1) / 1000
-            self._timer_ms = at_ms
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
+            now_ms = self._around.clock.now_ms()
+            self._timer_ms = max(at_ms, now_ms + 1)
+            self._timer = asyncio.get_running_loop().call_later((self._timer_ms - now_ms) / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
+        if self._closed:
+            return
+        late_ms = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._closed:
+            late_ms = self._around.clock.now_ms() - self._timer_ms
+        if late_ms > STANDSTILL_MS:
+            # requests of that time are still in their sockets: hear them first, and give back the time
+            self._journal.stood_still(late_ms)
+            self._set_timer(self._around.clock.now_ms() + late_ms)
+        else:
             self._spawn(self._tick())
 
     async def _tick(self) -> None:

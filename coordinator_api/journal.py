@@ -106,6 +106,9 @@ class Journal:
         with self._metrics.assignment_latency.time():
             yield
 
+    def stood_still(self, late_ms: int) -> None:
+        self._log.warning("service_stood_still", late_ms=late_ms)
+
     def reloaded(self, sequence: int) -> None:
         self._log.warning("group_reloaded", sequence=sequence)
 

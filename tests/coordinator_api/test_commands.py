@@ -10,24 +10,20 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from assignor.commands import build_app
+from coordinator_api.settings import setting_rows
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
 
 
-def assignor(
-    *arguments: str, directory: Path | None = None, environment: dict[str, str] | None = None
-) -> tuple[int, str, str]:
-    done = subprocess.run(
-        (*PROGRAM, *arguments),
-        capture_output=True,
-        text=True,
-        env=clean_environment(environment),
-        cwd=directory,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+def assignor(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr."""
+    without_settings = {row.environment: None for row in setting_rows()}
+    done = CliRunner().invoke(build_app(), arguments, env={**without_settings, **(environment or {})})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -129,12 +125,17 @@ def test_should_send_the_token(tmp_path: Path) -> None:
 
 
 def test_should_migrate_an_empty_database_and_find_nothing_to_do_after(tmp_path: Path) -> None:
-    url = ("--database-url", "sqlite:///m.sqlite3")
+    url = ("--database-url", f"sqlite:///{tmp_path / 'm.sqlite3'}")
 
-    assert assignor("migrate", *url, directory=tmp_path) == (0, "schema 0001: upgraded from nothing\n", "")
-    assert assignor("migrate", *url, directory=tmp_path) == (0, "schema 0001: nothing to do\n", "")
-    assert assignor("migrate", *url, "--format", "json", directory=tmp_path) == (
-        0,
-        '{"schema_before":"0001","schema":"0001"}\n',
-        "",
+    assert assignor("migrate", *url) == (0, "schema 0001: upgraded from nothing\n", "")
+    assert assignor("migrate", *url) == (0, "schema 0001: nothing to do\n", "")
+    assert assignor("migrate", *url, "--format", "json") == (0, '{"schema_before":"0001","schema":"0001"}\n', "")
+
+
+def test_should_be_commands_of_the_installed_program(tmp_path: Path) -> None:
+    done = subprocess.run(
+        (*PROGRAM, "migrate"), cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False
     )
+
+    assert (done.returncode, done.stdout) == (0, "schema 0001: upgraded from nothing\n")
+    assert (tmp_path / "assignor.sqlite3").exists()

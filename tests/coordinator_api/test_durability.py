@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import threading
 import time
@@ -230,6 +231,27 @@ def test_should_lose_nothing_that_was_answered_when_killed_at_random_moments(tmp
         assert [entry["task"] for entry in group["tasks"] if entry["role"] == "active"] == [
             f"0_{partition}" for partition in range(8)
         ]
+
+
+def test_should_not_evict_members_for_time_in_which_the_service_itself_stood_still(tmp_path: Path) -> None:
+    service = ServiceProcess(tmp_path, *QUICK)
+    with service:
+        client = service.client()
+        member = HttpMember(client, new_group(client), session_timeout_ms=1_000)
+        member.subscribe()
+        settle(member)
+
+        service.process.send_signal(signal.SIGSTOP)
+        answers: list[int] = []
+        beat = threading.Thread(target=lambda: answers.append(member.heartbeat().status_code))
+        beat.start()
+        time.sleep(2.5)  # what is tested: more than a session goes by
+        service.process.send_signal(signal.SIGCONT)
+        beat.join(30)
+
+        assert answers == [200]
+        silent = member.fetch(wait_ms=30_000, min_generation=member.generation_id + 1)
+        assert problem(silent) == (404, "UNKNOWN_MEMBER_ID")
 
 
 def test_should_refuse_a_second_service_on_the_same_database_until_the_first_is_gone(tmp_path: Path) -> None:

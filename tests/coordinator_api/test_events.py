@@ -20,7 +20,7 @@ from coordinator_api.events import GroupRuntime, Surroundings
 from coordinator_api.group import events
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, Declared, Joined, Rejected
-from coordinator_api.group.states import GroupState, RejectionCode
+from coordinator_api.group.states import GroupState, RejectionCode, RoundReason
 from coordinator_api.journal import Journal
 from coordinator_api.metrics import Metrics
 from coordinator_api.round_runner import RoundRunner
@@ -63,13 +63,16 @@ def run(
     directory: Path,
     work: Callable[[GroupRuntime, FailingRepository], Awaitable[Value]],
     repository_type: type[FailingRepository] = FailingRepository,
+    clock: Clock | None = None,
 ) -> Value:
     async def opened() -> Value:
         async with open_engine(directory) as engine:
             await schema.upgrade(engine)
             repository = repository_type(engine, 10)
             with ThreadPoolExecutor(1) as threads:
-                around = Surroundings(repository, Clock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads)
+                around = Surroundings(
+                    repository, clock or Clock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads
+                )
                 runner = RoundRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
                 journal = Journal("g", Metrics(lambda: ({}, 0), lambda: 0))
                 runtime = GroupRuntime(await repository.load_group("g"), runner, journal, around)
@@ -158,6 +161,42 @@ def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_path: P
 
     assert run(tmp_path, replayed) == image
     assert records < 20
+
+
+class LaterClock(Clock):
+    """Two minutes ahead, as if the service had been down for so long."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 120_000
+
+
+def test_should_start_a_probing_rebalance_at_once_that_became_due_while_the_service_was_down(tmp_path: Path) -> None:
+    async def work(runtime: GroupRuntime, repository: FailingRepository) -> object:
+        await declare(runtime)
+        await runtime.handle(join())
+        await fetch(runtime, 1)
+        newcomer = subscription("00000000-0000-4000-8000-000000000001")
+        await runtime.handle(events.Join(newcomer, 10_000, 10_000, new_member_id="m2"))
+        sums = dict.fromkeys(("0_0", "0_1", "0_2", "0_3"), -2)
+        await runtime.handle(
+            events.Join(subscription(PROCESS_ID, sums, (0, 1, 2, 3), 1), 10_000, 10_000, "unused", member_id="m1")
+        )
+        await fetch(runtime, 2)
+        assert runtime.group.image.last_round is not None
+        assert runtime.group.image.last_round.probing_rebalance_at_ms is not None
+        return None
+
+    async def later(runtime: GroupRuntime, repository: FailingRepository) -> object:
+        await runtime.handle(events.Recovered())
+        # held until the timer starts the round, which m1 then has to rejoin for
+        told = await runtime.wait_for_assignment(events.FetchAssignment("m1", 3), 30, hang_up_never)
+        assert isinstance(told, Rejected)
+        return told.code, runtime.group.image.reason
+
+    run(tmp_path, work)
+
+    expected = (RejectionCode.REBALANCE_IN_PROGRESS, RoundReason.PROBING_REBALANCE)
+    assert run(tmp_path, later, clock=LaterClock()) == expected
 
 
 def test_should_not_know_a_group_whose_deletion_was_written_though_it_failed(tmp_path: Path) -> None:

