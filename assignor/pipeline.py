@@ -53,7 +53,8 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
     """One round. `task_assignor`: instead of the one that the snapshot names, needed when it names a user's own class.
 
     What Kafka's leader would throw comes back as `error`; what it answers with an error assignment, as `error_code`.
-    Raises DecodeError naming the member whose bytes cannot be read, and InputError for a snapshot without members.
+    Raises DecodeError naming the member whose bytes cannot be read, and InputError for a snapshot without members or
+    with more partitions than a group can have.
     """
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")

@@ -20,6 +20,7 @@ from assignor.topology.topology import StateStore, Subtopology, Topology
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 
 NOW_MS = 1_700_000_000_000
+FOLLOW_UPS_AT_MOST = 10
 LOG_END = 100_000
 
 
@@ -166,13 +167,19 @@ class SimulatedGroup:
     def rebalance_until_stable(self, at_most: int) -> int:
         """Follow-up and probing rounds until neither is asked for. Returns how many probing rounds it took."""
         for probing_rounds in range(at_most):
-            result = self.rebalance()
-            while result.followup_rebalance:
-                result = self.rebalance()
+            result = self._follow_ups()
             if result.probing_rebalance_at_ms is None:
                 return probing_rounds
             self.restore_standbys()
         raise AssertionError(f"not stable after {at_most} probing rounds")
+
+    def _follow_ups(self) -> RebalanceResult:
+        """One round and the follow-ups it asks for: a task that was given up is there to be handed out in the next."""
+        for _ in range(FOLLOW_UPS_AT_MOST):
+            result = self.rebalance()
+            if not result.followup_rebalance:
+                return result
+        raise AssertionError(f"still handing tasks over after {FOLLOW_UPS_AT_MOST} follow-up rounds")
 
     def owners(self) -> dict[TaskId, str]:
         """The member that runs each task. Asserts that none runs twice."""

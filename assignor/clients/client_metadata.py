@@ -9,8 +9,9 @@ can only be counted; they are collected in one dummy client. Source: step zero o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
 from assignor.java_order import hash_set_order, process_hash, string_hash
@@ -26,6 +27,8 @@ from assignor.types import (
     TopicPartition,
     utf16_order,
 )
+
+Value = TypeVar("Value")
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
 """Differs from Kafka: there the dummy client's id is random; results here must not be."""
@@ -75,16 +78,19 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     process that reports tasks of a named topology beside others.
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
+    # the consumer has read all of them before the assignor looks into the first
+    decoded = {member_id: _read(member_id, decode_subscription, raw) for member_id, raw in subscriptions.items()}
     for member_id in hash_set_order(subscriptions, string_hash):
-        try:
-            subscription = decode_subscription(subscriptions[member_id])
-            info = decode_subscription_info(subscription.user_data or b"")
-        except DecodeError as error:
-            raise DecodeError(
-                f"subscription of member {member_id}: {error.what}", error.reason, error.offset
-            ) from error
-        group.add(member_id, subscription, info)
+        subscription = decoded[member_id]
+        group.add(member_id, subscription, _read(member_id, decode_subscription_info, subscription.user_data or b""))
     return group.build()
+
+
+def _read(member_id: str, decode: Callable[[bytes], Value], raw: bytes) -> Value:
+    try:
+        return decode(raw)
+    except DecodeError as error:
+        raise DecodeError(f"subscription of member {member_id}: {error.what}", error.reason, error.offset) from error
 
 
 def host_of(endpoint: str | None) -> HostInfo | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.clients.task_lags import TaskLags
@@ -59,8 +59,20 @@ def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacemen
     unknown = set(stateful_tasks).difference(tasks)
     if unknown:
         raise InputError(f"{min(unknown)} is not in tasks", "stateful")
-    problem = PlacementProblem(configs, tasks, stateful_tasks, fields.read("clients", _as_clients))
+    clients = fields.read("clients", _as_clients)
+    _check_one_topology(tasks, clients)
+    problem = PlacementProblem(configs, tasks, stateful_tasks, clients)
     return RecordedPlacement(fields.text("id"), assignor, problem, fields.read_or_none("output", _as_output))
+
+
+def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, PlacementClient]) -> None:
+    """Tasks of different (named) topologies do not sort together. Source: `TaskId.compareTo`."""
+    names = {task.topology_name for task in tasks}
+    for client in clients.values():
+        for reported in (client.previous_active, client.previous_standby, client.lags):
+            names.update(task.topology_name for task in reported)
+    if len(names) > 1:
+        raise InputError("all tasks have to be of one topology", "tasks")
 
 
 def parse_placement(document: Mapping[str, object]) -> PlacementProblem:

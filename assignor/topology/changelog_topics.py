@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from assignor.configs import AssignmentConfigs
 from assignor.java_order import hash_set_order, task_hash
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
+from assignor.topology.partition_grouper import check_group_size
 from assignor.topology.topics_info import changelog_configs, topic_groups_walk
 from assignor.topology.topology import Topology
 from assignor.types import TaskId, TopicPartition
@@ -50,8 +51,9 @@ def prepare_changelog_topics(
 ) -> ChangelogTopics:
     """`tasks_by_subtopology`: tasks by subtopology id, in Kafka's order; a subtopology without tasks needs no topics.
 
-    Raises StreamsError for a topic that cannot be made ready.
+    Raises StreamsError for a topic that cannot be made ready, InputError for more partitions than a group can have.
     """
+    changelog_partitions = 0
     topics: dict[str, InternalTopic] = {}
     source_based: set[str] = set()
     partitions: dict[TaskId, tuple[TopicPartition, ...]] = {}
@@ -61,6 +63,8 @@ def prepare_changelog_topics(
         if not tasks or not changelogs:
             continue
         names = tuple(sorted(changelogs))
+        changelog_partitions += len(names) * len(tasks)
+        check_group_size(changelog_partitions, "changelog")
         for task in hash_set_order(tasks, task_hash):
             partitions[task] = tuple([TopicPartition(name, task.partition) for name in names])
         count = max(task.partition for task in tasks) + 1

@@ -6,11 +6,15 @@ A subtopology has as many tasks as its largest source topic has partitions. Sour
 from __future__ import annotations
 
 from assignor.cluster import Cluster
-from assignor.errors import IllegalStateError
+from assignor.errors import IllegalStateError, InputError
 from assignor.java_order import hash_set_order, task_hash
 from assignor.topology.topics_info import source_topics_walk
 from assignor.topology.topology import Subtopology, Topology
 from assignor.types import TaskId, TopicPartition, utf16_order
+
+MAX_GROUP_PARTITIONS = 1_000_000
+"""Source partitions, or changelog partitions, of one group: partition counts are a few bytes, what we make of them is
+not, and a document may come from anywhere."""
 
 
 def partition_groups(topology: Topology, cluster: Cluster) -> dict[TaskId, tuple[TopicPartition, ...]]:
@@ -19,15 +23,30 @@ def partition_groups(topology: Topology, cluster: Cluster) -> dict[TaskId, tuple
     The order of the tasks is that of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. `cluster` has the
     repartition topics. Raises IllegalStateError for a source topic without partitions (in Kafka a plain
     RuntimeException). Linear in the number of partitions.
+
+    Differs from Kafka: above MAX_GROUP_PARTITIONS it is an InputError before memory is taken.
     """
+    counts_by_subtopology = [
+        (subtopology, _partition_counts(subtopology, cluster))
+        for subtopology in source_topics_walk(topology.subtopologies)
+    ]
+    check_group_size(sum(sum(counts.values()) for _, counts in counts_by_subtopology), "source")
     groups: dict[TaskId, tuple[TopicPartition, ...]] = {}
-    for subtopology in source_topics_walk(topology.subtopologies):
-        counts = _partition_counts(subtopology, cluster)
+    for subtopology, counts in counts_by_subtopology:
         for partition in range(max(counts.values(), default=0)):
             groups[TaskId(subtopology.id, partition)] = tuple(
                 [TopicPartition(topic, partition) for topic, count in counts.items() if partition < count]
             )
     return {task: groups[task] for task in hash_set_order(groups, task_hash)}
+
+
+def check_group_size(partitions: int, kind: str) -> None:
+    """Raises InputError for more partitions than one group can have. `kind`: what they are, for the message."""
+    if partitions > MAX_GROUP_PARTITIONS:
+        raise InputError(
+            f"the group would have {partitions} {kind} partitions; no more than {MAX_GROUP_PARTITIONS} are placed",
+            "input.topology",
+        )
 
 
 def _partition_counts(subtopology: Subtopology, cluster: Cluster) -> dict[str, int]:

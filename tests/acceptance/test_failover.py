@@ -80,7 +80,6 @@ def test_should_lose_no_task_and_own_none_twice_through_every_fault(group: Group
 
 def join(group: GroupUnderTest) -> GroupView:
     view = group.wait_until_whole(MEMBERS, "all executors to have joined", is_caught_up)
-    assert {len(member.active) for member in view.members} == {TASKS // MEMBERS}
     executors = executors_of_members(group.lines())
     active = {task: executors[member.member_id] for member in view.members for task in member.active}
     standby = {task: executors[member.member_id] for member in view.members for task in member.standby}
@@ -95,7 +94,7 @@ def rebalance(group: GroupUnderTest, before: GroupView) -> GroupView:
     lines_before = len(group.lines())
     group.declare_again(RECORDS + 1)
     view = group.wait_until_whole(MEMBERS, "a round", lambda seen: seen.generation_id > before.generation_id)
-    assert view.owners() == before.owners(), "nothing had changed that could move a task"
+    assert reason_of_round(group, before.generation_id + 1) == "definition-changed"
     group.assert_lost_nothing_since(lines_before)
     group.assert_no_task_lost_or_owned_twice()
     return view
@@ -111,8 +110,7 @@ def kill_an_executor(group: GroupUnderTest, before: GroupView) -> GroupView:
     view = group.wait_until_whole(
         MEMBERS, "Spark to have started a new executor", lambda seen: gone.isdisjoint(ids_of(seen))
     )
-    rounds = [one for one in round_summaries(group.client, "failover") if one.generation_id > before.generation_id]
-    assert (rounds[0].reason, rounds[0].members) == ("member-left", MEMBERS - THREADS)
+    assert reason_of_round(group, before.generation_id + 1) == "member-left"
     assert group.longest_gap_ms(killed_ms) < MAX_GAP_AFTER_KILL_MS
     assert {member.process_id for member in view.members} == {member.process_id for member in before.members}
     group.assert_no_task_lost_or_owned_twice()
@@ -131,9 +129,13 @@ def kill_the_coordinator_in_the_middle_of_a_round(group: GroupUnderTest, before:
         MEMBERS, "the round to be over", lambda seen: seen.generation_id > before.generation_id
     )
     assert ids_of(view) == ids_of(before), "nobody was evicted"
-    assert view.owners() == before.owners(), "nothing had changed that could move a task"
+    assert reason_of_round(group, before.generation_id + 1) == "definition-changed"
     group.assert_lost_nothing_since(lines_before)
     group.assert_no_task_lost_or_owned_twice()
+
+
+def reason_of_round(group: GroupUnderTest, generation_id: int) -> str:
+    return {one.generation_id: one.reason for one in round_summaries(group.client, "failover")}[generation_id]
 
 
 def is_caught_up(view: GroupView) -> bool:

@@ -68,9 +68,11 @@ def test_should_keep_every_round_of_a_history_safe(group: SimulatedGroup, histor
 
 
 @settings(max_examples=80, deadline=None)
-@given(groups(("HighAvailabilityTaskAssignor", "LegacyStickyTaskAssignor")), events)
+@given(groups(("HighAvailabilityTaskAssignor",)), events)
 def test_should_run_every_task_exactly_once_when_stable(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
-    """FallbackPrior is left out: it asks for another round every time."""
+    """The others are left out: FallbackPrior asks for another round every time, and LegacySticky, as in Kafka, may hand
+    two tasks to and fro for ever when there are standbys (the owner that gave one up has become its standby).
+    """
     group.rebalance()
     for event, number in history:
         apply(group, event, number)
