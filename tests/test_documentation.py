@@ -8,24 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.metrics import METRICS
-from coordinator_api.settings import setting_rows
+from coordinator_api.documentation import metrics_table, settings_table
 
 ROOT = Path(__file__).parent.parent
 OPERATING = ROOT / "docs" / "operating.md"
 LOCK_FILES = ("requirements.lock", "requirements-java.lock")
-
-
-def settings_table() -> str:
-    rows = ["| setting | default | what it does |", "|---|---|---|"]
-    rows += [f"| `{row.name}` | `{row.default}` | {row.description} |" for row in setting_rows()]
-    return "\n".join(rows)
-
-
-def metrics_table() -> str:
-    rows = ["| metric | labels | what it counts |", "|---|---|---|"]
-    rows += [f"| `{metric.name}` | {', '.join(metric.labels)} | {metric.description} |" for metric in METRICS]
-    return "\n".join(rows)
 
 
 @pytest.mark.parametrize("table", [settings_table(), metrics_table()], ids=["settings", "metrics"])
