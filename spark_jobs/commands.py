@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
 def demo() -> None:
     """Members on Spark executors, one executor killed, its tasks taken over; then Kafka's own recorded rounds again."""
     from spark_jobs.demo import Demo
+    from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
     console = Console()
     if not console.is_terminal:
@@ -53,7 +54,7 @@ def demo() -> None:
         Demo(console).run()
     except KeyboardInterrupt:
         _fail("interrupted; everything that was started is stopped", EXIT_NO)
-    except AssignorFault as fault:
+    except (AssignorFault, CoordinatorError, CoordinatorUnavailable) as fault:
         _fail(str(fault), EXIT_NO)
 
 

