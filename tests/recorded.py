@@ -10,6 +10,8 @@ from typing import Any
 VECTORS = Path(__file__).parent / "vectors"
 
 REBALANCES = "rebalances.jsonl.gz"
+FRESH_REBALANCES = "fresh_rebalances.jsonl.gz"
+"""Hostile groups: crowded buckets, sums beyond a long, text in every alphabet, hosts and partitions claimed twice."""
 PLACEMENTS = ("placements.jsonl.gz", "placements_tags.jsonl.gz", "placements_heap.jsonl.gz")
 RECORDINGS = tuple(
     f"recordings/{name}.jsonl.gz"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from assignor.java_order import (
     JavaHashMap,
     JavaHashSet,
+    compute_if_absent_order,
     hash_set_copy_order,
     hash_set_order,
     java_hash,
@@ -164,3 +165,22 @@ def test_should_give_one_order_however_the_keys_come_in(tasks: int, subtopologie
     for key in keys:
         one_by_one.add(key)
     assert list(one_by_one) == hash_set_order(keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "order"),
+    [
+        ([0, 16, 1, 32, 0], [32, 16, 0, 1]),
+        ([-(2**31), 0, 1], [0, -(2**31), 1]),
+        # the thirteenth key does not grow the table, the next call does, for whatever key
+        (list(range(0, 208, 16)), [192, 160, 128, 96, 64, 32, 0, 176, 144, 112, 80, 48, 16]),
+        ([*range(0, 224, 16), 0], [192, 160, 128, 96, 64, 32, 0, 208, 176, 144, 112, 80, 48, 16]),
+        # a tree from eight keys on
+        (
+            [*range(0, 1536, 64), 0],
+            [640, 384, 576, *range(704, 1473, 64), 512, 448, 320, 256, 192, 128, 64, 0],
+        ),
+    ],
+)
+def test_should_keep_the_order_of_java_when_keys_come_by_compute_if_absent(keys: list[int], order: list[int]) -> None:
+    assert compute_if_absent_order(keys) == order

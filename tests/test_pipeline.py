@@ -24,12 +24,21 @@ from assignor.errors import (
     StreamsError,
     TopologyError,
 )
+from assignor.java_order import hash_set_order, process_hash
 from assignor.pipeline import assign
 from assignor.recording import parse_rebalance
 from assignor.snapshot import CreatedTopic, Member, RebalanceSnapshot
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology
-from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, AssignorErrorCode, TaskId, TopicPartition
+from assignor.types import (
+    JAVA_LONG_MAX,
+    LATEST_OFFSET,
+    UNKNOWN_OFFSET_SUM,
+    AssignorErrorCode,
+    ProcessId,
+    TaskId,
+    TopicPartition,
+)
 from tests.group_model import LOG_END, NOW_MS, decode, member, process_id, topology_of
 from tests.recorded import REBALANCES, documents
 
@@ -267,3 +276,57 @@ def test_should_answer_in_the_order_in_which_members_came() -> None:
     snapshot = parse_rebalance(documents(REBALANCES)[0])
     members = dict(reversed(list(snapshot.members.items())))
     assert list(assign(replace(snapshot, members=members), NOW_MS).assignments) == list(members)
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "told_ms", "kept_ms"),
+    [
+        (600_000, NOW_MS + 600_000, NOW_MS + 600_000),
+        (JAVA_LONG_MAX - NOW_MS, JAVA_LONG_MAX, JAVA_LONG_MAX - 1),
+        (JAVA_LONG_MAX, NOW_MS - 2**63 - 1, JAVA_LONG_MAX - 1),
+    ],
+)
+def test_should_wrap_a_probing_deadline_as_java_does_unless_the_leader_keeps_it_itself(
+    interval_ms: int, told_ms: int, kept_ms: int
+) -> None:
+    members = {"a": member(A), "b": member(B, owned=[TopicPartition("topic-0", 0), TopicPartition("topic-0", 1)])}
+    configs = AssignmentConfigs(probing_rebalance_interval_ms=interval_ms)
+    snapshot = replace(snapshot_of(members), changelog_end_offsets=None, configs=configs)
+    inside, outside = assign(snapshot, NOW_MS), assign(replace(snapshot, leader_process_id=None), NOW_MS)
+    assert decode(inside.assignments["a"])[1].next_rebalance_ms == told_ms
+    assert inside.probing_rebalance_at_ms == (told_ms if 0 < told_ms < JAVA_LONG_MAX else None)
+    assert decode(outside.assignments["a"])[1].next_rebalance_ms == JAVA_LONG_MAX
+    assert outside.probing_rebalance_at_ms == kept_ms
+
+
+def test_should_fill_a_second_hash_map_of_processes_in_the_order_of_the_first() -> None:
+    """With more than eight process ids in one bucket the two maps are walked in different orders."""
+    ids = [ProcessId(number << 32, 0) for number in range(0, 64 * 1024, 1024)]
+    members = {f"member-{number}": member(process) for number, process in enumerate(ids)}
+    result = assign(snapshot_of(members), NOW_MS)
+    assert result.problem is not None
+    first = hash_set_order(
+        dict.fromkeys(ids[int(each.partition("-")[2])] for each in hash_set_order(members)), process_hash
+    )
+    second = hash_set_order(first, process_hash)
+    assert list(result.problem.clients) == second
+    assert first != second
+
+
+def test_should_not_create_a_changelog_that_is_a_repartition_topic_of_this_round() -> None:
+    topology = Topology(
+        (
+            Subtopology(
+                0,
+                ("topic-0",),
+                sink_topics=("app-r",),
+                repartition_sink_topics=("app-r",),
+                stores=(StateStore("s", "app-r"),),
+            ),
+            Subtopology(1, ("app-r",), (RepartitionTopic("app-r"),)),
+        )
+    )
+    snapshot = replace(snapshot_of({"a": member(A)}), topology=topology, existing_internal_topics={})
+    result = assign(snapshot, NOW_MS)
+    assert result.error is None
+    assert [topic.configs["cleanup.policy"] for topic in result.created_topics.values()] == ["delete"]

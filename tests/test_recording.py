@@ -184,6 +184,7 @@ def test_should_miss_a_field_of_the_input(name: str) -> None:
 WRONG_PLACEMENTS: list[tuple[Change, str]] = [
     (lambda line: line["tasks"].append("0"), "tasks[15]: '0' is not a task id"),
     (lambda line: line["tasks"].append(line["tasks"][0]), "tasks: a task is given twice"),
+    (lambda line: line["tasks"].append("name__0_0"), "tasks: all tasks have to be of one topology"),
     (lambda line: line["stateful"].append("9_9"), "stateful: 9_9 is not in tasks"),
     (lambda line: line["stateful"].append("0_99999999999"), "has a number above"),
     (lambda line: line.update(clients={}), "clients: at least one client is needed"),

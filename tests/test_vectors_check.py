@@ -6,10 +6,11 @@ import pytest
 
 from assignor.commands.rounds import RebalanceRound, run
 from assignor.errors import NotBuiltYet
-from tests.recorded import OF_A_LATER_RELEASE, PLACEMENTS, REBALANCES, RECORDINGS, documents
+from tests.recorded import FRESH_REBALANCES, OF_A_LATER_RELEASE, PLACEMENTS, REBALANCES, RECORDINGS, documents
 
 LINES = {
     REBALANCES: 1166,
+    FRESH_REBALANCES: 150,
     "placements.jsonl.gz": 2027,
     "placements_tags.jsonl.gz": 430,
     "placements_heap.jsonl.gz": 186,
@@ -23,7 +24,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("name", [REBALANCES, *PLACEMENTS, *RECORDINGS])
+@pytest.mark.parametrize("name", [REBALANCES, FRESH_REBALANCES, *PLACEMENTS, *RECORDINGS])
 def test_should_decide_what_kafka_decided(name: str) -> None:
     compared, different, other_bytes = 0, [], []
     for document in documents(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID, group_metadata, host_of
-from assignor.errors import ConfigError, DecodeError, KafkaError, NumberFormatError
+from assignor.errors import ConfigError, DecodeError, IllegalStateError, KafkaError, NumberFormatError
 from assignor.java_order import hash_set_order, process_hash, string_hash
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.snapshot import Member
@@ -133,3 +133,17 @@ def test_should_read_an_endpoint_as_kafka_does(endpoint: str | None, expected: H
 def test_should_refuse_an_endpoint_that_is_not_host_and_port(endpoint: str, error: type[KafkaError]) -> None:
     with pytest.raises(error):
         host_of(endpoint)
+
+
+def test_should_read_what_all_consumers_sent_before_it_looks_for_endpoints() -> None:
+    members = bytes_of({"a": member(A, endpoint="no port"), "z": Member(b"\0")})
+    for order in (members, dict(reversed(members.items()))):
+        with pytest.raises(DecodeError, match="member z: ConsumerProtocolSubscription"):
+            group_metadata(order, None)
+
+
+def test_should_refuse_tasks_of_a_named_topology_beside_others_in_one_process_only() -> None:
+    named = member(A, offset_sums={TaskId(0, 0, "orders"): 1, TaskId(0, 0, "users"): 2})
+    assert set(group_metadata(bytes_of({"a-1": named, "b": member(B, offset_sums={TASK: 1})}), None).clients) == {A, B}
+    with pytest.raises(IllegalStateError, match="Can't compare a task of a named topology"):
+        group_metadata(bytes_of({"a-1": named, "a-2": member(A, offset_sums={TASK: 1})}), None)

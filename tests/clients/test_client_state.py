@@ -59,3 +59,13 @@ def test_should_give_previous_tasks_of_a_consumer_smallest_lag_first_and_known_o
     state = client_state(metadata(sums=sums, reported=reported), PARTITIONS, END_OFFSET_SUMS)
     assert state.previous_tasks_by_lag("c1") == [STATEFUL[number] for number in (3, 2, 1, 4, 0)]
     assert state.previous_tasks_by_lag("c2") == []
+
+
+def test_should_refuse_tasks_of_a_named_topology_where_there_are_others_to_compare_them_with() -> None:
+    named = TaskId(0, 0, "orders")
+    state = client_state(metadata(sums={named: 5}), PARTITIONS, {})
+    assert state.previous_standby == {named}
+    assert list(state.lags) == []
+    for owned, end_offset_sums in (({}, END_OFFSET_SUMS), ({TopicPartition("in", 0): "c1"}, {})):
+        with pytest.raises(IllegalStateError, match="Can't compare a task of a named topology"):
+            client_state(metadata(owned, {named: 5}), PARTITIONS, end_offset_sums)

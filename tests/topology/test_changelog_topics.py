@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
+from assignor.errors import InputError
 from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog
 from assignor.topology.topology import ChangelogConfig, StateStore, Subtopology, Topology
@@ -57,3 +60,13 @@ def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
 
 def test_should_have_no_changelogs_when_there_are_no_stateful_tasks() -> None:
     assert prepare_changelog_topics(_TOPOLOGY, {2: _TASKS[2]}, InternalTopicCatalog(), _CONFIGS) == ChangelogTopics()
+
+
+def test_should_refuse_changelogs_beyond_all_measure_before_they_take_memory() -> None:
+    stores = tuple(StateStore(f"store-{number}", f"app-store-{number}-changelog") for number in range(2_000))
+    tasks = {0: [TaskId(0, partition) for partition in range(1_000)]}
+
+    with pytest.raises(InputError, match=r"^input\.topology: the group would have 2000000 changelog partitions"):
+        prepare_changelog_topics(
+            Topology((Subtopology(0, ("in",), stores=stores),)), tasks, InternalTopicCatalog(), _CONFIGS
+        )

@@ -158,3 +158,13 @@ def test_should_keep_a_fixed_count() -> None:
 
     assert fixed.with_partitions(9) == fixed
     assert InternalTopic("t", 3).with_partitions(9) == InternalTopic("t", 9)
+
+
+def test_should_know_the_topics_that_this_round_created() -> None:
+    catalog = InternalTopicCatalog({"old": TopicMetadata(3)}, frozenset({"create_topics"}))
+    created = {"new": CreatedTopic(2, -1, {})}
+
+    assert catalog.with_created(created) == InternalTopicCatalog(
+        {"old": TopicMetadata(3), "new": TopicMetadata(2)}, frozenset({"create_topics"})
+    )
+    assert catalog.with_created({}) is catalog

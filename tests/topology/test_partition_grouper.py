@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignor.cluster import Cluster, TopicMetadata
-from assignor.errors import IllegalStateError
-from assignor.topology.partition_grouper import partition_groups
+from assignor.errors import IllegalStateError, InputError
+from assignor.topology.partition_grouper import MAX_GROUP_PARTITIONS, partition_groups
 from assignor.topology.topology import Subtopology, Topology
 from assignor.types import TaskId, TopicPartition
 
@@ -45,6 +45,13 @@ def test_should_put_every_partition_into_one_task_when_there_are_many() -> None:
 def test_should_fail_when_a_topic_is_not_in_the_cluster() -> None:
     with pytest.raises(IllegalStateError, match="Empty partitions for topic b"):
         partition_groups(Topology((Subtopology(0, ("a", "b")),)), _cluster(a=1))
+
+
+def test_should_refuse_a_group_beyond_all_measure_before_it_takes_memory() -> None:
+    topology = Topology(tuple(Subtopology(number, ("a",)) for number in range(3_000)))
+
+    with pytest.raises(InputError, match=r"^input\.topology: the group would have 3000000000 source partitions"):
+        partition_groups(topology, _cluster(a=MAX_GROUP_PARTITIONS))
 
 
 def _bucket(code: int, capacity: int) -> int:

@@ -12,6 +12,7 @@ from assignor.errors import MissingSourceTopicError, StreamsError, TaskAssignmen
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog
 from assignor.topology.repartition_topics import RepartitionTopics, prepare_repartition_topics
+from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology
 
 _CONFIGS = AssignmentConfigs()
 
@@ -123,3 +124,38 @@ def test_should_take_the_count_of_the_copartitioned_topic() -> None:
     builder.add_source("r", "r").add_source("b", "b").add_processor("join", ["r", "b"]).copartition(["r", "b"])
 
     assert _prepare(builder, _cluster(a=9, b=4)).ready == {"app-r": 4}
+
+
+@pytest.mark.parametrize(
+    ("stores", "expected"),
+    [
+        ((), "no known count leads to"),  # the second is not there for Kafka, and so nobody writes app-r
+        ((StateStore("counts", "app-counts"),), None),
+    ],
+)
+def test_should_see_subtopologies_of_the_same_sources_and_changelogs_once(
+    stores: tuple[StateStore, ...], expected: str | None
+) -> None:
+    topology = Topology(
+        (
+            Subtopology(0, ("in",)),
+            Subtopology(1, ("in",), sink_topics=("app-r",), repartition_sink_topics=("app-r",), stores=stores),
+            Subtopology(2, ("app-r",), (RepartitionTopic("app-r"),)),
+        )
+    )
+    if expected is None:
+        assert prepare_repartition_topics(topology, _cluster(**{"in": 3}), InternalTopicCatalog(), _CONFIGS).ready == {
+            "app-r": 3
+        }
+        return
+    with pytest.raises(TaskAssignmentError, match=expected):
+        prepare_repartition_topics(topology, _cluster(**{"in": 3}), InternalTopicCatalog(), _CONFIGS)
+
+
+@pytest.mark.parametrize(("known", "expected"), [(2, 5), (8, 8)])
+def test_should_take_no_partition_away_when_the_cluster_knows_the_topic_already(known: int, expected: int) -> None:
+    builder = _hop(_hop(TopologyBuilder().add_repartition_topic("r"), "a", "r"), "r")
+
+    topics = _prepare(builder, _cluster(a=5).with_topics({"app-r": TopicMetadata(known)}))
+
+    assert (topics.ready, topics.cluster.partition_count("app-r")) == ({"app-r": 5}, expected)
