@@ -7,6 +7,7 @@ nearest known one; a value out of bounds is an error that names the bound.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -40,6 +41,7 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     WINDOW_STORE_ADDITIONAL_RETENTION_MS: (0, JAVA_LONG_MAX),
 }
 _NULLABLE = frozenset({RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST})
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,40}")
 KNOWN_KEYS = (*_INTEGER_BOUNDS, RACK_AWARE_ASSIGNMENT_TAGS, RACK_AWARE_ASSIGNMENT_STRATEGY)
 
 
@@ -101,14 +103,19 @@ def _nearest(key: str) -> str:
 def _bounded_integer(key: str, value: object, where: str) -> int | None:
     if value is None and key in _NULLABLE:
         return None
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()) is not None:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"{key} must be a whole number, not {value!r}", where)
+        raise InputError(f"{key} must be a whole number, not {_shortened(repr(value))}", where)
     low, high = _INTEGER_BOUNDS[key]
     if not low <= value <= high:
-        raise InputError(f"{key} must be from {low} to {high}, not {value}", where)
+        shown = value if value.bit_length() <= 128 else f"a number of {value.bit_length()} bits"
+        raise InputError(f"{key} must be from {low} to {high}, not {shown}", where)
     return value
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _replication_factor(value: int | None, where: str) -> int:
@@ -124,6 +131,8 @@ def _tags(value: object, where: str) -> tuple[str, ...]:
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(value, (list, tuple)) or not all(isinstance(tag, str) for tag in value):
         raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} must be a list of tag names, not {value!r}", where)
+    if not all(value):
+        raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} has an empty tag name", where)
     if len(value) > MAX_RACK_AWARE_ASSIGNMENT_TAGS:
         raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} takes at most {MAX_RACK_AWARE_ASSIGNMENT_TAGS} tags", where)
     return tuple(value)

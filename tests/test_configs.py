@@ -1,0 +1,76 @@
+"""Configs under Kafka's names: what they take, and that everything else is refused with the key and the place."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignor.configs import AssignmentConfigs
+from assignor.errors import InputError
+from assignor.recording import dotted_configs
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+
+
+def test_should_have_kafkas_defaults() -> None:
+    assert AssignmentConfigs.from_dotted({}) == AssignmentConfigs(
+        num_standby_replicas=0,
+        acceptable_recovery_lag=10_000,
+        max_warmup_replicas=2,
+        probing_rebalance_interval_ms=600_000,
+        rack_aware_assignment_tags=(),
+        replication_factor=-1,
+        window_store_additional_retention_ms=86_400_000,
+        topic_configs={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num.standby.replicas", 0),
+        ("num.standby.replicas", JAVA_INT_MAX),
+        ("acceptable.recovery.lag", JAVA_LONG_MAX),
+        ("max.warmup.replicas", 1),
+        ("probing.rebalance.interval.ms", 60_000),
+        ("windowstore.changelog.additional.retention.ms", 0),
+        ("replication.factor", -1),
+    ],
+)
+def test_should_take_a_number_within_kafkas_bounds_also_as_text(key: str, value: int) -> None:
+    configs = AssignmentConfigs.from_dotted({key: value})
+    assert configs == AssignmentConfigs.from_dotted({key: f" {value} "})
+    assert dotted_configs(configs)[key] == value
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("num.standby.replicas", -1, "must be from 0 to 2147483647, not -1"),
+        ("max.warmup.replicas", 0, "must be from 1"),
+        ("probing.rebalance.interval.ms", "59999", "must be from 60000"),
+        ("replication.factor", 0, "must be -1"),
+        ("replication.factor", 2**15, "must be from -1 to 32767"),
+        ("num.standby.replicas", "--5", "must be a whole number, not '--5'"),
+        ("num.standby.replicas", "9" * 5000, "must be a whole number"),
+        pytest.param("num.standby.replicas", 10**5000, "not a number of 16610 bits", id="beyond-all-measure"),
+        ("num.standby.replicas", True, "must be a whole number, not True"),
+        ("num.standby.replicas", None, "must be a whole number, not None"),
+        ("num.standby.replicas", 1.0, "must be a whole number, not 1.0"),
+        ("rack.aware.assignment.tags", ["zone", ""], "has an empty tag name"),
+        ("rack.aware.assignment.tags", ["zone"] * 6, "takes at most 5 tags"),
+        ("rack.aware.assignment.tags", [1], "must be a list of tag names"),
+        ("rack.aware.assignment.strategy", "nearest", "must be one of none"),
+        ("topic.retention.ms", None, "must be text or a number"),
+        ("num.standby.replica", 1, "did you mean 'num.standby.replicas'"),
+    ],
+)
+def test_should_refuse_with_the_place_and_the_reason(key: str, value: object, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        AssignmentConfigs.from_dotted({key: value}, "input.configs")
+    assert str(refused.value).startswith("input.configs: ")
+    assert message in str(refused.value)
+    assert len(str(refused.value)) < 250
+
+
+def test_should_split_tags_given_as_text() -> None:
+    configs = AssignmentConfigs.from_dotted({"rack.aware.assignment.tags": "zone, cluster"})
+    assert configs.rack_aware_assignment_tags == ("zone", "cluster")
