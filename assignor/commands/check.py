@@ -63,4 +63,4 @@ class Tally:
 
 
 def _of(count: int, total: int) -> str:
-    return f"{count} of {total}" + (f" ({100 * count / total:.1f} %)" if total else "")
+    return f"{count} of {total} ({100 * count / total:.1f} %)" if total else "nothing to compare"
