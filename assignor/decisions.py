@@ -39,7 +39,7 @@ class DecisionKind(StrEnum):
 
 
 class Decision(NamedTuple):
-    """One step. `lag`: lag in records of `process` for the task where it mattered; `detail`: a count, see the kind."""
+    """One step. What each field means is said at the kind; `detail` is a count."""
 
     kind: DecisionKind
     task: TaskId

@@ -71,10 +71,6 @@ class MissingSourceTopicError(KafkaError):
     kafka_name = "MissingSourceTopicException"
 
 
-class KafkaTimeoutError(KafkaError):
-    kafka_name = "TimeoutException"
-
-
 class IllegalStateError(KafkaError):
     kafka_name = "IllegalStateException"
 

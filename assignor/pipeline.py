@@ -20,7 +20,7 @@ from assignor.clients.end_offsets import EndOffsets, EndOffsetSums, end_offset_s
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
 from assignor.java_order import hash_set_order, int64, process_hash, task_hash
-from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT, ReceivedVersions
+from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
 from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named, validate_placement
@@ -83,7 +83,7 @@ def _steps_one_to_four(
     done.create(repartition)
 
     partitions_for_task = partition_groups(topology, repartition.cluster)
-    ReceivedVersions(group.minimum_version, group.minimum_latest_version, group.future_version).is_version_probing()
+    group.versions.is_version_probing()  # raises when a future member meets one that cannot probe
     catalog = catalog.with_created(repartition.created)
     changelogs = prepare_changelog_topics(topology, _tasks_by_subtopology(partitions_for_task), catalog, configs)
     done.create(changelogs)
@@ -99,7 +99,7 @@ def _steps_one_to_four(
     validate_placement(problem, placement)
 
     in_java_order = PartitionsInJavaOrder(topology, partitions_for_task)
-    has_hosts = group.minimum_version >= FIRST_VERSION_WITH_ENDPOINT
+    has_hosts = group.versions.min_received >= FIRST_VERSION_WITH_ENDPOINT
     hosts = host_maps(group.clients, placement, in_java_order) if has_hosts else NO_HOSTS
 
     leader = snapshot.leader_process_id

@@ -17,7 +17,7 @@ from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberF
 from assignor.java_order import hash_set_order, process_hash, string_hash
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
-from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions
 from assignor.types import (
     JAVA_INT_MAX,
     AssignorErrorCode,
@@ -59,15 +59,12 @@ class ClientMetadata:
 class GroupMetadata:
     """The whole group. `clients`: in the order of the leader's Java HashMap.
 
-    `owners`: every claimed partition with all members that claim it. `future_version`: of the members that cannot be
-    read, None when all can. `minimum_version`, `minimum_latest_version`: over all members, and our own latest.
+    `owners`: every claimed partition with all members that claim it.
     """
 
     clients: Mapping[ProcessId, ClientMetadata]
     owners: Mapping[TopicPartition, tuple[str, ...]]
-    minimum_version: int
-    minimum_latest_version: int
-    future_version: int | None
+    versions: ReceivedVersions
     shutdown_requested: bool
 
 
@@ -156,23 +153,19 @@ class _GroupBuilder:
         self.future_process_id = future_process_id
         self.clients: dict[ProcessId, _ClientBuilder] = {}
         self.owners: dict[TopicPartition, tuple[str, ...]] = {}
-        self.minimum_version = LATEST_SUPPORTED_VERSION
-        self.minimum_latest_version = LATEST_SUPPORTED_VERSION
-        self.future_version: int | None = None
+        self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
     def add(self, member_id: str, subscription: Subscription, info: SubscriptionInfo) -> None:
         if info.error_code == AssignorErrorCode.SHUTDOWN_REQUESTED:
             self.shutdown_requested = True
-        self.minimum_version = min(self.minimum_version, info.version)
-        self.minimum_latest_version = min(self.minimum_latest_version, info.latest_supported_version)
+        self.versions.append((info.version, info.latest_supported_version))
         self._client_of(subscription, info).add(member_id, subscription, info.task_offset_sums)
         for partition in subscription.owned_partitions:
             self.owners[partition] = (*self.owners.get(partition, ()), member_id)
 
     def _client_of(self, subscription: Subscription, info: SubscriptionInfo) -> _ClientBuilder:
         if info.version > LATEST_SUPPORTED_VERSION:
-            self.future_version = info.version
             return self._client(self.future_process_id, None, subscription.rack)
         return self._client(info.process_id, info, subscription.rack)
 
@@ -187,9 +180,7 @@ class _GroupBuilder:
         return GroupMetadata(
             clients={process_id: self.clients[process_id].build() for process_id in order},
             owners=self.owners,
-            minimum_version=self.minimum_version,
-            minimum_latest_version=self.minimum_latest_version,
-            future_version=self.future_version,
+            versions=received_versions(self.versions),
             shutdown_requested=self.shutdown_requested,
         )
 

@@ -72,8 +72,9 @@ def consumer_assignments(
     """`partitions_for_task`: sorted partitions of every task. `probing_deadline`: the process to tell, and the time in
     milliseconds. Raises IllegalStateError should a member get what another still owns.
     """
-    encoder = AssignmentInfoEncoder(group.minimum_version, group.minimum_latest_version, hosts.active, hosts.standby)
-    tells_next_rebalance = group.minimum_version >= FIRST_VERSION_WITH_NEXT_REBALANCE
+    versions = group.versions
+    encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
+    tells_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
     result = ConsumerAssignments()
     this_round = _Round(group, partitions_for_task, in_java_order, encoder, tells_next_rebalance, log, result)
     for process_id, state in states.items():

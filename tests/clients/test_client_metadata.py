@@ -79,7 +79,7 @@ def test_should_speak_the_lowest_version_and_know_none_beyond_version_2() -> Non
         "old": member(B, version=2, latest_supported_version=-1, offset_sums={TASK: LATEST_OFFSET, OTHER_TASK: 5}),
     }
     group = group_metadata(bytes_of(members), None)
-    assert (group.minimum_version, group.minimum_latest_version, group.future_version) == (2, -1, None)
+    assert (group.versions.min_received, group.versions.min_supported, group.versions.future) == (2, -1, None)
     assert group.clients[B].offset_sums == {TASK: LATEST_OFFSET, OTHER_TASK: UNKNOWN_OFFSET_SUM}
 
 
@@ -91,8 +91,8 @@ def test_should_collect_members_of_a_future_version_in_one_dummy_client(pinned: 
     assert dummy.consumers == ("future-1", "future-2")
     assert (dummy.host, dummy.tags, dummy.offset_sums) == (None, {}, {})
     assert group.owners == {PARTITION: tuple(hash_set_order(["future-1", "future-2"], string_hash))}
-    assert group.minimum_version == 11
-    assert group.future_version in (12, 14)
+    assert group.versions.min_received == 11
+    assert group.versions.future in (12, 14)
 
 
 def test_should_notice_that_a_member_asks_for_shutdown() -> None:

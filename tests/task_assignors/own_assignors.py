@@ -28,7 +28,7 @@ class NeedsAnArgument(EverythingOnTheFirst):
 
 class HasNoName:
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        raise NotImplementedError
+        raise AssertionError("refused before it is asked")
 
 
 class HasNoAssign:

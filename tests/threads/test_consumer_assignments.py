@@ -9,6 +9,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionKind
 from assignor.errors import IllegalStateError
 from assignor.pipeline import assign
+from assignor.protocol.versions import ReceivedVersions
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.threads import consumer_assignments as step_four
 from assignor.topology.topology import StateStore, Subtopology, Topology
@@ -231,7 +232,7 @@ def test_should_answer_a_double_claim_with_the_task_for_the_one_who_claimed_last
 
 def test_should_refuse_to_give_a_member_what_another_still_owns() -> None:
     """The last line of defence: the rule above keeps it from ever being reached."""
-    group = GroupMetadata({}, {PARTITION_0: ("owner",)}, 11, 11, None, False)
+    group = GroupMetadata({}, {PARTITION_0: ("owner",)}, ReceivedVersions(), False)
     step_four._check_cooperative(group, "owner", [PARTITION_0])
     step_four._check_cooperative(group, "other", [PARTITION_1])
     with pytest.raises(IllegalStateError, match="topic-0-0 was given to other while owner still owns it"):
