@@ -100,14 +100,6 @@ def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> l
     return found
 
 
-def owners_at(intervals: Mapping[str, list[Interval]], at_ms: float) -> dict[str, list[Interval]]:
-    """Task to the intervals that hold at `at_ms`; a task without owner has an empty list."""
-    return {
-        task: [interval for interval in of_task if interval.start_ms <= at_ms < _or_forever(interval.end_ms)]
-        for task, of_task in intervals.items()
-    }
-
-
 def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
     """Member id to the executor it runs on."""
     return {line.member_id: line.executor for line in lines if line.member_id is not None}
