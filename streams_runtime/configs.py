@@ -1,0 +1,171 @@
+"""A member's configs under Kafka's dotted names, with Kafka's defaults and bounds.
+
+Source: `StreamsConfig` of 4.3.1. Keys about placement (`num.standby.replicas`, ...) are `assignor.configs`'s and are
+handed on to the group's definition. Unknown keys are errors that name the nearest known one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from assignor.configs import KNOWN_KEYS, AssignmentConfigs
+from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+
+
+class ProcessingGuarantee(StrEnum):
+    AT_LEAST_ONCE = "at_least_once"
+    EXACTLY_ONCE_V2 = "exactly_once_v2"
+
+
+class OffsetReset(StrEnum):
+    """Where a task begins on a partition without a committed offset. `NONE`: that is an error."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsConfig:
+    """One instance's configs; times in milliseconds. `commit_interval_ms` None: by the guarantee, 30 s or 100 ms.
+
+    `bootstrap_servers`: `embedded:<directory>` for the log that needs nothing installed. `application_server`:
+    host:port under which the stores are served; port 0 picks a free one, None serves nothing.
+    `restore_batch_records`, `restore_pass_ms`: how much one pass of a thread restores beside running tasks.
+    `record_pass_ms`: how long one pass may process before it punctuates and commits.
+    """
+
+    application_id: str
+    bootstrap_servers: str
+    state_dir: Path = field(default=Path("kafka-streams"))
+    processing_guarantee: ProcessingGuarantee = ProcessingGuarantee.AT_LEAST_ONCE
+    commit_interval_ms: int | None = None
+    num_stream_threads: int = 1
+    max_task_idle_ms: int = 0
+    task_timeout_ms: int = 300_000
+    poll_ms: int = 100
+    max_poll_records: int = 1_000
+    buffered_records_per_partition: int = 1_000
+    auto_offset_reset: OffsetReset = OffsetReset.EARLIEST
+    state_cleanup_delay_ms: int = 600_000
+    repartition_purge_interval_ms: int = 30_000
+    application_server: str | None = None
+    client_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int | None = None
+    rebalance_timeout_ms: int = 300_000
+    dead_letter_topic: str | None = None
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    assignment: Mapping[str, object] = field(default_factory=dict)
+    restore_batch_records: int = 10_000
+    restore_pass_ms: int = 20
+    record_pass_ms: int = 50
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+
+    @property
+    def effective_commit_interval_ms(self) -> int:
+        if self.commit_interval_ms is not None:
+            return self.commit_interval_ms
+        return 100 if self.exactly_once else 30_000
+
+    @classmethod
+    def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
+        """Raises InputError that names the key."""
+        given: dict[str, Any] = {}
+        tags: dict[str, str] = {}
+        assignment: dict[str, object] = {}
+        for key, value in values.items():
+            if key.startswith(_CLIENT_TAG_PREFIX):
+                tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
+            elif key in _FIELD_OF:
+                given[_FIELD_OF[key]] = _read(key, value, where)
+            elif key in _ASSIGNMENT_KEYS or key.startswith("topic."):
+                assignment[key] = value
+            else:
+                raise InputError(f"unknown config {key!r}{_nearest(key)}", where)
+        for key in ("application.id", "bootstrap.servers"):
+            if _FIELD_OF[key] not in given:
+                raise InputError(f"{key!r} is missing and has no default", where)
+        AssignmentConfigs.from_dotted(assignment, where)  # bounds are checked here, where the user can mend them
+        return cls(**given, client_tags=tags, assignment=assignment)
+
+
+_CLIENT_TAG_PREFIX = "client.tag."
+_ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
+
+# a field's dotted name is its own name with dots, so that the two cannot drift apart
+_FIELD_OF = {
+    one.name.replace("_", "."): one.name
+    for one in fields(StreamsConfig)
+    if one.name not in ("client_tags", "assignment")
+}
+
+_INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
+    "commit.interval.ms": (0, JAVA_LONG_MAX),
+    "num.stream.threads": (1, JAVA_INT_MAX),
+    "max.task.idle.ms": (-1, JAVA_LONG_MAX),
+    "task.timeout.ms": (0, JAVA_LONG_MAX),
+    "poll.ms": (0, JAVA_LONG_MAX),
+    "max.poll.records": (1, JAVA_INT_MAX),
+    "buffered.records.per.partition": (1, JAVA_INT_MAX),
+    "state.cleanup.delay.ms": (0, JAVA_LONG_MAX),
+    "repartition.purge.interval.ms": (0, JAVA_LONG_MAX),
+    "session.timeout.ms": (1, JAVA_INT_MAX),
+    "heartbeat.interval.ms": (1, JAVA_INT_MAX),
+    "rebalance.timeout.ms": (1, JAVA_INT_MAX),
+    "restore.batch.records": (1, JAVA_INT_MAX),
+    "restore.pass.ms": (1, JAVA_INT_MAX),
+    "record.pass.ms": (1, JAVA_INT_MAX),
+}
+_CHOICES: dict[str, type[StrEnum]] = {"processing.guarantee": ProcessingGuarantee, "auto.offset.reset": OffsetReset}
+_OPTIONAL = frozenset(
+    {"commit.interval.ms", "application.server", "client.id", "heartbeat.interval.ms", "dead.letter.topic"}
+)
+
+
+def _read(key: str, value: object, where: str) -> object:
+    if value is None and key in _OPTIONAL:
+        return None
+    if key in _INTEGER_BOUNDS:
+        return _integer(key, value, where)
+    if key in _CHOICES:
+        return _choice(key, value, where)
+    if key == "state.dir":
+        if not isinstance(value, (str, Path)) or not str(value):
+            raise InputError(f"{key} must be a directory, not {value!r}", where)
+        return Path(value)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{key} must be text, not {value!r}", where)
+    return value
+
+
+def _integer(key: str, value: object, where: str) -> int:
+    low, high = _INTEGER_BOUNDS[key]
+    if isinstance(value, str) and value.strip().lstrip("+-").isascii() and value.strip().lstrip("+-").isdigit():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError(f"{key} must be a whole number, not {value!r}", where)
+    if not low <= value <= high:
+        raise InputError(f"{key} must be from {low} to {high}, not {value}", where)
+    return value
+
+
+def _choice(key: str, value: object, where: str) -> StrEnum:
+    try:
+        return _CHOICES[key](str(value))
+    except ValueError:
+        raise InputError(f"{key} must be one of {', '.join(_CHOICES[key])}, not {value!r}", where) from None
+
+
+def _nearest(key: str) -> str:
+    close = difflib.get_close_matches(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS], n=1, cutoff=0.0)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,61 @@
+"""What can go wrong while tasks run, by Kafka's names. Source: `org.apache.kafka.streams.errors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from assignor.errors import AssignorFault
+from assignor.types import TaskId, TopicPartition
+
+
+class StreamsRuntimeError(AssignorFault):
+    """Base of everything the runtime raises on purpose. `task_id`: the task it happened in, where it is one."""
+
+    def __init__(self, message: str, task_id: TaskId | None = None) -> None:
+        super().__init__(message if task_id is None else f"task [{task_id}] {message}")
+        self.task_id = task_id
+
+
+class TaskMigrated(StreamsRuntimeError):
+    """Another thread has this thread's tasks already: all of them are closed uncleanly, and the member rejoins."""
+
+
+class TaskCorrupted(StreamsRuntimeError):
+    """State of these tasks is of no more use: it is wiped and restored from the changelogs' beginning."""
+
+    def __init__(self, tasks: Iterable[TaskId], message: str = "state is corrupt") -> None:
+        self.tasks = frozenset(tasks)
+        super().__init__(f"{message}: {', '.join(str(task) for task in sorted(self.tasks))}")
+
+
+class TaskTimeout(StreamsRuntimeError):
+    """A task made no progress for task.timeout.ms."""
+
+
+class LockError(StreamsRuntimeError):
+    """Somebody else holds the lock of a task's directory. Inside one process: try again later."""
+
+
+class ProcessorStateError(StreamsRuntimeError):
+    """A state store, its directory or its checkpoint file could not be used."""
+
+
+class InvalidStateStore(StreamsRuntimeError):
+    """A store that is closed, or not here, or not open for queries yet."""
+
+
+class ProcessingFailed(StreamsRuntimeError):
+    """A user's processor, serde or timestamp failed on a record and the handler said FAIL.
+
+    The message names task, topic, partition and offset; `__cause__` is the user's error.
+    """
+
+
+class ChangelogsMissing(StreamsRuntimeError):
+    """`partitions`: changelog partitions that a task needs and the log does not have."""
+
+    def __init__(self, partitions: Mapping[TopicPartition, str], task_id: TaskId | None = None) -> None:
+        super().__init__(
+            "changelogs are missing: " + ", ".join(f"{p.topic}-{p.partition}" for p in partitions), task_id
+        )
+        self.partitions = dict(partitions)

@@ -1,0 +1,136 @@
+"""What a user writes: processors, and what their context gives them.
+
+Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punctuator` of the processor API (KIP-478).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar
+
+from assignor.types import TaskId
+from streams_runtime.records import Headers, Record, RecordMetadata
+
+KIn = TypeVar("KIn")
+VIn = TypeVar("VIn")
+
+
+class PunctuationType(StrEnum):
+    """STREAM_TIME moves with records only; WALL_CLOCK_TIME with the machine's clock."""
+
+    STREAM_TIME = "stream_time"
+    WALL_CLOCK_TIME = "wall_clock_time"
+
+
+Punctuator = Callable[[int], None]
+"""Called with the time, in milliseconds, at which it fires: stream time or wall-clock time, by its type."""
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None:
+        """The punctuation does not fire any more; may be called from inside its own callback, and twice."""
+        ...
+
+
+class ProcessorContext(Protocol):
+    """One per processor and task. Valid inside `init`, `process`, punctuators and `close`, on the task's thread."""
+
+    @property
+    def application_id(self) -> str: ...
+
+    @property
+    def task_id(self) -> TaskId: ...
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """The input record; None in `init` and in punctuators."""
+        ...
+
+    @property
+    def headers(self) -> Headers: ...
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        """The highest timestamp seen by the task; -1 before the first record."""
+        ...
+
+    @property
+    def current_system_time_ms(self) -> int: ...
+
+    def state_store(self, name: str) -> Any:
+        """The store, as its builder makes it. Raises StreamsRuntimeError when the processor is not connected to it."""
+        ...
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        """Hand a record to all children, or to the one of this name."""
+        ...
+
+    def schedule(
+        self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
+    ) -> Cancellable:
+        """Call back every `interval_ms`. `start_time_ms` anchors the schedule (KIP-1146).
+
+        Raises StreamsRuntimeError for an interval under 1 ms, and in a standby.
+        """
+        ...
+
+    def commit(self) -> None:
+        """Ask for a commit soon, at the end of the pass of the thread's loop."""
+        ...
+
+
+class Processor(Generic[KIn, VIn]):
+    """Base class of a user's processor; `process` is all that has to be written."""
+
+    def init(self, context: ProcessorContext) -> None:
+        """Called once per task, after its state is restored."""
+
+    def process(self, record: Record[KIn, VIn]) -> None:
+        raise TypeError(f"{type(self).__name__} does not say what to do with a record: write its `process`")
+
+    def close(self) -> None:
+        """Called once; stores are still open."""
+
+
+ProcessorSupplier = Callable[[], Processor[Any, Any]]
+"""Makes a new processor each time; can be pickled."""
+
+TimestampExtractor = Callable[[Record[Any, Any], int], int]
+"""Record (its own timestamp inside) and partition time to the timestamp to use; negative: the record is dropped."""
+
+StreamPartitioner = Callable[[Any, Any, int], int]
+"""Key, value and number of partitions to a partition."""
+
+
+class HandlerResponse(StrEnum):
+    """What a handler decides about a failing record: end the thread, drop the record, or send it to the dead-letter
+    topic and go on."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+    DEAD_LETTER = "dead-letter"
+
+
+class FailedRecord(Protocol):
+    """A record as it was read, what failed on it, and where."""
+
+    @property
+    def task_id(self) -> TaskId: ...
+    @property
+    def metadata(self) -> RecordMetadata: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def error(self) -> Exception: ...
+
+
+ExceptionHandler = Callable[[FailedRecord], HandlerResponse]

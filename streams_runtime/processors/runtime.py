@@ -1,0 +1,60 @@
+"""What running processor nodes ask of the task they run in; `StreamTask` is the one that answers.
+
+Source: `InternalProcessorContext`, `RecordCollector`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from assignor.types import TaskId
+from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
+from streams_runtime.records import Headers, RecordMetadata
+from streams_runtime.state_stores.base import StateStore
+
+
+class TaskRuntime(Protocol):
+    """Everything here is about the record that is being processed right now, on the task's own thread."""
+
+    @property
+    def application_id(self) -> str: ...
+
+    @property
+    def task_id(self) -> TaskId: ...
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None: ...
+
+    @property
+    def headers(self) -> Headers: ...
+
+    @property
+    def current_stream_time_ms(self) -> int: ...
+
+    @property
+    def current_system_time_ms(self) -> int: ...
+
+    @property
+    def stores(self) -> dict[str, StateStore]: ...
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has. Raises StreamsRuntimeError for a topic that is not there."""
+        ...
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None:
+        """Write to a topic by its full name. `partition` None: by Kafka's murmur2 of the key."""
+        ...
+
+    def schedule(
+        self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
+    ) -> Cancellable: ...
+
+    def request_commit(self) -> None: ...

@@ -1,0 +1,28 @@
+"""A record as processors see it, and where it came from. Source: `Record`, `RecordMetadata` of the processor API."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Name and value, in order; a name may come twice."""
+
+
+class Record(NamedTuple, Generic[Key, Value]):
+    """Immutable; `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not negative."""
+
+    key: Key
+    value: Value
+    timestamp_ms: int
+    headers: Headers = ()
+
+
+class RecordMetadata(NamedTuple):
+    """The input record that is being processed."""
+
+    topic: str
+    partition: int
+    offset: int

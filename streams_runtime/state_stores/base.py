@@ -1,0 +1,151 @@
+"""State stores in two layers: what a task does with any store, and what a processor does with each kind.
+
+A store that is used by processors takes and gives objects (serdes inside), writes every change to its changelog, and
+keeps bytes in RocksDB or memory. A standby or restore only uses `restore`. A task calls from its thread; queries from
+outside read at the same time from other threads, so reads have to be safe then.
+Source: `StateStore`, `KeyValueStore`, `TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from assignor.topology.topology import ChangelogConfig
+from assignor.types import TaskId
+from streams_runtime.logs.base import RecordBatch
+
+K = TypeVar("K")
+V = TypeVar("V")
+K_contra = TypeVar("K_contra", contravariant=True)
+V_co = TypeVar("V_co", covariant=True)
+
+
+class ChangeLogger(Protocol):
+    """Where a logged store sends its changes, already as bytes; `value` None is a deletion."""
+
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoreContext:
+    """What a store gets when it is opened. `directory`: the task's own; a store keeps `rocksdb/<name>` in it.
+
+    `changes`: None for a store that is not logged.
+    """
+
+    task_id: TaskId
+    directory: Path
+    changes: ChangeLogger | None
+    clock: RecordClock
+
+
+class RecordClock(Protocol):
+    """The times a store may ask for while a record is processed, in milliseconds since the epoch; -1 before any."""
+
+    @property
+    def record_timestamp_ms(self) -> int: ...
+    @property
+    def stream_time_ms(self) -> int: ...
+
+
+class StateStore(Protocol):
+    """What a task does with any store."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the content outlives the process; only then is it checkpointed."""
+        ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def open(self, context: StoreContext) -> None:
+        """Open or create it. Raises ProcessorStateError."""
+        ...
+
+    def rebind(self, context: StoreContext) -> None:
+        """The task was recycled: same content, other surroundings; the store stays open."""
+        ...
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Take changelog records in bulk, without logging them: later ones win, None deletes."""
+        ...
+
+    def flush(self) -> None:
+        """On return everything written so far is on disk (persistent stores)."""
+        ...
+
+    def close(self) -> None:
+        """Flush and close; closing twice is fine."""
+        ...
+
+
+class ValueAndTimestamp(NamedTuple, Generic[V]):
+    value: V
+    timestamp_ms: int
+
+
+class ReadOnlyKeyValueStore(Protocol[K, V_co]):
+    """Keys are ordered by their bytes. Ranges take both ends in; None is an open end."""
+
+    def get(self, key: K) -> V_co | None: ...
+    def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V_co]]: ...
+    def reverse_range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V_co]]: ...
+    def all(self) -> Iterator[tuple[K, V_co]]: ...
+    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V_co]]: ...
+    def approximate_num_entries(self) -> int: ...
+
+
+class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
+    def put(self, key: K, value: V | None) -> None: ...
+    def put_if_absent(self, key: K, value: V) -> V | None: ...
+    def put_all(self, entries: list[tuple[K, V | None]]) -> None: ...
+    def delete(self, key: K) -> V | None: ...
+
+
+class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
+    """Keeps a timestamp with each value: 8 bytes before it on disk, the record's timestamp in the changelog."""
+
+
+class Windowed(NamedTuple, Generic[K]):
+    """A key in one window, `start_ms` up to and without `end_ms`."""
+
+    key: K
+    start_ms: int
+    end_ms: int
+
+
+class ReadOnlyWindowStore(Protocol[K_contra, V_co]):
+    """Times are window starts in milliseconds, both ends taken in."""
+
+    def fetch(self, key: K_contra, start_ms: int) -> V_co | None: ...
+    def fetch_range(self, key: K_contra, from_ms: int, to_ms: int) -> Iterator[tuple[int, V_co]]: ...
+
+
+class WindowStore(StateStore, Protocol[K, V]):
+    """Windows older than stream time - retention are gone. `put` with None deletes."""
+
+    def put(self, key: K, value: V | None, window_start_ms: int) -> None: ...
+    def fetch(self, key: K, start_ms: int) -> V | None: ...
+    def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]: ...
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[K], V]]: ...
+
+
+class StoreBuilder(Protocol):
+    """What a topology holds of a store: makes one instance a task. Can be pickled."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def changelog(self) -> ChangelogConfig | None:
+        """None: not logged."""
+        ...
+
+    def build(self) -> StateStore: ...
