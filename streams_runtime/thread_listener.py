@@ -1,6 +1,6 @@
 """What a stream thread tells while it works, for logs that survive it and for tables that people watch.
 
-Calls come from the stream thread, at once, before the thread goes on; they must not block. Milliseconds since the epoch.
+Calls come from the stream thread, before it goes on, and must not block. Times are milliseconds since the epoch.
 """
 
 from __future__ import annotations
