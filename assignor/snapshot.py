@@ -7,7 +7,7 @@ written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
@@ -26,6 +26,19 @@ class Member:
     subscription: bytes
     client_id: str | None = None
     group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The part of a snapshot that a cluster tells at the moment of the round. `changelog_end_offsets` None: the
+    look-up failed, and the placement does without lags.
+    """
+
+    cluster: Cluster
+    existing_internal_topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    changelog_end_offsets: Mapping[str, tuple[int, ...]] | None = field(default_factory=dict)
+    committed_offsets: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    failures: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,17 @@ class RebalanceSnapshot:
     leader_process_id: ProcessId | None = None
     future_process_id: ProcessId | None = None
     created_internal_topics: Mapping[str, TopicMetadata] | None = None
+
+    def seen(self, view: ClusterView) -> RebalanceSnapshot:
+        """The same group on the cluster as it is in `view`."""
+        return replace(
+            self,
+            cluster=view.cluster,
+            existing_internal_topics=view.existing_internal_topics,
+            changelog_end_offsets=view.changelog_end_offsets,
+            committed_offsets=view.committed_offsets,
+            failures=view.failures,
+        )
 
 
 @dataclass(frozen=True, slots=True)

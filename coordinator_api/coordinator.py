@@ -18,6 +18,7 @@ from assignor.errors import InputError
 from assignor.types import ProcessId
 from coordinator_api.admission import Admission
 from coordinator_api.clock import Clock
+from coordinator_api.cluster_providers import ClusterProviders
 from coordinator_api.definitions import AllowedAssignors
 from coordinator_api.events import GroupRuntime, Surroundings
 from coordinator_api.group import events
@@ -45,6 +46,8 @@ class Coordinator:
         self.settings = settings
         self.repository = repository
         self.allowed_assignors = AllowedAssignors(settings.task_assignor_classes)
+        self.cluster_providers = ClusterProviders(settings.cluster_bootstrap_servers)
+        resources.callback(self.cluster_providers.close)
         self.metrics = Metrics(self._census, lambda: self.long_polls.count)
         self.groups: dict[str, GroupRuntime] = {}
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
@@ -152,7 +155,7 @@ class Coordinator:
             raise StoreError(f"the log of group {log.group_id} cannot be replayed: {error}") from error
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
-        runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id)
+        runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id, self.cluster_providers)
         return GroupRuntime(log, runner, Journal(log.group_id, self.metrics), self._around)
 
     def _census(self) -> tuple[Mapping[str, int], int]:

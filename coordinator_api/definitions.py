@@ -1,7 +1,8 @@
 """A group's definition as it comes by PUT: `input` of rebalance/1 without members and leader, checked whole.
 
-The definition is all the truth there is about cluster, topics and offsets: what a round creates is not added to it,
-and a later PUT replaces it. Assignors named `module:Class` run only when the service's own settings list them.
+A definition that describes its cluster is all the truth there is about topics and offsets: what a round creates is not
+added to it, and a later PUT replaces it. One that names a provider has its cluster looked at for every round.
+Assignors named `module:Class` run only when the service's own settings list them.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from assignor.errors import InputError, NotBuiltYet
+from assignor.errors import InputError
 from assignor.recording import is_class_path, parse_rebalance_input
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
+from coordinator_api.cluster_providers import ClusterProviders, ProviderAddress, provider_address
 from coordinator_api.problems import Problem
 from coordinator_api.settings import SettingsError
 
@@ -27,6 +30,8 @@ _NOT_OF_A_DEFINITION: Mapping[str, str] = {
     "members": "members join by POST of their subscriptions",
     "leader_process_id": "the leader is this service, which is in no process of the group",
 }
+
+_TOLD_BY_A_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")
 
 
 class AllowedAssignors:
@@ -67,19 +72,30 @@ def _load(path: str) -> TaskAssignor:
     return assignor  # type: ignore[no-any-return]
 
 
-def read_definition(document: dict[str, object], group_id: str, max_partitions: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """`snapshot`: without members; without a cluster, too, when `provider` says where to look at it."""
+
+    snapshot: RebalanceSnapshot
+    provider: ProviderAddress | None
+
+
+def read_definition(
+    document: dict[str, object], group_id: str, max_partitions: int, providers: ClusterProviders | None = None
+) -> str:
     """The definition in one canonical spelling. `application_id` may be left out, it is the group then.
 
-    Raises InputError with the field, NotBuiltYet.
+    `providers`: None when no cluster may be named. Raises InputError with the field, NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         if document.get(name) not in (None, {}):
             raise InputError(f"is not part of a definition: {reason}", name)
-    cluster = document.get("cluster")
-    if isinstance(cluster, dict) and "provider" in cluster:
-        raise NotBuiltYet(
-            "a provider (embedded, kafka) comes in a later release; give brokers and topics", "cluster.provider"
-        )
+    provider = provider_address(document.get("cluster"))
+    if provider is not None:
+        (providers or ClusterProviders()).check(provider)
+        for name in _TOLD_BY_A_PROVIDER:
+            if document.get(name):
+                raise InputError("is what the cluster's provider tells; leave it out", name)
     complete = {
         **_DEFAULTS,
         "application_id": group_id,
@@ -87,7 +103,7 @@ def read_definition(document: dict[str, object], group_id: str, max_partitions: 
         "members": {},
         "leader_process_id": None,
     }
-    check_size(parse_rebalance_input(complete, ""), max_partitions)
+    check_size(_parse(complete, "").snapshot, max_partitions)
     return json.dumps(complete, sort_keys=True, separators=(",", ":"))
 
 
@@ -100,6 +116,13 @@ def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
         raise InputError(f"{partitions} partitions are more than group.max.partitions, {max_partitions}", "cluster")
 
 
-def read_input(input_json: str) -> RebalanceSnapshot:
-    """What `read_definition` wrote, as a snapshot without members."""
-    return parse_rebalance_input(json.loads(input_json))
+def read_input(input_json: str) -> Definition:
+    """What `read_definition` wrote."""
+    return _parse(json.loads(input_json), "input")
+
+
+def _parse(complete: dict[str, object], where: str) -> Definition:
+    provider = provider_address(complete.get("cluster"))
+    if provider is not None:
+        complete = {**complete, "cluster": {"brokers": [], "topics": {}}}
+    return Definition(parse_rebalance_input(complete, where), provider)

@@ -1,11 +1,12 @@
 """A group as JSON for operators: state, members, every copy of every task with its lag, and what comes next.
 
-A copy's lag is what the leader would say now: the definition's end offsets minus what the member last reported, by
-heartbeat or with its subscription.
+A copy's lag is what the leader would say now: the end offsets (the definition's, or those of the cluster it names)
+minus what the member last reported, by heartbeat or with its subscription.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from assignor.clients.end_offsets import EndOffsets, end_offset_sums
@@ -14,6 +15,7 @@ from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.topology import Subtopology
 from assignor.types import Role, TaskId, TopicPartition
+from coordinator_api.cluster_providers import ClusterProviders
 from coordinator_api.definitions import read_input
 from coordinator_api.group.description import GroupDescription, MemberDescription, RoundDescription
 from coordinator_api.group.image import GroupImage
@@ -34,10 +36,15 @@ def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
     }
 
 
-def description_document(group: GroupDescription, image: GroupImage) -> dict[str, object]:
+def description_document(group: GroupDescription, image: GroupImage, providers: ClusterProviders) -> dict[str, object]:
     """The whole group. Takes time in proportion to its tasks. `image`: the state that `group` describes."""
     assert image.input_json is not None, "only declared groups are described"
-    definition = read_input(image.input_json)
+    declared = read_input(image.input_json)
+    definition = declared.snapshot
+    if declared.provider is not None:
+        # a description without lags is still one, so a cluster that cannot be reached does not make it fail
+        with contextlib.suppress(Exception):
+            definition = definition.seen(providers.provider(declared.provider).view(group.group_id, definition))
     changelogs = _Changelogs(definition)
     tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
     for member in group.members:

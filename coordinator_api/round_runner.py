@@ -1,7 +1,8 @@
 """One round of a group: the definition and the members' subscriptions in, assignments and a recording out.
 
-Pure computation that may take seconds, so it runs in a thread beside the event loop. What it records is what it ran:
-the same `rebalance/1` line through `assignor assign --check` gives the same result.
+It may take seconds, so it runs in a thread beside the event loop. A cluster that the definition only names is looked at
+first, and what the round needs there is created last, before any member hears of the round. What it records is what it
+ran: the same `rebalance/1` line through `assignor assign --check` gives the same result.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.types import ProcessId
-from coordinator_api.definitions import AllowedAssignors, read_input
+from coordinator_api.cluster_providers import ClusterProviders
+from coordinator_api.definitions import AllowedAssignors, Definition, read_input
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.group.states import RoundOutcome
@@ -57,22 +59,35 @@ class ComputedRound:
 class RoundRunner:
     """Runs the rounds of one group, one after the other; keeps the definition parsed between them."""
 
-    def __init__(self, group_id: str, allowed: AllowedAssignors, new_process_id: Callable[[], ProcessId]) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        allowed: AllowedAssignors,
+        new_process_id: Callable[[], ProcessId],
+        providers: ClusterProviders | None = None,
+    ) -> None:
         self._group_id = group_id
         self._allowed = allowed
         self._new_process_id = new_process_id
+        self._providers = providers or ClusterProviders()
         self._revision = 0
-        self._definition: RebalanceSnapshot | None = None
+        self._definition: Definition | None = None
 
     def run(self, effect: RunRebalance, now_ms: int) -> ComputedRound:
         """Never raises for what a group or a user's assignor does: that is a failed round."""
-        snapshot = self._snapshot(effect)
+        definition = self._read(effect)
+        snapshot = self._snapshot(effect, definition.snapshot)
         event: AssignmentComputed | RebalanceFailed
         try:
+            provider = None if definition.provider is None else self._providers.provider(definition.provider)
+            if provider is not None:
+                snapshot = snapshot.seen(provider.view(self._group_id, snapshot))
             result = pipeline.assign(snapshot, now_ms, self._allowed.load(snapshot.assignor))
+            if provider is not None and result.created_topics:
+                provider.create_topics(result.created_topics)
             event = AssignmentComputed(effect.generation_id, result)
             error = None if result.error is None else result.error.as_recorded()
-        except Exception as fault:  # a user's own assignor may raise anything
+        except Exception as fault:  # a user's own assignor may raise anything, a cluster may be out of reach
             error = f"{type(fault).__name__}: {fault}"
             result = RebalanceResult({})
             event = RebalanceFailed(effect.generation_id, error)
@@ -90,14 +105,17 @@ class RoundRunner:
         output["error"] = error
         return ComputedRound(event, document, now_ms)
 
-    def _snapshot(self, effect: RunRebalance) -> RebalanceSnapshot:
+    def _read(self, effect: RunRebalance) -> Definition:
         if self._definition is None or self._revision != effect.definition_revision:
             self._definition = read_input(effect.input_json)
             self._revision = effect.definition_revision
-        future = self._definition.future_process_id
+        return self._definition
+
+    def _snapshot(self, effect: RunRebalance, declared: RebalanceSnapshot) -> RebalanceSnapshot:
+        future = declared.future_process_id
         if future is None and _has_future_member(effect.members):
             future = self._new_process_id()
-        return replace(self._definition, members=effect.members, future_process_id=future)
+        return replace(declared, members=effect.members, future_process_id=future)
 
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:

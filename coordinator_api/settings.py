@@ -95,11 +95,16 @@ class Settings(BaseSettings):
     task_assignor_classes: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="`module:Class` assignors that groups may name, separated by commas; others are refused."
     )
+    cluster_bootstrap_servers: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Clusters that groups may name in `cluster`, separated by commas, for example "
+        "`embedded:/var/lib/streams`; others are refused.",
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What goes to the log.")
     log_format: Literal["json", "console"] = Field("console", description="One JSON object a line, or text to read.")
 
-    @field_validator("task_assignor_classes", mode="before")
+    @field_validator("task_assignor_classes", "cluster_bootstrap_servers", mode="before")
     @classmethod
     def _split_at_commas(cls, value: object) -> object:
         if isinstance(value, str):

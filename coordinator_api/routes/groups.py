@@ -34,7 +34,9 @@ async def declare_group(
     """Declare a group (201) or give it another definition (200); its next round uses it."""
 
     def read(document: dict[str, object]) -> str:
-        input_json = read_definition(document, group_id, coordinator.settings.group_max_partitions)
+        input_json = read_definition(
+            document, group_id, coordinator.settings.group_max_partitions, coordinator.cluster_providers
+        )
         coordinator.allowed_assignors.check(str(document.get("assignor")))
         return input_json
 
@@ -54,7 +56,9 @@ async def list_groups(coordinator: TheCoordinator) -> Response:
 async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Response:
     """State, generation, members, every copy of every task with role and lag, next probing rebalance."""
     description, image = await coordinator.group(group_id).describe()
-    return await asyncio.to_thread(lambda: json_response(description_document(description, image)))
+    return await asyncio.to_thread(
+        lambda: json_response(description_document(description, image, coordinator.cluster_providers))
+    )
 
 
 @router.delete("/{group}", status_code=204)

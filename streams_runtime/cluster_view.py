@@ -1,0 +1,112 @@
+"""A log as the leader sees it: topics, changelog end offsets and committed offsets at the moment of a round.
+
+The coordinator finds `log_cluster_provider` by entry point and calls it for groups whose definition names a provider.
+End offsets that cannot be had are None, and the leader does without lags for once, as Kafka's does; topics that cannot
+be listed fail the round. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from assignor.cluster import Broker, Cluster, TopicMetadata
+from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.internal_topics import CreatedTopic
+from assignor.topology.topology import Topology
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import Log, NewTopic, TopicDescription
+from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.opening import open_log
+
+_ONLY_BROKER = 1
+
+
+def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
+    """Raises InputError for an address of no known form, LogError when the log cannot be opened."""
+    return LogClusterProvider(open_log(bootstrap_servers))
+
+
+class LogClusterProvider:
+    """Safe to call from several threads, as the log is."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
+        """`group_id` is the coordinator's; offsets are committed under the application id. Raises LogError."""
+        known = self._log.topics()
+        topology = definition.topology
+        internal = _internal_topics(topology)
+        sources = {topic for each in topology.subtopologies for topic in each.source_topics} - internal
+        changelogs = {
+            store.changelog_topic for each in topology.subtopologies for store in each.stores if store.changelog_topic
+        }
+        as_changelog = {
+            store.source_topic_as_changelog
+            for each in topology.subtopologies
+            for store in each.stores
+            if store.source_topic_as_changelog
+        }
+        cluster = Cluster((Broker(_ONLY_BROKER),), _metadata(known, sources))
+        existing = _metadata(known, internal)
+        try:
+            return ClusterView(
+                cluster,
+                existing,
+                self._end_offsets(known, changelogs),
+                self._committed_offsets(known, as_changelog, definition.application_id),
+            )
+        except LogTimeout:
+            return ClusterView(cluster, existing, changelog_end_offsets=None)
+
+    def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
+        """Raises TopicExists for one that is there with another number of partitions."""
+        self._log.create_topics(
+            NewTopic(name, topic.partitions, topic.configs, topic.replication_factor) for name, topic in topics.items()
+        )
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _end_offsets(self, known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        partitions = _partitions(known, topics)
+        offsets = self._log.end_offsets([each for of_topic in partitions.values() for each in of_topic])
+        return {topic: tuple(offsets[each] for each in of_topic) for topic, of_topic in partitions.items()}
+
+    def _committed_offsets(
+        self, known: Mapping[str, TopicDescription], topics: Iterable[str], application_id: str
+    ) -> dict[str, tuple[int | None, ...]]:
+        partitions = _partitions(known, topics)
+        committed = self._log.committed_offsets(
+            application_id, [each for of_topic in partitions.values() for each in of_topic]
+        )
+        return {
+            topic: tuple(committed[each].offset if each in committed else None for each in of_topic)
+            for topic, of_topic in partitions.items()
+        }
+
+
+def _internal_topics(topology: Topology) -> set[str]:
+    changelogs = {store.changelog_topic for each in topology.subtopologies for store in each.stores}
+    repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
+    return {topic for topic in changelogs | repartition if topic is not None}
+
+
+def _partitions(known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, Sequence[TopicPartition]]:
+    return {
+        topic: [TopicPartition(topic, partition) for partition in range(known[topic].partitions)]
+        for topic in sorted(topics)
+        if topic in known
+    }
+
+
+def _metadata(known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, TopicMetadata]:
+    return {
+        topic: TopicMetadata(
+            known[topic].partitions,
+            replicas=((_ONLY_BROKER,),) * known[topic].partitions,
+            leaders=(_ONLY_BROKER,) * known[topic].partitions,
+        )
+        for topic in sorted(topics)
+        if topic in known
+    }
