@@ -1,0 +1,184 @@
+"""An application as one value: what is to run, how, and what to do about errors; every instance gets the same.
+
+It is checked when it is made, where its author can mend it, and it can be pickled to be sent to executors (functions
+and classes of its topology travel along with cloudpickle). Source: `KafkaStreams`' constructor and setters,
+`StreamsUncaughtExceptionHandler`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import ModuleType
+
+from assignor.errors import InputError, TopologyError
+from assignor.topology.topology import Topology as ParsedTopology
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.processors.api import ExceptionHandler
+from streams_runtime.restore.restore_listener import RestoreListener
+from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.topology import Topology
+
+_LEGAL_APPLICATION_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
+
+
+class ThreadErrorResponse(StrEnum):
+    """What becomes of an instance when an error ends one of its threads.
+
+    SHUTDOWN_APPLICATION ends every instance of the application, by way of the leader (KIP-671).
+    Source: `StreamThreadExceptionResponse`.
+    """
+
+    REPLACE_THREAD = "replace-thread"
+    SHUTDOWN_CLIENT = "shutdown-client"
+    SHUTDOWN_APPLICATION = "shutdown-application"
+
+
+UncaughtExceptionHandler = Callable[[Exception], ThreadErrorResponse]
+"""Called on the thread that ends, with the error that ends it."""
+
+RestoreListenerFactory = Callable[[], RestoreListener]
+"""Called once an instance; a factory, because listeners hold files and sockets and cannot be pickled."""
+
+
+def shut_down_client(_error: Exception) -> ThreadErrorResponse:
+    """The default for threads that fail: the instance shuts down and says why."""
+    return ThreadErrorResponse.SHUTDOWN_CLIENT
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Application:
+    """Immutable, but for its topology, which must not be added to any more.
+
+    `processing_exception_handler` is asked about errors of processors and sinks, `deserialization_exception_handler`
+    about those of serdes and timestamp extractors on the way in.
+    """
+
+    topology: Topology
+    configs: StreamsConfig
+    processing_exception_handler: ExceptionHandler
+    deserialization_exception_handler: ExceptionHandler
+    uncaught_exception_handler: UncaughtExceptionHandler
+    restore_listener_factory: RestoreListenerFactory | None
+
+    def __init__(
+        self,
+        topology: Topology,
+        configs: StreamsConfig | Mapping[str, object],
+        *,
+        processing_exception_handler: ExceptionHandler = fail,
+        deserialization_exception_handler: ExceptionHandler = fail,
+        uncaught_exception_handler: UncaughtExceptionHandler = shut_down_client,
+        restore_listener_factory: RestoreListenerFactory | None = None,
+    ) -> None:
+        """`configs`: as values, or by Kafka's dotted names. Raises InputError that names what is wrong."""
+        handlers = {
+            "processing_exception_handler": processing_exception_handler,
+            "deserialization_exception_handler": deserialization_exception_handler,
+            "uncaught_exception_handler": uncaught_exception_handler,
+        }
+        for name, handler in handlers.items():
+            if not callable(handler):
+                raise InputError(f"must be a function, not {handler!r}", name)
+            object.__setattr__(self, name, handler)
+        if restore_listener_factory is not None and not callable(restore_listener_factory):
+            raise InputError(
+                f"must be a function that makes a listener, not {restore_listener_factory!r}",
+                "restore_listener_factory",
+            )
+        object.__setattr__(self, "restore_listener_factory", restore_listener_factory)
+        object.__setattr__(self, "topology", _checked_topology(topology))
+        object.__setattr__(self, "configs", _checked_configs(configs))
+        try:
+            self.parsed()
+        except TopologyError as error:
+            raise InputError(str(error), "topology") from error
+
+    @property
+    def id(self) -> str:
+        """The application id, which is also the group's."""
+        return self.configs.application_id
+
+    def parsed(self) -> ParsedTopology:
+        """The subtopologies with full topic names, as the assignor reads them."""
+        return self.topology.parsed(self.configs.application_id)
+
+
+def _checked_topology(topology: object) -> Topology:
+    if isinstance(topology, Topology):
+        return topology
+    hint = "; call its `build()`" if hasattr(topology, "build") else ""
+    raise InputError(f"must be a Topology, not a {type(topology).__name__}{hint}", "topology")
+
+
+def _checked_configs(configs: object) -> StreamsConfig:
+    if isinstance(configs, Mapping):
+        configs = StreamsConfig.from_dotted(configs)
+    if not isinstance(configs, StreamsConfig):
+        raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
+    application_id = configs.application_id
+    if _LEGAL_APPLICATION_ID.match(application_id) is None or application_id in (".", ".."):
+        raise InputError(  # it names internal topics and a directory
+            f"application.id {application_id!r} must be at most 249 letters, digits, dots, underscores and hyphens",
+            "configs",
+        )
+    return configs
+
+
+def load_application(reference: str) -> Application:
+    """`module:name`: an Application, or a function without arguments that gives one; `name` may have dots.
+
+    The working directory is searched for the module too. Raises InputError that says which step failed; an error inside
+    of the module or the function is its `__cause__`.
+    """
+    module_name, separator, path = reference.partition(":")
+    if not separator or not module_name or not path:
+        raise InputError("must be module:name, for example word_count:app", reference)
+    found: object = _import(module_name, reference)
+    for name in path.split("."):
+        found = _attribute(found, name, reference)
+    if not isinstance(found, Application) and callable(found):
+        found = _call(found, path, reference)
+    if not isinstance(found, Application):
+        raise InputError(
+            f"{path} is a {type(found).__name__}; it must be an Application, or a function that gives one", reference
+        )
+    return found
+
+
+def _import(module_name: str, reference: str) -> ModuleType:
+    directory = str(Path.cwd())
+    if directory not in sys.path and "" not in sys.path:
+        sys.path.insert(0, directory)  # stays, because functions of the module may import others later
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise InputError(f"there is no module {error.name} in {directory} or on the path", reference) from error
+        raise InputError(f"importing {module_name} failed: {error}", reference) from error
+    except Exception as error:
+        raise InputError(f"importing {module_name} failed: {type(error).__name__}: {error}", reference) from error
+
+
+def _attribute(owner: object, name: str, reference: str) -> object:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        known = [each for each in dir(owner) if not each.startswith("_")]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        where = owner.__name__ if isinstance(owner, ModuleType) else type(owner).__name__
+        raise InputError(f"{where} has no {name}{hint}", reference) from None
+
+
+def _call(function: Callable[[], object], name: str, reference: str) -> object:
+    try:
+        return function()
+    except Exception as error:
+        raise InputError(f"calling {name} failed: {type(error).__name__}: {error}", reference) from error

@@ -1,0 +1,165 @@
+"""What a processor is given: one context a node and task, bound to the node's own children and stores.
+
+Source: `ProcessorContextImpl`. Differs from Kafka: a context belongs to its node, so that forwarding never asks which
+node runs; and nothing can be forwarded from `init`, when the nodes below are not initialised yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assignor.types import TaskId
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
+from streams_runtime.processors.nodes import Child, CurrentNode
+from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.records import Headers, Record, RecordMetadata
+
+
+class NodeContext:
+    """The `ProcessorContext` of one node. Open from the processor's `init` until its `close` has returned."""
+
+    __slots__ = ("_children", "_current", "_name", "_runtime", "connected_stores")
+
+    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
+        self.connected_stores = connected_stores
+        self._name = name
+        self._current = current
+        self._children: tuple[Child, ...] = ()
+        self._runtime: TaskRuntime | None = None
+
+    def open(self, runtime: TaskRuntime) -> None:
+        self._runtime = runtime
+
+    def link(self, children: tuple[Child, ...]) -> None:
+        self._children = children
+
+    def close(self) -> None:
+        self._runtime = None
+        self._children = ()
+
+    @property
+    def application_id(self) -> str:
+        return self._task("application_id").application_id
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._task("task_id").task_id
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        return self._task("record_metadata").record_metadata
+
+    @property
+    def headers(self) -> Headers:
+        return self._task("headers").headers
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        return self._task("current_stream_time_ms").current_stream_time_ms
+
+    @property
+    def current_system_time_ms(self) -> int:
+        return self._task("current_system_time_ms").current_system_time_ms
+
+    def state_store(self, name: str) -> Any:
+        """The store, as its builder makes it. Raises StreamsRuntimeError when the processor is not connected to it."""
+        task = self._task("state_store")
+        if name not in self.connected_stores:
+            connected = ", ".join(sorted(self.connected_stores)) or "none"
+            raise StreamsRuntimeError(
+                f"processor {self._name} has no access to state store {name} (connected: {connected}): name the "
+                "processor in add_state_store, or the store in add_processor or connect_processor_and_stores",
+                task.task_id,
+            )
+        store = task.stores.get(name)
+        if store is None:
+            raise StreamsRuntimeError(f"state store {name} of processor {self._name} is not open", task.task_id)
+        return store
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        """Hand a record to all children in the order they were added, or to the one of this name.
+
+        Raises StreamsRuntimeError for a negative timestamp, a child that is not there, or a call from outside of
+        `process`, a punctuator and `close`; whatever the nodes below raise passes through.
+        """
+        current = self._current
+        caller = current.name
+        timestamp_ms = record[2]
+        if caller is None or timestamp_ms is None or timestamp_ms < 0:
+            raise self._cannot_forward(record)
+        children = self._children if child is None else self._child(child)
+        try:
+            for name, process in children:
+                current.name = name
+                process(record)
+        except BaseException as error:
+            current.failed(error, caller)
+            raise
+        current.name = caller
+
+    def schedule(
+        self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
+    ) -> Cancellable:
+        """See `ProcessorContext.schedule`."""
+        task = self._task("schedule")
+        if interval_ms < 1:
+            raise StreamsRuntimeError(
+                f"processor {self._name}: the shortest interval of a punctuation is 1 ms, not {interval_ms}",
+                task.task_id,
+            )
+        if start_time_ms is not None and start_time_ms < 0:
+            raise StreamsRuntimeError(
+                f"processor {self._name}: a punctuation cannot start before the epoch, at {start_time_ms} ms",
+                task.task_id,
+            )
+
+        def punctuate(time_ms: int) -> None:
+            current = self._current
+            current.forget()
+            current.name = self._name
+            current.timestamp_ms = time_ms
+            try:
+                callback(time_ms)
+            except BaseException as error:
+                current.failed(error, None)
+                raise
+            finally:
+                current.timestamp_ms = -1
+            current.name = None
+
+        return task.schedule(self._name, interval_ms, type, punctuate, start_time_ms)
+
+    def commit(self) -> None:
+        self._task("commit").request_commit()
+
+    def _task(self, used: str) -> TaskRuntime:
+        if self._runtime is None:
+            raise StreamsRuntimeError(
+                f"processor {self._name} uses `{used}` of a context that is closed: its task does not run here any "
+                "more, or is a standby"
+            )
+        return self._runtime
+
+    def _child(self, name: str) -> tuple[Child, ...]:
+        for child in self._children:
+            if child[0] == name:
+                return (child,)
+        children = ", ".join(each for each, _ in self._children) or "none"
+        raise StreamsRuntimeError(
+            f"processor {self._name} cannot forward to {name}, which is not its child (children: {children})",
+            self._task("forward").task_id,
+        )
+
+    def _cannot_forward(self, record: Record[Any, Any]) -> StreamsRuntimeError:
+        task = self._task("forward")
+        if self._current.name is None:
+            return StreamsRuntimeError(
+                f"processor {self._name} forwards outside of `process`, a punctuator or `close`; is one processor "
+                "object shared, or used by a thread of its own?",
+                task.task_id,
+            )
+        return StreamsRuntimeError(
+            f"processor {self._name} forwards a record with timestamp {record[2]!r}; it may not be negative or None",
+            task.task_id,
+        )

@@ -1,0 +1,151 @@
+"""The running nodes of one subtopology in one task: made fresh from the topology, initialised parents first.
+
+Topic names here are full ones. The graph knows nothing about partitions, offsets or commits: those are the task's,
+which hands records to a source and lends itself as the `TaskRuntime` in which they are processed.
+Source: `ProcessorTopology`, `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
+from assignor.topology.topology import Subtopology
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.nodes import CurrentNode, NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
+from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.state_stores.base import StateStore, StoreBuilder
+from streams_runtime.topology import SinkSettings, SourceSettings, Topology
+
+__all__ = ["ProcessorGraph", "SourceRunner"]
+
+
+class ProcessorGraph:
+    """One per task; made with `build`. May be initialised again after `close`, with the same processors, as in Kafka.
+
+    `sources`: by full topic name; a source of several topics comes several times. `stores`: built, not open; those of
+    the subtopology. `store_changelogs`: full topic that restores a store (a source topic too), None when it is not
+    logged. `source_changelogs`: only stores restored from a source topic; nothing may be written there.
+    `repartition_sources`: those sources' topics that are internal, so that processed records may be deleted.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[NodeRunner],
+        sources: Mapping[str, SourceRunner],
+        stores: Sequence[StateStore],
+        subtopology: Subtopology,
+        current: CurrentNode,
+    ) -> None:
+        self.sources = dict(sources)
+        self.stores = list(stores)
+        self.store_changelogs: Mapping[str, str | None] = {
+            store.name: store.changelog_topic or store.source_topic_as_changelog for store in subtopology.stores
+        }
+        self.source_changelogs: Mapping[str, str] = {
+            store.name: store.source_topic_as_changelog
+            for store in subtopology.stores
+            if store.source_topic_as_changelog is not None
+        }
+        self.repartition_sources = frozenset(topic.name for topic in subtopology.repartition_source_topics)
+        self.sink_topics = frozenset(subtopology.sink_topics)
+        self._nodes = tuple(nodes)
+        self._current = current
+        self._initialized: list[NodeRunner] = []
+
+    @classmethod
+    def build(cls, topology: Topology, subtopology_id: int, application_id: str) -> ProcessorGraph:
+        """New processors and stores for one task. Raises TopologyError, and StreamsRuntimeError for an unknown id."""
+        parsed = {each.id: each for each in topology.parsed(application_id).subtopologies}
+        if subtopology_id not in parsed:
+            raise StreamsRuntimeError(
+                f"there is no subtopology {subtopology_id}; the topology has {', '.join(map(str, parsed))}"
+            )
+        definition = topology.definition()
+        current = CurrentNode()
+        runners: dict[str, NodeRunner] = {}
+        for node in topology.builder.subtopology_nodes(subtopology_id):
+            runner = _runner(node, definition, application_id, current)
+            runners[node.name] = runner
+            for parent in node.parents:
+                runners[parent].add_child(runner)
+        sources = {
+            definition.full_topic(topic, application_id): runner
+            for runner in runners.values()
+            if isinstance(runner, SourceRunner)
+            for topic in definition.source_topics(runner.name)
+        }
+        stores = [_build_store(definition.stores[store.name]) for store in parsed[subtopology_id].stores]
+        return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
+
+    @property
+    def current_node(self) -> str:
+        """Name of the node that runs, or, once an error came out of `process` or a punctuator, that it came from."""
+        return self._current.told()
+
+    @property
+    def record_timestamp_ms(self) -> int:
+        """Timestamp of the record that the current processor was given (upstream may have changed it); -1: none."""
+        return self._current.timestamp_ms
+
+    def init(self, runtime: TaskRuntime) -> None:
+        """Call every processor's `init`, parents first; the stores in `runtime` are open and restored.
+
+        Raises StreamsRuntimeError that names the processor; what was initialised till then is closed by `close`.
+        """
+        if self._initialized:
+            raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
+        for node in self._nodes:
+            try:
+                node.init(runtime)
+            except Exception as error:
+                raise StreamsRuntimeError(
+                    f"failed to initialize processor {node.name}: {error!r}", runtime.task_id
+                ) from error
+            self._initialized.append(node)
+        for node in self._nodes:
+            node.link()
+
+    def close(self) -> None:
+        """Call every processor's `close`, parents first, each even after errors; idempotent.
+
+        Raises StreamsRuntimeError for the last error, as Kafka does, when all have been called.
+        """
+        failed: StreamsRuntimeError | None = None
+        closing, self._initialized = self._initialized, []
+        for node in closing:
+            try:
+                node.close()
+            except Exception as error:
+                failed = StreamsRuntimeError(f"failed to close processor {node.name}: {error!r}")
+                failed.__cause__ = error
+        if failed is not None:
+            raise failed
+
+
+def _runner(
+    node: SourceNode | ProcessorNode | SinkNode,
+    definition: TopologyDefinition,
+    application_id: str,
+    current: CurrentNode,
+) -> NodeRunner:
+    match node:
+        case SourceNode(name, _, supplier):
+            settings = supplier if isinstance(supplier, SourceSettings) else SourceSettings()
+            return SourceRunner(name, settings, current)
+        case ProcessorNode(name, _, stores, supplier):
+            if not callable(supplier):
+                raise StreamsRuntimeError(f"Processor {name} has no supplier and cannot run")
+            return ProcessorRunner(name, supplier(), NodeContext(name, frozenset(stores), current), current)
+        case SinkNode(name, _, topic, supplier):
+            sink = supplier if isinstance(supplier, SinkSettings) else SinkSettings()
+            return SinkRunner(name, definition.full_topic(topic, application_id), sink)
+
+
+def _build_store(store: StoreDefinition) -> StateStore:
+    builder = store.supplier
+    if not hasattr(builder, "build"):
+        raise StreamsRuntimeError(f"StateStore {store.name} has no builder and cannot run")
+    made: StoreBuilder = builder  # type: ignore[assignment]  # opaque in the definition; add_state_store put it there
+    return made.build()

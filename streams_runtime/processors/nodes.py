@@ -1,0 +1,253 @@
+"""The three kinds of running nodes, and which of them runs right now.
+
+A record goes depth first: a node's children are called one after the other, each with everything below it. This is the
+hottest code of the runtime, so children are plain tuples of bound methods, and the current node is one attribute that
+is set before each call. When an error passes, the node it came from is kept, because outer nodes move the current node
+back to themselves (they may catch the error and go on). Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.processors.api import Processor
+from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.records import Record
+
+if TYPE_CHECKING:
+    from streams_runtime.processors.context import NodeContext
+    from streams_runtime.topology import SinkSettings, SourceSettings
+
+Child = tuple[str, Callable[[Record[Any, Any]], None]]
+"""A node's name, and what takes its records."""
+
+
+class CurrentNode:
+    """`name`: the node that runs, None outside of processing. `timestamp_ms`: of the record it was given; -1: none.
+
+    `failed_at`: where the error came from that passes, or has come out; empty when there is none.
+    """
+
+    __slots__ = ("_error", "failed_at", "name", "timestamp_ms")
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.timestamp_ms = -1
+        self._error: BaseException | None = None
+        self.failed_at = ""
+
+    def failed(self, error: BaseException, back_to: str | None) -> None:
+        """An error passes: the first who sees it is told where it came from."""
+        if self._error is not error:
+            self._error = error
+            self.failed_at = self.name or ""
+        self.name = back_to
+
+    def told(self) -> str:
+        return self.name if self.name is not None else self.failed_at
+
+    def forget(self) -> None:
+        """Something new begins; also lets go of the error, which holds on to whole stack frames."""
+        self._error = None
+        self.failed_at = ""
+
+
+class NodeRunner(Protocol):
+    """What the graph does with every node."""
+
+    @property
+    def name(self) -> str: ...
+    def add_child(self, child: NodeRunner) -> None: ...
+    def init(self, runtime: TaskRuntime) -> None: ...
+    def link(self) -> None:
+        """All nodes are initialised: bind the children."""
+        ...
+
+    def entry(self) -> Callable[[Record[Any, Any]], None]:
+        """What takes this node's records."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SourceRunner:
+    """`process` runs a record through everything below. The serdes and the rest are for the task, which reads.
+
+    `timestamp_extractor` None: the record's own timestamp; `auto_offset_reset` None: as the config says.
+    """
+
+    __slots__ = (
+        "_below",
+        "_children",
+        "_current",
+        "auto_offset_reset",
+        "key_serde",
+        "name",
+        "timestamp_extractor",
+        "value_serde",
+    )
+
+    def __init__(self, name: str, settings: SourceSettings, current: CurrentNode) -> None:
+        self.name = name
+        self.key_serde = settings.key_serde
+        self.value_serde = settings.value_serde
+        self.timestamp_extractor = settings.timestamp_extractor
+        self.auto_offset_reset = settings.auto_offset_reset
+        self._current = current
+        self._below: list[NodeRunner] = []
+        self._children: tuple[Child, ...] | None = None
+
+    def add_child(self, child: NodeRunner) -> None:
+        self._below.append(child)
+
+    def init(self, runtime: TaskRuntime) -> None:
+        return
+
+    def link(self) -> None:
+        self._children = tuple((child.name, child.entry()) for child in self._below)
+
+    def entry(self) -> Callable[[Record[Any, Any]], None]:
+        return self.process
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Errors of user code come out as they are; `ProcessorGraph.current_node` then names the node."""
+        children = self._children
+        if children is None:
+            raise StreamsRuntimeError(f"source {self.name} got a record, but its task is not running")
+        current = self._current
+        if current.failed_at:
+            current.forget()
+        current.timestamp_ms = record[2]
+        try:
+            for name, process in children:
+                current.name = name
+                process(record)
+        except BaseException as error:
+            current.failed(error, None)
+            raise
+        finally:
+            current.timestamp_ms = -1
+        current.name = None
+        if current.failed_at:  # somebody caught it
+            current.forget()
+
+    def close(self) -> None:
+        self._children = None
+
+
+class ProcessorRunner:
+    """A user's processor with its context."""
+
+    __slots__ = ("_below", "_context", "_current", "_process", "name", "processor")
+
+    def __init__(self, name: str, processor: Processor[Any, Any], context: NodeContext, current: CurrentNode) -> None:
+        self.name = name
+        self.processor = processor
+        self._context = context
+        self._current = current
+        self._below: list[NodeRunner] = []
+        self._process = processor.process
+
+    def add_child(self, child: NodeRunner) -> None:
+        self._below.append(child)
+
+    def init(self, runtime: TaskRuntime) -> None:
+        self._context.open(runtime)
+        try:
+            self.processor.init(self._context)
+        except BaseException:
+            self._context.close()
+            raise
+
+    def link(self) -> None:
+        self._context.link(tuple((child.name, child.entry()) for child in self._below))
+
+    def entry(self) -> Callable[[Record[Any, Any]], None]:
+        if self._context.connected_stores:
+            self._process = self.processor.process
+            return self._process_with_stores
+        return self.processor.process
+
+    def _process_with_stores(self, record: Record[Any, Any]) -> None:
+        """A store's changes carry the timestamp of the record this node was given, also after others ran below it."""
+        current = self._current
+        before = current.timestamp_ms
+        current.timestamp_ms = record[2]
+        try:
+            self._process(record)
+        finally:
+            current.timestamp_ms = before
+
+    def close(self) -> None:
+        self._current.name = self.name
+        try:
+            self.processor.close()
+        finally:
+            self._current.name = None
+            self._context.close()
+
+
+class SinkRunner:
+    """Serialises and sends. Never has children."""
+
+    __slots__ = ("_partitioner", "_partitions_of", "_send", "_serialize_key", "_serialize_value", "name", "topic")
+
+    def __init__(self, name: str, topic: str, settings: SinkSettings) -> None:
+        self.name = name
+        self.topic = topic
+        self._serialize_key = settings.key_serde.serialize
+        self._serialize_value = settings.value_serde.serialize
+        self._partitioner = settings.partitioner
+
+    def add_child(self, child: NodeRunner) -> None:
+        raise StreamsRuntimeError(f"sink {self.name} cannot have the child {child.name}")
+
+    def init(self, runtime: TaskRuntime) -> None:
+        self._send = runtime.send
+        self._partitions_of = runtime.partitions_of
+
+    def link(self) -> None:
+        return
+
+    def entry(self) -> Callable[[Record[Any, Any]], None]:
+        return self.process if self._partitioner is None else self._process_partitioned
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key, value, timestamp_ms, headers = record
+        self._send(
+            self.topic,
+            None,
+            None if key is None else self._serialize_key(key),
+            None if value is None else self._serialize_value(value),
+            timestamp_ms,
+            headers,
+        )
+
+    def _process_partitioned(self, record: Record[Any, Any]) -> None:
+        key, value, timestamp_ms, headers = record
+        self._send(
+            self.topic,
+            self._partition(key, value),
+            None if key is None else self._serialize_key(key),
+            None if value is None else self._serialize_value(value),
+            timestamp_ms,
+            headers,
+        )
+
+    def _partition(self, key: object, value: object) -> int:
+        assert self._partitioner is not None
+        count = self._partitions_of(self.topic)
+        if count < 1:
+            raise StreamsRuntimeError(f"sink {self.name} cannot write: topic {self.topic} has no partitions")
+        partition = self._partitioner(key, value, count)
+        if not isinstance(partition, int) or not 0 <= partition < count:
+            raise StreamsRuntimeError(
+                f"the partitioner of sink {self.name} chose partition {partition!r} of topic {self.topic}, "
+                f"which has 0 to {count - 1}"
+            )
+        return partition
+
+    def close(self) -> None:
+        return

@@ -1,0 +1,149 @@
+"""The two ends of a topology under test: objects go into a topic, and come out of one.
+
+Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from assignor.types import TopicPartition
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logs.base import Consumer
+from streams_runtime.records import Headers, Record
+from streams_runtime.serdes import Serde
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+Pipe = Callable[[str, bytes | None, bytes | None, int, Headers], None]
+"""Topic, key, value, timestamp in milliseconds, headers."""
+
+_POLL_RECORDS = 1_000
+
+
+class InputTopic(Generic[Key, Value]):
+    """Made by `TopologyTestDriver.create_input_topic`."""
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        name: str,
+        key_serde: Serde[Key],
+        value_serde: Serde[Value],
+        start_timestamp_ms: int,
+        auto_advance_ms: int,
+    ) -> None:
+        if start_timestamp_ms < 0 or auto_advance_ms < 0:
+            raise StreamsRuntimeError(
+                f"topic {name}: neither start ({start_timestamp_ms} ms) nor advance ({auto_advance_ms} ms) of its "
+                "timestamps may be negative"
+            )
+        self.name = name
+        self._pipe = pipe
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._next_timestamp_ms = start_timestamp_ms
+        self._auto_advance_ms = auto_advance_ms
+
+    def pipe_input(
+        self, key: Key | None, value: Value | None, timestamp_ms: int | None = None, headers: Headers = ()
+    ) -> None:
+        """Write a record; returns when everything that follows from it is done. `timestamp_ms` None: the topic's own
+        next one, which then moves on. Raises what a stream thread would end with."""
+        if timestamp_ms is None:
+            timestamp_ms = self._next_timestamp_ms
+            self._next_timestamp_ms += self._auto_advance_ms
+        if timestamp_ms < 0:
+            raise StreamsRuntimeError(f"topic {self.name}: the timestamp {timestamp_ms} of a record is negative")
+        self._pipe(
+            self.name,
+            None if key is None else self._key_serde.serialize(key),
+            None if value is None else self._value_serde.serialize(value),
+            timestamp_ms,
+            headers,
+        )
+
+    def pipe_key_values(self, pairs: Iterable[tuple[Key | None, Value | None]]) -> None:
+        for key, value in pairs:
+            self.pipe_input(key, value)
+
+    def pipe_records(self, records: Iterable[Record[Key | None, Value | None]]) -> None:
+        for key, value, timestamp_ms, headers in records:
+            self.pipe_input(key, value, timestamp_ms, headers)
+
+    def advance_time(self, by_ms: int) -> None:
+        """Move the timestamp of the next record without one; the clock stays."""
+        if by_ms < 0:
+            raise StreamsRuntimeError(f"topic {self.name}: time does not go back, by {by_ms} ms")
+        self._next_timestamp_ms += by_ms
+
+
+class OutputTopic(Generic[Key, Value]):
+    """Made by `TopologyTestDriver.create_output_topic`. Reading takes a record out; each object reads for itself."""
+
+    def __init__(self, consumer: Consumer, name: str, key_serde: Serde[Key], value_serde: Serde[Value]) -> None:
+        self.name = name
+        self._consumer = consumer
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._fetched: deque[tuple[bytes | None, bytes | None, int, Headers]] = deque()
+        partition = TopicPartition(name, 0)
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+
+    def read_record(self) -> Record[Key | None, Value | None]:
+        """Raises StreamsRuntimeError when nothing is left."""
+        self._fetch()
+        if not self._fetched:
+            raise StreamsRuntimeError(f"topic {self.name} has no more records")
+        return self._record(*self._fetched.popleft())
+
+    def read_all(self) -> list[Record[Key | None, Value | None]]:
+        self._fetch()
+        records = [self._record(*each) for each in self._fetched]
+        self._fetched.clear()
+        return records
+
+    def read_key_value(self) -> tuple[Key | None, Value | None]:
+        record = self.read_record()
+        return record.key, record.value
+
+    def read_key_values(self) -> list[tuple[Key | None, Value | None]]:
+        return [(record.key, record.value) for record in self.read_all()]
+
+    def read_value(self) -> Value | None:
+        return self.read_record().value
+
+    def read_values(self) -> list[Value | None]:
+        return [record.value for record in self.read_all()]
+
+    def read_key_values_to_map(self) -> dict[Key | None, Value | None]:
+        """The last value of each key: what a table of this topic holds, with None for deleted keys."""
+        return dict(self.read_key_values())
+
+    def is_empty(self) -> bool:
+        return self.size() == 0
+
+    def size(self) -> int:
+        """How many records are left to read."""
+        self._fetch()
+        return len(self._fetched)
+
+    def _fetch(self) -> None:
+        while batches := self._consumer.poll(0, _POLL_RECORDS):
+            for batch in batches:
+                headers = [()] * len(batch) if batch.headers is None else batch.headers
+                self._fetched.extend(zip(batch.keys, batch.values, batch.timestamps_ms, headers, strict=True))
+
+    def _record(
+        self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
+    ) -> Record[Key | None, Value | None]:
+        return Record(
+            None if key is None else self._key_serde.deserialize(key),
+            None if value is None else self._value_serde.deserialize(value),
+            timestamp_ms,
+            headers,
+        )

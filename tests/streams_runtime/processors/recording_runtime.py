@@ -1,0 +1,123 @@
+"""A task without a task: keeps what nodes ask of it, so that a test sees exactly that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from assignor.topology.builder import LOGGED
+from assignor.topology.topology import ChangelogConfig
+from assignor.types import TaskId
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType, Punctuator
+from streams_runtime.records import Headers, Record, RecordMetadata
+from streams_runtime.state_stores.base import StateStore, StoreContext
+
+TASK = TaskId(0, 0)
+METADATA = RecordMetadata("in", 0, 7)
+
+
+class Sent(NamedTuple):
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Headers
+
+
+@dataclass
+class Scheduled:
+    """What `schedule` got; cancelling is noted."""
+
+    node: str
+    interval_ms: int
+    type: PunctuationType
+    callback: Punctuator
+    start_time_ms: int | None
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@dataclass
+class RecordingRuntime:
+    """`partitions`: of each topic that is there."""
+
+    stores: dict[str, StateStore] = field(default_factory=dict)
+    partitions: dict[str, int] = field(default_factory=dict)
+    sent: list[Sent] = field(default_factory=list)
+    scheduled: list[Scheduled] = field(default_factory=list)
+    commits: int = 0
+    application_id: str = "app"
+    task_id: TaskId = TASK
+    record_metadata: RecordMetadata | None = METADATA
+    headers: Headers = (("h", b"1"),)
+    current_stream_time_ms: int = 11
+    current_system_time_ms: int = 12
+
+    def partitions_of(self, topic: str) -> int:
+        if topic not in self.partitions:
+            raise StreamsRuntimeError(f"there is no topic {topic}")
+        return self.partitions[topic]
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None:
+        self.sent.append(Sent(topic, partition, key, value, timestamp_ms, headers))
+
+    def schedule(
+        self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
+    ) -> Scheduled:
+        self.scheduled.append(Scheduled(node, interval_ms, type, callback, start_time_ms))
+        return self.scheduled[-1]
+
+    def request_commit(self) -> None:
+        self.commits += 1
+
+
+class EmptyStore:
+    """A store that holds nothing; tests of the graph only ask which one they get."""
+
+    persistent = False
+    is_open = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open(self, context: StoreContext) -> None: ...
+    def rebind(self, context: StoreContext) -> None: ...
+    def restore(self, batch: RecordBatch) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class EmptyStoreBuilder:
+    name: str
+    changelog: ChangelogConfig | None = LOGGED
+    directory: Path | None = None
+
+    def build(self) -> EmptyStore:
+        return EmptyStore(self.name)
+
+
+class PassOn(Processor[Any, Any]):
+    """Hands every record on as it is."""
+
+    context: ProcessorContext
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.context.forward(record)

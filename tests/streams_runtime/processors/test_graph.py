@@ -1,0 +1,331 @@
+"""The graph of one task: what is in it, in which order it runs, and where an error is said to come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from assignor.errors import TopologyError
+from streams_runtime.configs import OffsetReset
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.records import Record
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.topology import Topology
+from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
+
+Story = list[tuple[str, ...]]
+
+
+class Telling(PassOn):
+    """Writes into a story what is called on it."""
+
+    def __init__(self, name: str, story: Story) -> None:
+        self.name = name
+        self.story = story
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self.story.append((self.name, "init"))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.story.append((self.name, record.value))
+        self.context.forward(record)
+        self.story.append((self.name, "done"))
+
+    def close(self) -> None:
+        self.story.append((self.name, "close"))
+
+
+class Failing(PassOn):
+    def process(self, record: Record[Any, Any]) -> None:
+        raise ValueError("no")
+
+
+class Catching(PassOn):
+    """Goes on when something below it fails, then fails itself if it is asked to."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        try:
+            self.context.forward(record)
+        except ValueError:
+            if record.value == "fail too":
+                raise KeyError("mine") from None
+
+
+def telling(name: str, story: Story) -> Callable[[], Telling]:
+    return lambda: Telling(name, story)
+
+
+def started(topology: Topology, runtime: RecordingRuntime | None = None) -> ProcessorGraph:
+    graph = ProcessorGraph.build(topology, 0, "app")
+    graph.init(runtime or RecordingRuntime())
+    return graph
+
+
+def two_subtopologies() -> Topology:
+    topology = Topology()
+    topology.add_source("in", ["a", "b"], key_serde=STRING, value_serde=LONG, auto_offset_reset="latest")
+    topology.add_processor("one", PassOn, "in")
+    topology.add_state_store(EmptyStoreBuilder("logged"), "one")
+    topology.add_state_store(EmptyStoreBuilder("unlogged", None), "one")
+    topology.add_repartition_topic("by-word")
+    topology.add_sink("out", "by-word", "one")
+    topology.add_source("in-2", "by-word")
+    topology.add_processor("table", PassOn, "in-2")
+    topology.add_state_store(EmptyStoreBuilder("table-store"), "table")
+    return topology.use_source_topic_as_changelog("table-store", "by-word")
+
+
+def test_should_name_topics_in_full_and_know_each_stores_changelog() -> None:
+    first = ProcessorGraph.build(two_subtopologies(), 0, "app")
+    second = ProcessorGraph.build(two_subtopologies(), 1, "app")
+
+    assert {topic: source.name for topic, source in first.sources.items()} == {"a": "in", "b": "in"}
+    assert first.sources["a"] is first.sources["b"]
+    assert [store.name for store in first.stores] == ["logged", "unlogged"]
+    assert first.store_changelogs == {"logged": "app-logged-changelog", "unlogged": None}
+    assert first.source_changelogs == {}
+    assert first.repartition_sources == frozenset()
+    assert first.sink_topics == {"app-by-word"}
+    assert list(second.sources) == ["app-by-word"]
+    assert second.repartition_sources == {"app-by-word"}
+
+
+def test_should_restore_a_store_from_its_source_topic_when_that_serves_as_changelog() -> None:
+    topology = Topology().add_source("in", "table").add_processor("p", PassOn, "in")
+    topology.add_state_store(EmptyStoreBuilder("s"), "p").use_source_topic_as_changelog("s", "table")
+
+    graph = ProcessorGraph.build(topology, 0, "app")
+
+    assert graph.store_changelogs == {"s": "table"}
+    assert graph.source_changelogs == {"s": "table"}
+
+
+def test_should_tell_how_a_source_reads() -> None:
+    source = ProcessorGraph.build(two_subtopologies(), 0, "app").sources["a"]
+
+    told = (source.key_serde, source.value_serde, source.timestamp_extractor, source.auto_offset_reset)
+    assert told == (STRING, LONG, None, OffsetReset.LATEST)
+
+
+def test_should_make_new_processors_and_stores_for_each_task() -> None:
+    made: list[PassOn] = []
+
+    class Counted(PassOn):
+        def __init__(self) -> None:
+            made.append(self)
+
+    topology = Topology().add_source("in", "a").add_processor("p", Counted, "in")
+    topology.add_state_store(EmptyStoreBuilder("s"), "p")
+    made.clear()
+
+    one = ProcessorGraph.build(topology, 0, "app")
+    other = ProcessorGraph.build(topology, 0, "app")
+
+    assert len({id(each) for each in made}) == 2
+    assert one.stores[0] is not other.stores[0]
+
+
+def test_should_refuse_a_subtopology_that_is_not_there() -> None:
+    with pytest.raises(StreamsRuntimeError, match="no subtopology 5; the topology has 0, 1"):
+        ProcessorGraph.build(two_subtopologies(), 5, "app")
+
+
+def test_should_refuse_a_store_that_no_processor_uses() -> None:
+    topology = Topology().add_source("in", "a").add_state_store(EmptyStoreBuilder("lonely"))
+
+    with pytest.raises(TopologyError, match="StateStore lonely is connected to no processor"):
+        ProcessorGraph.build(topology, 0, "app")
+
+
+def test_should_run_a_record_depth_first_in_the_order_nodes_were_added() -> None:
+    story: Story = []
+    topology = Topology().add_source("in", "a")
+    topology.add_processor("left", telling("left", story), "in").add_processor("right", telling("right", story), "in")
+    topology.add_processor("below", telling("below", story), ["left", "right"])
+    graph = started(topology)
+    story.clear()
+
+    graph.sources["a"].process(Record("k", "v", 5))
+
+    assert story == [
+        ("left", "v"), ("below", "v"), ("below", "done"), ("left", "done"),
+        ("right", "v"), ("below", "v"), ("below", "done"), ("right", "done"),
+    ]  # fmt: skip
+
+
+def test_should_init_and_close_processors_parents_first() -> None:
+    story: Story = []
+    topology = Topology().add_source("in", "a").add_processor("one", telling("one", story), "in")
+    topology.add_processor("two", telling("two", story), "one")
+    graph = started(topology)
+
+    graph.close()
+    graph.close()
+
+    assert story == [("one", "init"), ("two", "init"), ("one", "close"), ("two", "close")]
+
+
+def test_should_run_again_after_close_as_a_revived_task_does() -> None:
+    story: Story = []
+    graph = started(Topology().add_source("in", "a").add_processor("one", telling("one", story), "in"))
+
+    graph.close()
+    graph.init(RecordingRuntime())
+    graph.sources["a"].process(Record("k", "v", 5))
+
+    assert story == [("one", "init"), ("one", "close"), ("one", "init"), ("one", "v"), ("one", "done")]
+
+
+def test_should_refuse_to_initialise_twice() -> None:
+    graph = started(two_subtopologies())
+
+    with pytest.raises(StreamsRuntimeError, match="initialised already"):
+        graph.init(RecordingRuntime())
+
+
+def test_should_refuse_a_record_before_init_and_after_close() -> None:
+    graph = ProcessorGraph.build(two_subtopologies(), 0, "app")
+    with pytest.raises(StreamsRuntimeError, match="source in got a record, but its task is not running"):
+        graph.sources["a"].process(Record("k", "v", 5))
+
+    graph.init(RecordingRuntime())
+    graph.close()
+
+    with pytest.raises(StreamsRuntimeError, match="source in got a record, but its task is not running"):
+        graph.sources["a"].process(Record("k", "v", 5))
+
+
+def test_should_name_the_processor_when_init_fails_and_close_only_those_before_it() -> None:
+    story: Story = []
+
+    class Broken(PassOn):
+        def init(self, context: ProcessorContext) -> None:
+            raise ValueError("no model")
+
+        def close(self) -> None:
+            story.append(("broken", "close"))
+
+    topology = Topology().add_source("in", "a").add_processor("one", telling("one", story), "in")
+    topology.add_processor("broken", Broken, "one")
+    graph = ProcessorGraph.build(topology, 0, "app")
+
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] failed to initialize processor broken") as caught:
+        graph.init(RecordingRuntime())
+    graph.close()
+
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert story == [("one", "init"), ("one", "close")]
+
+
+def test_should_close_every_processor_when_one_fails_to_close() -> None:
+    story: Story = []
+
+    class Broken(PassOn):
+        def close(self) -> None:
+            raise ValueError("still busy")
+
+    topology = Topology().add_source("in", "a").add_processor("broken", Broken, "in")
+    topology.add_processor("two", telling("two", story), "broken")
+    graph = started(topology)
+
+    with pytest.raises(StreamsRuntimeError, match="failed to close processor broken"):
+        graph.close()
+
+    assert story == [("two", "init"), ("two", "close")]
+
+
+def test_should_name_the_node_that_failed_however_deep_it_is() -> None:
+    topology = Topology().add_source("in", "a").add_processor("one", PassOn, "in")
+    topology.add_processor("two", Failing, "one").add_processor("three", PassOn, "one")
+    graph = started(topology)
+
+    with pytest.raises(ValueError, match="no"):
+        graph.sources["a"].process(Record("k", "v", 5))
+
+    assert graph.current_node == "two"
+
+
+def test_should_name_the_sink_when_its_serde_fails() -> None:
+    topology = Topology().add_source("in", "a").add_sink("out", "b", "in", value_serde=LONG)
+    graph = started(topology)
+
+    with pytest.raises(Exception, match="required argument is not an integer"):
+        graph.sources["a"].process(Record(None, "not a number", 5))
+
+    assert graph.current_node == "out"
+
+
+def test_should_name_the_outer_node_when_it_fails_after_it_caught_an_error_from_below() -> None:
+    topology = Topology().add_source("in", "a").add_processor("catching", Catching, "in")
+    topology.add_processor("failing", Failing, "catching")
+    graph = started(topology)
+
+    graph.sources["a"].process(Record("k", "v", 5))
+    assert graph.current_node == ""
+    with pytest.raises(KeyError):
+        graph.sources["a"].process(Record("k", "fail too", 5))
+
+    assert graph.current_node == "catching"
+
+
+def test_should_go_on_with_the_next_record_after_one_has_failed() -> None:
+    class Picky(PassOn):
+        def process(self, record: Record[Any, Any]) -> None:
+            if record.value is None:
+                raise ValueError("no")
+            self.context.forward(record)
+
+    topology = Topology().add_source("in", "a").add_processor("picky", Picky, "in").add_sink("out", "b", "picky")
+    runtime = RecordingRuntime()
+    graph = started(topology, runtime)
+
+    with pytest.raises(ValueError, match="no"):
+        graph.sources["a"].process(Record(b"k", None, 5))
+    graph.sources["a"].process(Record(b"k", b"v", 6))
+
+    assert runtime.sent == [Sent("b", None, b"k", b"v", 6, ())]
+
+
+def test_should_give_stores_the_timestamp_of_the_record_their_processor_was_given() -> None:
+    seen: list[tuple[str, int]] = []
+    graphs: list[ProcessorGraph] = []
+
+    class Stamped(PassOn):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def process(self, record: Record[Any, Any]) -> None:
+            seen.append((self.name, graphs[0].record_timestamp_ms))
+            self.context.forward(record._replace(timestamp_ms=record.timestamp_ms + 100))
+            seen.append((self.name, graphs[0].record_timestamp_ms))
+
+    topology = Topology().add_source("in", "a").add_processor("one", lambda: Stamped("one"), "in")
+    topology.add_processor("two", lambda: Stamped("two"), "one")
+    topology.add_state_store(EmptyStoreBuilder("s"), ["one", "two"])
+    graphs.append(started(topology))
+
+    graphs[0].sources["a"].process(Record("k", "v", 5))
+
+    assert seen == [("one", 5), ("two", 105), ("two", 105), ("one", 5)]
+    assert graphs[0].record_timestamp_ms == -1
+
+
+def test_should_take_the_method_that_init_chose() -> None:
+    """A processor may pick its `process` by what it finds in `init`."""
+    story: list[str] = []
+
+    class Choosing(Processor[Any, Any]):
+        def init(self, context: ProcessorContext) -> None:
+            self.process = self.chosen  # type: ignore[method-assign]
+
+        def chosen(self, record: Record[Any, Any]) -> None:
+            story.append(record.value)
+
+    started(Topology().add_source("in", "a").add_processor("p", Choosing, "in")).sources["a"].process(Record(1, "v", 5))
+
+    assert story == ["v"]
