@@ -1,0 +1,123 @@
+"""A task's checkpoint file: up to which changelog offset each of its persistent stores is complete on disk.
+
+Rule: `<task directory>/.checkpoint` is either the last file that was written whole, or it is not there. It is written
+under another name in the same directory, synced, renamed, and the directory synced. No offsets mean no file. A file
+that cannot be understood is set aside under `.checkpoint.corrupt-<n>`, where a person can look at it.
+Offsets are those of the last record applied. Source: `OffsetCheckpoint`; the text is `offset_checkpoint`'s.
+
+Differs from Kafka: a broken file is set aside instead of being fatal for the thread, and a file that cannot be written
+is an error instead of a warning, since the disk will not do for the stores either.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from assignor.errors import DecodeError
+from assignor.types import TopicPartition
+from streams_runtime.errors import ProcessorStateError
+from streams_runtime.offset_checkpoint import OFFSET_UNKNOWN, format_checkpoint, parse_checkpoint
+
+CHECKPOINT_FILE_NAME = ".checkpoint"
+"""Everything whose name begins so belongs to the checkpoint, and is no state."""
+
+_log = logging.getLogger(__name__)
+_NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
+
+
+class LoadedCheckpoint(NamedTuple):
+    """`set_aside`: where a broken file went; None when there was none, or it was fine."""
+
+    offsets: dict[TopicPartition, int]
+    set_aside: Path | None = None
+
+
+class CheckpointFile:
+    """One file, one writer: whoever holds the lock of the task's directory. Every OSError is a ProcessorStateError."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, task_directory: Path) -> None:
+        self.path = task_directory / CHECKPOINT_FILE_NAME
+
+    def read(self) -> dict[TopicPartition, int]:
+        """What is in the file, OFFSET_UNKNOWN included; empty when there is none. DecodeError: it is broken."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ProcessorStateError(f"the checkpoint file {self.path} cannot be read: {error}") from error
+        return parse_checkpoint(data)
+
+    def load(self) -> LoadedCheckpoint:
+        """Like `read`, but a broken file is renamed, a warning is logged, and nothing is known of the state then."""
+        try:
+            return LoadedCheckpoint(self.read())
+        except DecodeError as error:
+            aside = self._set_aside()
+            _log.warning("checkpoint file %s is broken (%s) and was set aside as %s", self.path, error, aside.name)
+            return LoadedCheckpoint({}, aside)
+
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """On return the file holds these, whatever happens to the machine.
+
+        Raises IllegalStateError, before anything is touched, for a negative offset that is not OFFSET_UNKNOWN.
+        """
+        text = format_checkpoint(offsets)
+        if text is None:
+            self.delete()
+            return
+        written = self.path.with_name(f"{CHECKPOINT_FILE_NAME}.tmp")
+        try:
+            with written.open("wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            written.replace(self.path)
+            sync_directory(self.path.parent)
+        except OSError as error:
+            raise ProcessorStateError(f"the checkpoint file {self.path} cannot be written: {error}") from error
+
+    def delete(self) -> None:
+        """On return there is no file, whatever happens to the machine."""
+        try:
+            self.path.unlink()
+            sync_directory(self.path.parent)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise ProcessorStateError(f"the checkpoint file {self.path} cannot be deleted: {error}") from error
+
+    def _set_aside(self) -> Path:
+        number = 1
+        while os.path.lexists(aside := self.path.with_name(f"{CHECKPOINT_FILE_NAME}.corrupt-{number}")):
+            number += 1
+        try:
+            self.path.rename(aside)
+            sync_directory(self.path.parent)
+        except OSError as error:
+            raise ProcessorStateError(f"the broken checkpoint file {self.path} cannot be renamed: {error}") from error
+        return aside
+
+
+def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Checkpointed offsets as they are reported to the leader: that of the next record, 0 where it is unknown."""
+    return {p: 0 if offset == OFFSET_UNKNOWN else offset + 1 for p, offset in checkpointed.items()}
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames and deletions in a directory last. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_DIRECTORY_SYNC:  # some file systems cannot, and keep the order by themselves
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,298 @@
+"""Where tasks keep their state on disk, and who may touch it.
+
+    <state.dir>/<application.id>/                    one process at a time: .lock
+        kafka-streams-process-metadata               the process id, which outlives the process
+        <task id>/                                   one thread of that process at a time: .lock
+            .checkpoint                              see `checkpoint_file`
+            rocksdb/<store>/
+
+Rule: only who holds the lock of a task's directory writes or deletes in it. A thread that finds another thread of its
+process in it gets False and tries again later; a second process is a mistake in the deployment and gets an error. What
+is deleted goes in this order: checkpoint, then stores out of their place, then their bytes; a process that dies in
+between leaves nothing that could be taken for state. Source: `StateDirectory`.
+
+Differs from Kafka: tasks are locked between processes too, which Kafka has given up, so that a lock file lost from the
+application's directory costs no state. Directories of named topologies are not nested. New directories are for their
+owner only (0700). Age counts from the last change of anything in a task's directory, not of the directory alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from assignor.errors import DecodeError, InputError
+from assignor.types import ProcessId, TaskId, TopicPartition
+from streams_runtime.clock import Clock
+from streams_runtime.errors import LockError, ProcessorStateError
+from streams_runtime.process_id import stored_process_id
+from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
+from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME, DirectoryLock
+
+_log = logging.getLogger(__name__)
+_DELETED = ".deleted"
+
+
+class StateDirectory:
+    """One application's state in one process; from the constructor to `close` no other process can have it.
+
+    Any thread may call. Every method raises ProcessorStateError, naming the path, when the disk refuses, and in a
+    process that was forked from the one that made this object. `lock_wait_ms`: how long to wait for a process before
+    this one that is just ending. Raises LockError when it does not end.
+    """
+
+    def __init__(self, state_dir: Path, application_id: str, clock: Clock, *, lock_wait_ms: int = 0) -> None:
+        if application_id in ("", ".", "..") or "/" in application_id or "\0" in application_id:
+            raise InputError(f"{application_id!r} cannot be the name of a directory", "application.id")
+        self.application_directory = state_dir.absolute() / application_id
+        self._clock = clock
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._owners: dict[TaskId, threading.Thread] = {}
+        self._locks: dict[TaskId, DirectoryLock] = {}
+        _make_directory(self.application_directory)
+        what = f"the state directory of application {application_id!r}"
+        self._process_lock = DirectoryLock.acquire(self.application_directory, what, wait_ms=lock_wait_ms)
+        self._closed = False
+        try:
+            self._process_id = stored_process_id(self.application_directory)
+        except OSError as error:
+            self._process_lock.release()
+            raise ProcessorStateError(
+                f"the process id in {self.application_directory} cannot be kept: {error}"
+            ) from error
+
+    @property
+    def process_id(self) -> ProcessId:
+        """The same one each time an instance comes back to this directory."""
+        return self._process_id
+
+    def task_directory(self, task: TaskId) -> Path:
+        """The task's own directory, made if it is not there."""
+        directory = self._path(task)
+        _make_directory(directory)
+        return directory
+
+    def lock(self, task: TaskId) -> bool:
+        """Whether the calling thread has the task's directory now; False: another thread of this process has it.
+
+        Raises LockError, naming its process id, when another process has it.
+        """
+        self._check_usable()
+        with self._mutex:
+            owner = self._owners.get(task)
+            if owner is not None:
+                return owner is threading.current_thread()
+            if not os.path.isdir(self.application_directory):
+                raise ProcessorStateError(f"the state directory {self.application_directory} was deleted while in use")
+            what = f"the directory of task {task}"
+            self._locks[task] = DirectoryLock.acquire(self.task_directory(task), what)
+            self._owners[task] = threading.current_thread()
+            return True
+
+    def unlock(self, task: TaskId) -> None:
+        """Nothing happens unless the calling thread has the lock."""
+        if os.getpid() != self._pid:
+            return
+        with self._mutex:
+            if self._owners.get(task) is threading.current_thread():
+                del self._owners[task]
+                self._locks.pop(task).release()
+
+    def lock_owner(self, task: TaskId) -> threading.Thread | None:
+        """The thread of this process that has the task's directory."""
+        return self._owners.get(task)
+
+    def non_empty_task_directories(self) -> list[TaskId]:
+        """Tasks with state on disk, in order: what `rebalance_started` tries to answer for."""
+        return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
+
+    def is_empty(self, task: TaskId) -> bool:
+        """Whether there is no state, checkpoint files and locks aside."""
+        return not any(_is_state(name) for name in _names(self._path(task)))
+
+    def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int] | None:
+        """The task's checkpoint file as it is: offsets of the last records applied, OFFSET_UNKNOWN where nobody knows.
+
+        None when there is none, or none that can be read. `checkpoint_file.next_offsets` makes reported ones of them.
+        """
+        try:
+            return CheckpointFile(self._path(task)).read() or None
+        except (DecodeError, ProcessorStateError) as error:
+            _log.warning("checkpoint of task %s is of no use: %s", task, error)
+            return None
+
+    def wipe(self, task: TaskId) -> None:
+        """Delete the task's checkpoint and stores, as the owner of the lock, or taking it meanwhile.
+
+        Checkpoint files that were set aside stay. Raises LockError when somebody else has the lock.
+        """
+        with self._locked(task):
+            directory = self.task_directory(task)
+            CheckpointFile(directory).delete()
+            self._discard(directory, [directory / name for name in _names(directory) if _is_state(name)])
+
+    def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
+        """Delete these paths, relative to the task's directory, and what a dead process began to delete.
+
+        The checkpoint must not answer for them. Raises LockError when somebody else has the lock.
+        """
+        with self._locked(task):
+            directory = self.task_directory(task)
+            self._discard(directory, [directory / part for part in parts])
+
+    def clean_obsolete(self, cleanup_delay_ms: int) -> list[TaskId]:
+        """Delete directories that nobody has locked and that have not changed for longer than the delay.
+
+        What cannot be deleted is logged and left for the next time. Returns the tasks whose directories went.
+        Source: `StateDirectory.cleanRemovedTasks`.
+        """
+        self._check_usable()
+        return [task for task in self._tasks_on_disk() if self._clean(task, cleanup_delay_ms)]
+
+    def close(self) -> None:
+        """Let other processes in. Tasks that are still locked are unlocked with a warning. Closing twice is fine."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        with self._mutex:
+            self._closed = True
+            if self._owners:
+                left = ", ".join(f"{task} by {owner.name}" for task, owner in sorted(self._owners.items()))
+                _log.warning("state directory %s closes with tasks still locked: %s", self.application_directory, left)
+            self._owners.clear()
+            while self._locks:
+                self._locks.popitem()[1].release()
+            self._process_lock.release()
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise ProcessorStateError(
+                f"the state directory {self.application_directory} belongs to process {self._pid}, from which this one "
+                "was forked: a child has to open a state directory of its own"
+            )
+        if self._closed:
+            raise ProcessorStateError(f"the state directory {self.application_directory} is closed")
+
+    def _path(self, task: TaskId) -> Path:
+        name = str(task)
+        if "/" in name or "\0" in name:
+            raise ProcessorStateError(f"task {name!r} cannot have a directory in {self.application_directory}")
+        return self.application_directory / name
+
+    def _tasks_on_disk(self) -> list[TaskId]:
+        tasks = []
+        for name in _names(self.application_directory):
+            try:
+                task = TaskId.parse(name)
+            except ValueError:
+                continue
+            if str(task) == name and os.path.isdir(self.application_directory / name):
+                tasks.append(task)
+        return sorted(tasks, key=lambda task: (task.topology_name or "", task))
+
+    @contextmanager
+    def _locked(self, task: TaskId) -> Iterator[None]:
+        mine = self._owners.get(task) is threading.current_thread()
+        if not self.lock(task):
+            owner = self._owners.get(task)
+            name = "another thread" if owner is None else f"thread {owner.name}"
+            raise LockError(f"the directory {self._path(task)} is in use by {name}", task)
+        try:
+            yield
+        finally:
+            if not mine:
+                self.unlock(task)
+
+    def _discard(self, directory: Path, paths: list[Path]) -> None:
+        """A rename is all or nothing, so half a store is never where a store is looked for."""
+        deleted = directory / _DELETED
+        try:
+            shutil.rmtree(deleted, ignore_errors=True)
+            numbers = (number for number in itertools.count() if not (deleted / str(number)).exists())
+            for path in paths:
+                if os.path.lexists(path):
+                    deleted.mkdir(mode=0o700, exist_ok=True)
+                    path.rename(deleted / str(next(numbers)))
+            if deleted.exists():
+                shutil.rmtree(deleted)
+        except OSError as error:
+            raise ProcessorStateError(f"state in {directory} cannot be deleted: {error}") from error
+
+    def _clean(self, task: TaskId, cleanup_delay_ms: int) -> bool:
+        directory = self._path(task)
+        if task in self._owners:
+            return False
+        try:
+            if self._age_ms(directory) <= cleanup_delay_ms:
+                return False
+            if not self.lock(task):
+                return False
+            try:
+                age_ms = self._age_ms(directory)  # it may have been used just before it could be locked
+                if age_ms <= cleanup_delay_ms:
+                    return False
+                _log.info("deleting obsolete state directory %s: unchanged for %d ms", directory, age_ms)
+                self.wipe(task)
+                _remove_emptied(directory)
+                return True
+            finally:
+                self.unlock(task)
+        except LockError:
+            return False
+        except (OSError, ProcessorStateError):
+            _log.warning(
+                "obsolete state directory %s could not be deleted and will be tried again", directory, exc_info=True
+            )
+            return False
+
+    def _age_ms(self, directory: Path) -> int:
+        return self._clock.now_ms() - _changed_ns(directory) // 1_000_000
+
+
+def _make_directory(directory: Path) -> None:
+    """Like `mkdir -p`, but every directory that is new is its owner's only."""
+    try:
+        for one in (*reversed(directory.parents), directory):
+            if not os.path.isdir(one):
+                one.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ProcessorStateError(f"the directory {directory} is not there and cannot be made: {error}") from error
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ProcessorStateError(f"the directory {directory} cannot be read: {error}") from error
+
+
+def _is_state(name: str) -> bool:
+    return not name.startswith(CHECKPOINT_FILE_NAME) and name not in (LOCK_FILE_NAME, _DELETED)
+
+
+def _changed_ns(directory: Path) -> int:
+    """When anything in a task's directory changed last. Locking is no change; of an empty one it is its own time."""
+    times = [
+        os.lstat(os.path.join(path, name)).st_mtime_ns
+        for path, directories, files in os.walk(directory)
+        for name in (*directories, *files)
+        if name != LOCK_FILE_NAME
+    ]
+    return max(times, default=0) or directory.stat().st_mtime_ns
+
+
+def _remove_emptied(directory: Path) -> None:
+    """Take away a directory without state, its lock file last. Raises OSError."""
+    for path in directory.iterdir():
+        if path.name != LOCK_FILE_NAME:
+            path.unlink()
+    (directory / LOCK_FILE_NAME).unlink()
+    directory.rmdir()

@@ -1,0 +1,191 @@
+"""A checkpoint file is whole or not there: through kills, full disks and bytes that somebody else wrote."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import DecodeError, IllegalStateError
+from assignor.types import TopicPartition
+from streams_runtime.errors import ProcessorStateError
+from streams_runtime.offset_checkpoint import OFFSET_UNKNOWN
+from streams_runtime.tasks.checkpoint_file import CheckpointFile, LoadedCheckpoint, next_offsets
+
+P0 = TopicPartition("app-counts-changelog", 0)
+P1 = TopicPartition("app-totals-changelog", 0)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_should_write_kafkas_text_of_version_0_and_read_it_back(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path)
+    file.write({P0: 7, P1: 12_345})
+
+    assert (tmp_path / ".checkpoint").read_text() == "0\n2\napp-counts-changelog 0 7\napp-totals-changelog 0 12345\n"
+    assert file.read() == {P0: 7, P1: 12_345}
+    assert names(tmp_path) == [".checkpoint"]
+
+
+def test_should_read_nothing_when_there_is_no_file(tmp_path: Path) -> None:
+    assert CheckpointFile(tmp_path / "not there").load() == LoadedCheckpoint({}, None)
+
+
+def test_should_remove_the_file_when_there_are_no_offsets(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path)
+    file.write({P0: 7})
+    file.write({})
+    assert names(tmp_path) == []
+    file.write({})  # and again, when there is none
+    assert names(tmp_path) == []
+
+
+def test_should_refuse_a_negative_offset_and_leave_the_file_as_it_was(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path)
+    file.write({P0: 7})
+    with pytest.raises(IllegalStateError, match="negative offset"):
+        file.write({P0: -1})
+    assert file.read() == {P0: 7}
+    assert names(tmp_path) == [".checkpoint"]
+
+
+def test_should_leave_out_negative_offsets_that_are_read(tmp_path: Path) -> None:
+    (tmp_path / ".checkpoint").write_text(f"0\n2\n{P0.topic} 0 -1\n{P1.topic} 0 5\n")
+    assert CheckpointFile(tmp_path).load() == LoadedCheckpoint({P1: 5}, None)
+
+
+def test_should_keep_an_unknown_offset(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path)
+    file.write({P0: OFFSET_UNKNOWN})
+    assert file.load() == LoadedCheckpoint({P0: OFFSET_UNKNOWN}, None)
+
+
+def test_should_report_the_next_offset_and_zero_when_it_is_unknown() -> None:
+    assert next_offsets({P0: 7, P1: OFFSET_UNKNOWN}) == {P0: 8, P1: 0}
+
+
+def test_should_sync_the_new_file_before_and_the_directory_after_renaming(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    real_fsync, real_replace = os.fsync, Path.replace
+
+    def fsync(descriptor: int) -> None:
+        steps.append(f"sync {Path(os.readlink(f'/proc/self/fd/{descriptor}')).name}")
+        real_fsync(descriptor)
+
+    def replace(self: Path, target: Path) -> Path:
+        steps.append(f"rename {self.name} to {target.name}")
+        assert self.parent == target.parent == tmp_path
+        return real_replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    CheckpointFile(tmp_path).write({P0: 7})
+
+    assert steps == ["sync .checkpoint.tmp", "rename .checkpoint.tmp to .checkpoint", f"sync {tmp_path.name}"]
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n", b"1\n0\n", b"0\n2\ntopic 0 1\n", b"0\n1\ntopic 0 x\n", b"\xff\x00"])
+def test_should_set_a_broken_file_aside_and_report_it(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = CheckpointFile(tmp_path)
+    file.path.write_bytes(content)
+    with pytest.raises(DecodeError):
+        file.read()
+    with caplog.at_level(logging.WARNING):
+        assert file.load() == LoadedCheckpoint({}, tmp_path / ".checkpoint.corrupt-1")
+
+    assert names(tmp_path) == [".checkpoint.corrupt-1"]
+    assert (tmp_path / ".checkpoint.corrupt-1").read_bytes() == content
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert str(file.path) in caplog.text
+    assert ".checkpoint.corrupt-1" in caplog.text
+
+
+def test_should_number_broken_files(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path)
+    for number in (1, 2, 3):
+        file.path.write_text(f"broken {number}")
+        assert file.load().set_aside == tmp_path / f".checkpoint.corrupt-{number}"
+    assert (tmp_path / ".checkpoint.corrupt-2").read_text() == "broken 2"
+
+
+def test_should_name_the_path_and_keep_the_old_file_when_the_disk_is_full(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path)
+    file.write({P0: 7})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))  # the kernel refuses to write more than this into a file
+    try:
+        with pytest.raises(ProcessorStateError) as raised:
+            file.write({TopicPartition(f"app-store{i}-changelog", 0): i for i in range(1000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert str(tmp_path / ".checkpoint") in str(raised.value)
+    assert file.read() == {P0: 7}
+
+
+@pytest.mark.parametrize("operation", ["read", "write", "delete"])
+def test_should_name_the_path_when_it_is_not_permitted(tmp_path: Path, operation: str) -> None:
+    directory = tmp_path / "0_0"
+    directory.mkdir()
+    file = CheckpointFile(directory)
+    file.write({P0: 7})
+    directory.chmod(0)
+    me = os.geteuid()
+    if me == 0:  # nothing is forbidden to root
+        os.seteuid(65_534)
+    try:
+        with pytest.raises(ProcessorStateError) as raised:
+            {"read": file.load, "write": lambda: file.write({P0: 8}), "delete": file.delete}[operation]()
+    finally:
+        os.seteuid(me)
+        directory.chmod(0o700)
+
+    assert str(directory / ".checkpoint") in str(raised.value)
+    assert "Permission denied" in str(raised.value)
+    assert file.read() == {P0: 7}
+
+
+_WRITES_FOR_EVER = """
+import itertools, sys
+from pathlib import Path
+from assignor.types import TopicPartition
+from streams_runtime.tasks.checkpoint_file import CheckpointFile
+file = CheckpointFile(Path(sys.argv[1]))
+for number in itertools.count():
+    file.write({TopicPartition("app-changelog", p): number for p in range(200)})
+    if number == 0:
+        print("ready", flush=True)
+"""
+
+
+def test_should_never_leave_a_broken_file_when_killed_while_writing(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    file = CheckpointFile(tmp_path)
+    for _ in range(8):
+        with subprocess.Popen(
+            [sys.executable, "-c", _WRITES_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(chance.uniform(0, 0.03))  # the moment of the kill is what this test draws
+            process.send_signal(signal.SIGKILL)
+        offsets = file.read()
+
+        assert process.returncode == -signal.SIGKILL
+        assert set(offsets) == {TopicPartition("app-changelog", p) for p in range(200)}, f"seed {seed}"
+        assert len(set(offsets.values())) == 1, f"seed {seed}: two files in one"

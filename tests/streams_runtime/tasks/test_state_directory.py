@@ -1,0 +1,239 @@
+"""Who may touch which state: threads, processes, forks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from assignor.types import TaskId
+from streams_runtime.clock import SystemClock
+from streams_runtime.errors import LockError, ProcessorStateError
+from streams_runtime.offset_checkpoint import OFFSET_UNKNOWN
+from streams_runtime.tasks.checkpoint_file import CheckpointFile
+from streams_runtime.tasks.state_directory import StateDirectory
+from tests.streams_runtime.tasks.other_processes import end_soon, hold, hold_and_fork, other_process
+from tests.streams_runtime.tasks.state_on_disk import CHANGELOG, OTHER, TASK, in_thread, put_state
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[StateDirectory]:
+    state = StateDirectory(tmp_path, "app", SystemClock())
+    yield state
+    state.close()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# --- layout
+
+
+def test_should_keep_a_directory_a_task_under_the_application(tmp_path: Path, directory: StateDirectory) -> None:
+    assert directory.application_directory == tmp_path / "app"
+    assert directory.task_directory(TASK) == tmp_path / "app" / "0_1"
+    assert directory.task_directory(TaskId(0, 1, "clicks")) == tmp_path / "app" / "clicks__0_1"
+
+
+def test_should_make_new_directories_for_their_owner_only_and_leave_others_alone(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o755)
+    state = StateDirectory(there / "new" / "state", "app", SystemClock())
+    state.task_directory(TASK)
+    state.close()
+
+    assert mode(there) == 0o755
+    for new in ("new", "new/state", "new/state/app", "new/state/app/0_1"):
+        assert mode(there / new) == 0o700
+
+
+@pytest.mark.parametrize("application_id", ["", ".", "..", "a/b"])
+def test_should_refuse_an_application_id_that_is_no_name_of_a_directory(tmp_path: Path, application_id: str) -> None:
+    with pytest.raises(InputError, match=r"application\.id"):
+        StateDirectory(tmp_path, application_id, SystemClock())
+
+
+def test_should_refuse_a_task_whose_name_leads_elsewhere(directory: StateDirectory) -> None:
+    with pytest.raises(ProcessorStateError, match="cannot have a directory"):
+        directory.task_directory(TaskId(0, 1, "../../x"))
+
+
+def test_should_find_the_same_process_id_again_and_another_in_another_directory(tmp_path: Path) -> None:
+    ids = []
+    for name in ("a", "a", "b"):
+        state = StateDirectory(tmp_path / name, "app", SystemClock())
+        ids.append(state.process_id)
+        state.close()
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_should_name_the_path_when_a_directory_cannot_be_made(tmp_path: Path, directory: StateDirectory) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProcessorStateError) as raised:
+        StateDirectory(tmp_path / "file", "app", SystemClock())
+    assert str(tmp_path / "file" / "app") in str(raised.value)
+
+    (directory.application_directory / "0_1").write_text("")
+    with pytest.raises(ProcessorStateError) as raised:
+        directory.task_directory(TASK)
+    assert str(directory.application_directory / "0_1") in str(raised.value)
+
+
+# --- locks between threads
+
+
+def test_should_give_a_tasks_lock_to_one_thread_at_a_time(directory: StateDirectory) -> None:
+    assert directory.lock(TASK)
+    assert directory.lock(TASK)  # the owner has it already
+    assert directory.lock_owner(TASK) is threading.current_thread()
+    assert not in_thread(lambda: directory.lock(TASK))
+    assert in_thread(lambda: directory.lock(OTHER))
+
+    in_thread(lambda: directory.unlock(TASK))  # not its own: nothing happens
+    assert not in_thread(lambda: directory.lock(TASK))
+
+    directory.unlock(TASK)
+    assert directory.lock_owner(TASK) is None
+    assert in_thread(lambda: directory.lock(TASK))
+    assert not directory.lock(TASK)
+
+
+def test_should_say_that_the_state_directory_was_deleted(directory: StateDirectory) -> None:
+    shutil.rmtree(directory.application_directory)
+    with pytest.raises(ProcessorStateError, match="was deleted while in use"):
+        directory.lock(TASK)
+
+
+# --- locks between processes
+
+
+def test_should_refuse_a_second_process_and_name_directory_holder_and_remedy(tmp_path: Path) -> None:
+    with other_process(hold, tmp_path, TASK) as (process, pipe):
+        assert pipe.recv() == "held"
+        with pytest.raises(LockError) as raised:
+            StateDirectory(tmp_path, "app", SystemClock())
+
+        assert str(raised.value) == (
+            f"the state directory of application 'app' ({tmp_path}/app) is in use by process {process.pid}: two owners "
+            "would write the same state stores. Give every instance a state.dir of its own, or end the other one first"
+        )
+        assert (tmp_path / "app" / ".lock").read_text() == f"{process.pid}\n"
+        assert (tmp_path / "app" / "0_1" / ".lock").read_text() == f"{process.pid}\n"
+
+
+def test_should_refuse_a_second_process_the_task_when_the_applications_lock_file_is_lost(
+    tmp_path: Path, directory: StateDirectory
+) -> None:
+    assert directory.lock(TASK)
+    (tmp_path / "app" / ".lock").unlink()
+    with other_process(hold, tmp_path, TASK) as (_, pipe):
+        assert pipe.recv() == (
+            f"the directory of task 0_1 ({tmp_path}/app/0_1) is in use by process {os.getpid()}: two owners would "
+            "write the same state stores. Give every instance a state.dir of its own, or end the other one first"
+        )
+
+
+def test_should_refuse_a_second_instance_in_the_same_process(tmp_path: Path, directory: StateDirectory) -> None:
+    with pytest.raises(LockError, match="this one, by another instance in it"):
+        StateDirectory(tmp_path, "app", SystemClock())
+
+
+def test_should_let_the_next_process_in_when_the_holder_is_killed(tmp_path: Path) -> None:
+    with other_process(hold, tmp_path, TASK) as (process, pipe):
+        assert pipe.recv() == "held"
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        directory = StateDirectory(tmp_path, "app", SystemClock())
+        assert directory.lock(TASK)
+        directory.close()
+
+
+def test_should_wait_for_a_process_that_is_just_ending(tmp_path: Path) -> None:
+    with other_process(end_soon, tmp_path, None) as (_, pipe):
+        assert pipe.recv() == "held"
+        StateDirectory(tmp_path, "app", SystemClock(), lock_wait_ms=10_000).close()
+
+
+def test_should_give_up_waiting_in_the_end(tmp_path: Path, directory: StateDirectory) -> None:
+    with pytest.raises(LockError, match=r"\(waited 50 ms\)"):
+        StateDirectory(tmp_path, "app", SystemClock(), lock_wait_ms=50)
+
+
+def test_should_let_others_in_after_close_and_warn_of_tasks_still_locked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = StateDirectory(tmp_path, "app", SystemClock())
+    assert first.lock(TASK)
+    first.close()
+    first.close()
+    assert "tasks still locked: 0_1 by MainThread" in caplog.text
+    with pytest.raises(ProcessorStateError, match="is closed"):
+        first.lock(TASK)
+
+    second = StateDirectory(tmp_path, "app", SystemClock())
+    assert second.lock(TASK)
+    second.close()
+
+
+def test_should_not_hand_locks_down_to_a_forked_child(tmp_path: Path) -> None:
+    with other_process(hold_and_fork, tmp_path, TASK) as (parent, pipe):
+        child, parent_seen, said = pipe.recv()
+        try:
+            assert parent_seen == parent.pid
+            assert said == (
+                f"ProcessorStateError: the state directory {tmp_path}/app belongs to process {parent.pid}, from which "
+                "this one was forked: a child has to open a state directory of its own"
+            )
+            with pytest.raises(LockError):  # what the child tried did not take the parent's lock away
+                StateDirectory(tmp_path, "app", SystemClock())
+
+            parent.kill()
+            parent.join()
+            directory = StateDirectory(tmp_path, "app", SystemClock())  # though the child is still there
+            assert directory.lock(TASK)
+            directory.close()
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+# --- what is on disk
+
+
+def test_should_list_tasks_with_state_in_order_and_nothing_else(directory: StateDirectory) -> None:
+    for task in (TaskId(10, 0), OTHER, TASK, TaskId(0, 1, "clicks")):
+        put_state(directory, task)
+    empty = directory.task_directory(TaskId(5, 5))
+    (empty / ".checkpoint").write_text("0\n0\n")
+    (empty / ".checkpoint.corrupt-1").write_text("")
+    (empty / ".lock").write_text("")
+    for name in ("global", "00_1", "0_1_2", "x"):
+        (directory.application_directory / name / "rocksdb").mkdir(parents=True)
+    (directory.application_directory / "7_7").write_text("a file")
+
+    assert directory.non_empty_task_directories() == [TASK, OTHER, TaskId(10, 0), TaskId(0, 1, "clicks")]
+    assert directory.is_empty(TaskId(5, 5))
+    assert directory.is_empty(TaskId(9, 9))
+    assert not directory.is_empty(TASK)
+
+
+def test_should_tell_checkpointed_offsets_and_none_when_there_are_none_to_be_had(
+    directory: StateDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = CheckpointFile(directory.task_directory(TASK))
+    assert directory.checkpointed_offsets(TASK) is None
+    file.write({CHANGELOG: OFFSET_UNKNOWN})
+    assert directory.checkpointed_offsets(TASK) == {CHANGELOG: OFFSET_UNKNOWN}
+    file.path.write_text("broken")
+    assert directory.checkpointed_offsets(TASK) is None
+    assert "checkpoint of task 0_1 is of no use" in caplog.text
+    assert file.path.exists()  # it is set aside by the task that loads it

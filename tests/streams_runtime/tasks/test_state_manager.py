@@ -1,0 +1,378 @@
+"""How far each store of a task is, from opening to closing, corruption and recycling."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from assignor.types import TopicPartition
+from streams_runtime.clock import SystemClock
+from streams_runtime.errors import LockError, ProcessorStateError
+from streams_runtime.offset_checkpoint import OFFSET_UNKNOWN
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.task import TaskType
+from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, batch_of, store_context
+from tests.streams_runtime.tasks.state_task import (
+    CACHE,
+    COUNTS,
+    STRANGER,
+    TABLE,
+    TASK,
+    TOTALS,
+    Task,
+    both_guarantees,
+    both_types,
+    with_state,
+)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[StateDirectory]:
+    state = StateDirectory(tmp_path, "app", SystemClock())
+    yield state
+    state.close()
+
+
+# --- offsets
+
+
+def test_should_know_no_offset_before_anything_was_restored(directory: StateDirectory) -> None:
+    state = Task(directory, False).initialize()
+    assert state.metadata(COUNTS).offset is None
+    assert state.changelog_offsets() == {COUNTS: 0}
+
+
+def test_should_move_the_offset_to_the_last_restored_record_and_report_the_next(directory: StateDirectory) -> None:
+    task = Task(directory, False)
+    state = task.initialize()
+    state.restore(COUNTS, batch_of(COUNTS, 5, (b"a", b"1"), (b"b", b"2"), (b"a", None)))
+
+    assert task.stores["counts"].content == {b"b": b"2"}
+    assert state.metadata(COUNTS).offset == 7
+    assert state.changelog_offsets() == {COUNTS: 8}
+
+
+def test_should_take_written_offsets_of_its_changelogs_and_ignore_others(directory: StateDirectory) -> None:
+    state = Task(directory, False).initialize()
+    state.update_changelog_offsets({COUNTS: 41, TopicPartition("app-x-repartition", 0): 9})
+    assert state.changelog_offsets() == {COUNTS: 42}
+
+
+def test_should_take_a_negative_written_offset_as_none_yet(directory: StateDirectory) -> None:
+    task = Task(directory, False)
+    state = task.initialize()
+    state.update_changelog_offsets({COUNTS: -1})
+    assert state.changelog_offsets() == {COUNTS: 0}
+    task.close_clean()
+    assert task.disk() == {COUNTS: OFFSET_UNKNOWN}
+
+
+def test_should_name_store_and_changelog_and_keep_the_offset_when_restoring_fails(directory: StateDirectory) -> None:
+    task = Task(directory, False)
+    state = task.initialize()
+    state.restore(COUNTS, batch_of(COUNTS, 0, (b"a", b"1")))
+    task.stores["counts"].fail_at["restore"] = ValueError("bad bytes")
+    with pytest.raises(ProcessorStateError, match=r"task \[0_1\] store 'counts' .* app-counts-changelog-1: bad bytes"):
+        state.restore(COUNTS, batch_of(COUNTS, 1, (b"b", b"2")))
+    assert state.metadata(COUNTS).offset == 0
+
+
+def test_should_refuse_two_stores_of_one_name_or_one_changelog(directory: StateDirectory) -> None:
+    with pytest.raises(ProcessorStateError, match="two stores have the same changelog"):
+        Task(directory, False, changelogs={"counts": COUNTS, "totals": COUNTS})
+    with pytest.raises(ProcessorStateError, match="two stores have the same name"):
+        StateManager(
+            TASK,
+            TaskType.ACTIVE,
+            exactly_once=False,
+            directory=directory,
+            stores=[FileStore("counts"), FileStore("counts")],
+            changelogs={},
+        )
+
+
+# --- which stores
+
+
+def test_should_tell_changelogs_and_which_of_them_are_sources(directory: StateDirectory) -> None:
+    task = Task(
+        directory,
+        False,
+        changelogs={"counts": COUNTS, "table": TABLE, "scratch": None},
+        source_changelogs=frozenset({TABLE}),
+    )
+    assert task.state.changelog_partitions == {COUNTS, TABLE}
+    assert not task.state.changelog_as_source(COUNTS)
+    assert task.state.changelog_as_source(TABLE)
+    assert list(task.state.stores) == ["counts", "table", "scratch"]
+
+
+def test_should_let_only_stores_with_a_changelog_of_their_own_log_changes(directory: StateDirectory) -> None:
+    task = Task(
+        directory,
+        False,
+        changelogs={"counts": COUNTS, "table": TABLE, "scratch": None},
+        source_changelogs=frozenset({TABLE}),
+    )
+    task.initialize()
+    loggers = {name: store.context.changes if store.context else "closed" for name, store in task.stores.items()}
+    assert loggers == {"counts": task.changes, "table": None, "scratch": None}
+
+
+@both_guarantees
+def test_should_checkpoint_a_source_topic_that_is_used_as_changelog(
+    directory: StateDirectory, exactly_once: bool
+) -> None:
+    task = Task(directory, exactly_once, changelogs={"table": TABLE}, source_changelogs=frozenset({TABLE}))
+    task.initialize().update_changelog_offsets({TABLE: 17})  # consumed, not written
+    task.close_clean()
+    assert task.disk() == {TABLE: 17}
+    assert task.initialize().changelog_offsets() == {TABLE: 18}
+
+
+@both_guarantees
+def test_should_never_checkpoint_stores_in_memory_and_restore_them_from_the_beginning(
+    directory: StateDirectory, exactly_once: bool
+) -> None:
+    changelogs = {"counts": COUNTS, "cache": CACHE}
+    task = Task(directory, exactly_once, changelogs=changelogs, in_memory=frozenset({"cache"}))
+    task.initialize().update_changelog_offsets({COUNTS: 3, CACHE: 8})
+    task.close_clean()
+    assert task.disk() == {COUNTS: 3}
+
+    task.file.write({COUNTS: 3, CACHE: 8})  # a store that was persistent in an earlier version of the program
+    assert task.initialize().changelog_offsets() == {COUNTS: 4, CACHE: 0}
+
+
+@both_guarantees
+def test_should_keep_no_file_when_all_logged_stores_are_in_memory(
+    directory: StateDirectory, exactly_once: bool
+) -> None:
+    task = Task(directory, exactly_once, changelogs={"cache": CACHE}, in_memory=frozenset({"cache"}))
+    task.initialize().update_changelog_offsets({CACHE: 8})
+    task.close_clean()
+    assert task.disk() is None
+    assert task.initialize().changelog_offsets() == {CACHE: 0}
+
+
+@both_guarantees
+def test_should_ignore_a_store_without_changelog(directory: StateDirectory, exactly_once: bool) -> None:
+    task = Task(directory, exactly_once, changelogs={"scratch": None})
+    task.initialize()
+    task.stores["scratch"].content[b"key"] = b"kept"
+    task.close_clean()
+    assert task.disk() is None
+
+    assert task.initialize().changelog_offsets() == {}  # and under exactly-once it is no corruption
+    assert task.stores["scratch"].content == {b"key": b"kept"}
+
+
+def test_should_need_neither_lock_nor_directory_without_stores(directory: StateDirectory) -> None:
+    task = Task(directory, True, changelogs={})
+    task.state.lock()
+    task.state.load_checkpoint()
+    assert task.state.maybe_checkpoint(enforce=True)
+    task.state.wipe()
+    assert directory.lock_owner(TASK) is None
+    assert not task.path.exists()
+
+
+# --- closing
+
+
+@both_guarantees
+@both_types
+def test_should_leave_a_checkpoint_at_a_clean_close(
+    directory: StateDirectory, exactly_once: bool, task_type: TaskType
+) -> None:
+    task = Task(directory, exactly_once, task_type)
+    task.initialize().restore(COUNTS, batch_of(COUNTS, 3, (b"a", b"1")))
+    task.close_clean()
+    assert task.disk() == {COUNTS: 3}
+    assert directory.lock_owner(TASK) is None
+    assert task.initialize().changelog_offsets() == {COUNTS: 4}
+    assert task.stores["counts"].content == {b"a": b"1"}
+
+
+def test_should_leave_the_last_checkpoint_at_an_unclean_close_under_at_least_once(directory: StateDirectory) -> None:
+    with_state(directory)
+    task = Task(directory, False)
+    task.initialize().restore(COUNTS, batch_of(COUNTS, 5, (b"a", b"1")))
+    task.close_dirty()
+    assert task.disk() == {COUNTS: 4}
+
+
+@both_types
+def test_should_leave_nothing_at_an_unclean_close_under_exactly_once(
+    directory: StateDirectory, task_type: TaskType
+) -> None:
+    task = Task(directory, True, task_type)
+    task.initialize().restore(COUNTS, batch_of(COUNTS, 5, (b"a", b"1")))
+    task.state.maybe_checkpoint(enforce=True)
+    task.close_dirty()
+    assert task.disk() is None
+    assert directory.is_empty(TASK)
+
+
+def test_should_close_all_stores_and_raise_the_first_error(directory: StateDirectory) -> None:
+    task = Task(directory, False, changelogs={"counts": COUNTS, "totals": TOTALS})
+    state = task.initialize()
+    task.stores["counts"].fail_at["close"] = OSError("broken disk")
+    with pytest.raises(ProcessorStateError, match=r"task \[0_1\] could not close store 'counts': broken disk"):
+        state.close()
+    assert not task.stores["totals"].is_open
+    state.close()
+
+
+def test_should_close_what_was_opened_when_a_store_cannot_be_opened(directory: StateDirectory) -> None:
+    task = Task(directory, False, changelogs={"counts": COUNTS, "totals": TOTALS, "more": None})
+    task.stores["totals"].fail_at["open"] = OSError("broken disk")
+    with pytest.raises(ProcessorStateError, match="could not open store 'totals': broken disk"):
+        task.initialize()
+    assert [store.is_open for store in task.stores.values()] == [True, False, False]
+    task.close_dirty()
+    assert [store.is_open for store in task.stores.values()] == [False, False, False]
+
+
+def test_should_open_again_after_a_close_and_take_the_offsets_from_disk(directory: StateDirectory) -> None:
+    task = Task(directory, False)
+    task.initialize().restore(COUNTS, batch_of(COUNTS, 5, (b"a", b"1")))
+    task.close_dirty()
+    assert task.initialize().changelog_offsets() == {COUNTS: 0}
+
+
+# --- corruption
+
+
+@both_guarantees
+def test_should_drop_corrupted_changelogs_from_the_checkpoint_and_wipe_at_close(
+    directory: StateDirectory, exactly_once: bool
+) -> None:
+    task = Task(directory, exactly_once, TaskType.STANDBY, changelogs={"counts": COUNTS, "totals": TOTALS})
+    state = task.initialize()
+    state.update_changelog_offsets({COUNTS: 4, TOTALS: 6})
+    state.checkpoint()
+
+    state.mark_changelogs_corrupted([COUNTS])
+    assert state.metadata(COUNTS).corrupted
+    assert task.disk() == {TOTALS: 6}  # at once, so that a process that dies here does not find it again
+    state.checkpoint()
+    assert task.disk() == {TOTALS: 6}
+
+    state.close()
+    assert task.disk() is None
+    assert directory.is_empty(TASK)
+    state = task.initialize()
+    assert not state.metadata(COUNTS).corrupted
+    assert state.changelog_offsets() == {COUNTS: 0, TOTALS: 0}
+
+
+def test_should_wipe_before_it_opens_what_was_marked_corrupted_while_closed(directory: StateDirectory) -> None:
+    with_state(directory)
+    task = Task(directory, False)
+    task.state.mark_changelogs_corrupted([COUNTS])
+    state = task.initialize()
+    assert not state.metadata(COUNTS).corrupted
+    assert state.changelog_offsets() == {COUNTS: 0}
+    assert task.stores["counts"].content == {}
+    assert task.disk() is None
+
+
+def test_should_refuse_to_mark_what_is_no_changelog_as_corrupted(directory: StateDirectory) -> None:
+    state = Task(directory, False).initialize()
+    with pytest.raises(ProcessorStateError, match="no changelogs: app-gone-changelog-1"):
+        state.mark_changelogs_corrupted([COUNTS, STRANGER])
+    assert state.metadata(COUNTS).corrupted
+
+
+# --- recycling
+
+
+@both_guarantees
+def test_should_keep_stores_open_and_offsets_in_memory_when_recycled_there_and_back(
+    directory: StateDirectory, exactly_once: bool
+) -> None:
+    task = Task(directory, exactly_once, changelogs={"counts": COUNTS, "scratch": None})
+    state = task.initialize()
+    state.restore(COUNTS, batch_of(COUNTS, 0, (b"a", b"1")))
+    state.maybe_checkpoint(enforce=True)  # an active commits before it is recycled
+    task.done.clear()
+
+    standby = store_context(TASK, task.path)
+    state.transition_to(TaskType.STANDBY, standby)
+    state.open_stores(standby)
+    state.load_checkpoint()
+    state.restore(COUNTS, batch_of(COUNTS, 1, (b"b", b"2")))
+    assert state.maybe_checkpoint(enforce=False)
+    assert task.disk() == {COUNTS: 1}
+
+    changes = ChangesSeen()
+    active = store_context(TASK, task.path, changes)
+    state.transition_to(TaskType.ACTIVE, active)
+    assert task.disk() == (None if exactly_once else {COUNTS: 1})
+    state.open_stores(active)
+    state.load_checkpoint()
+
+    assert state.task_type is TaskType.ACTIVE
+    assert state.changelog_offsets() == {COUNTS: 2}
+    assert task.stores["counts"].content == {b"a": b"1", b"b": b"2"}
+    assert [step for step in task.done if "open" in step or "close" in step] == []
+    assert task.done.count("rebind counts") == 2
+    contexts = [store.context for store in task.stores.values()]
+    assert [context.changes if context else "closed" for context in contexts] == [changes, None]
+    assert directory.lock_owner(TASK) is threading.current_thread()
+
+
+def test_should_not_call_a_recycled_store_without_offset_corrupt_under_exactly_once(directory: StateDirectory) -> None:
+    task = Task(directory, True, TaskType.STANDBY)
+    state = task.initialize()  # its changelog is empty still
+    state.flush()
+    state.transition_to(TaskType.ACTIVE, store_context(TASK, task.path))
+    state.open_stores(store_context(TASK, task.path))
+    state.load_checkpoint()
+    assert state.changelog_offsets() == {COUNTS: 0}
+
+
+def test_should_forget_end_and_limit_when_recycled(directory: StateDirectory) -> None:
+    task = Task(directory, False)
+    metadata = task.initialize().metadata(COUNTS)
+    set_by_reader: dict[str, int | None] = {"end_offset": 10, "limit": 5}
+    for name, value in set_by_reader.items():
+        setattr(metadata, name, value)
+    task.state.transition_to(TaskType.STANDBY, store_context(TASK, task.path))
+    assert {name: getattr(metadata, name) for name in set_by_reader} == {"end_offset": None, "limit": None}
+
+
+def test_should_refuse_to_recycle_into_the_same_kind(directory: StateDirectory) -> None:
+    task = Task(directory, False)
+    task.initialize()
+    with pytest.raises(ProcessorStateError, match="it is active already"):
+        task.state.transition_to(TaskType.ACTIVE, store_context(TASK, task.path))
+
+
+# --- the lock
+
+
+def test_should_raise_lock_error_while_another_thread_has_the_task(directory: StateDirectory) -> None:
+    task = Task(directory, False)
+    errors: list[Exception] = []
+
+    def try_to_lock() -> None:
+        try:
+            task.state.lock()
+        except LockError as error:
+            errors.append(error)
+
+    task.state.lock()
+    other = threading.Thread(target=try_to_lock)
+    other.start()
+    other.join()
+    assert [str(error) for error in errors] == [
+        "task [0_1] the task's directory is still locked by thread MainThread",
+    ]
+    task.state.unlock()
+    assert directory.lock_owner(TASK) is None
