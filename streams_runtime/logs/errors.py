@@ -48,3 +48,7 @@ class InvalidTopic(LogError):
 
 class RecordTooLarge(LogError):
     """A single record is larger than the log takes; the message names partition and size."""
+
+
+class InvalidRecord(LogError):
+    """A record that its topic cannot take: a negative timestamp, or no key where the topic is compacted."""

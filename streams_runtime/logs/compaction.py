@@ -1,0 +1,165 @@
+"""Compaction of a changelog, as values: which records stay. Shared by the logs of one machine.
+
+Rules: of each key the latest record stays, where it is: offsets never change, gaps stay behind. The newest records, up
+to `segment.bytes` and at least the last batch, are left alone, as is everything younger than `min.compaction.lag.ms`.
+A tombstone stays until `delete.retention.ms` after compaction saw it first, so that a reader who is on its way learns
+of the deletion. Batches are cleaned from the lowest offset up, so that what a tombstone deletes is gone before it is;
+small neighbours become one batch. Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete horizon).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.record_batches import (
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    StoredBatch,
+    concatenated,
+    decoded,
+    encoded,
+)
+from streams_runtime.logs.topic_configs import TopicConfigs
+
+_MAX_SPAN = 2**31  # offsets in a batch are 32-bit deltas
+_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # read, held and taken out in one step
+
+
+class BatchSummary(NamedTuple):
+    """A stored batch without its records. `size`: bytes of its payload."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    size: int
+
+
+@dataclass(slots=True)
+class LatestOffsets:
+    """Key to the offset of its latest record, over batches that are added in order. `key_bytes`: an estimate."""
+
+    offsets: dict[bytes | None, int] = field(default_factory=dict)
+    key_bytes: int = 0
+
+    def add(self, batch: RecordBatch) -> None:
+        before = len(self.offsets)
+        self.offsets.update(zip(batch.keys, batch.offsets, strict=True))
+        self.key_bytes += (len(self.offsets) - before) * _bytes_of(batch.keys) // len(batch)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Neighbours that become one batch. `sources`: what was read, `kept`: what stays of it, `size`: bytes of that."""
+
+    sources: list[StoredBatch] = field(default_factory=list)
+    kept: list[RecordBatch] = field(default_factory=list)
+    size: int = 0
+    horizon_ms: int | None = None
+    changed: bool = False
+
+
+def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int, end: int) -> int:
+    """First offset that must not be compacted yet. `dirty`: all batches that never were; `end`: the end offset."""
+    start = end
+    size = 0
+    for batch in reversed(dirty):
+        size += batch.size
+        if start != end and size > configs.segment_bytes:
+            break
+        start = batch.base_offset
+    if configs.min_compaction_lag_ms:
+        oldest_young = next((b for b in dirty if b.max_timestamp_ms > now_ms - configs.min_compaction_lag_ms), None)
+        if oldest_young is not None:
+            return min(start, oldest_young.base_offset)
+    return start
+
+
+def cleaned(
+    partition: TopicPartition,
+    batches: Iterable[StoredBatch],
+    latest: Mapping[bytes | None, int],
+    configs: TopicConfigs,
+    now_ms: int,
+) -> Iterator[tuple[list[StoredBatch], list[StoredBatch]]]:
+    """Batches to take out, and those that take their place; both in order, and nothing where all stays as it is."""
+    group = _Group()
+    for batch in batches:
+        records = decoded(partition, batch)
+        keep = _kept(records, batch, latest, now_ms)
+        kept = records if len(keep) == len(records) else _selected(records, keep)
+        size = 0 if kept is None else _bytes_of(kept.keys) + _bytes_of(kept.values)
+        horizon_ms = _horizon(batch, kept, configs, now_ms)
+        if group.sources and not _fits(group, batch, kept, size, horizon_ms):
+            yield from _closed(group)
+            group = _Group()
+        group.sources.append(batch)
+        group.changed |= kept is not records or horizon_ms != batch.delete_horizon_ms
+        if kept is not None:
+            group.kept.append(kept)
+            group.size += size
+            group.horizon_ms = group.horizon_ms if horizon_ms is None else horizon_ms
+    if group.sources:
+        yield from _closed(group)
+
+
+def _kept(records: RecordBatch, batch: StoredBatch, latest: Mapping[bytes | None, int], now_ms: int) -> list[int]:
+    """Indices of the records that stay. One without a key cannot have come in and does not stay."""
+    find = latest.get
+    tombstones_go = batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= now_ms
+    return [
+        index
+        for index, (key, value, offset) in enumerate(zip(records.keys, records.values, records.offsets, strict=True))
+        if key is not None and find(key, offset) <= offset and not (tombstones_go and value is None)
+    ]
+
+
+def _selected(records: RecordBatch, keep: list[int]) -> RecordBatch | None:
+    if not keep:
+        return None
+    return RecordBatch(
+        records.partition,
+        [records.offsets[index] for index in keep],
+        [records.timestamps_ms[index] for index in keep],
+        [records.keys[index] for index in keep],
+        [records.values[index] for index in keep],
+        None if records.headers is None else [records.headers[index] for index in keep],
+    )
+
+
+def _horizon(batch: StoredBatch, kept: RecordBatch | None, configs: TopicConfigs, now_ms: int) -> int | None:
+    if kept is None or None not in kept.values:
+        return None
+    return now_ms + configs.delete_retention_ms if batch.delete_horizon_ms is None else batch.delete_horizon_ms
+
+
+def _fits(group: _Group, batch: StoredBatch, kept: RecordBatch | None, size: int, horizon_ms: int | None) -> bool:
+    if sum(len(source.payload) for source in group.sources) + len(batch.payload) > _MAX_SOURCE_BYTES:
+        return False
+    if kept is None or not group.kept:
+        return True
+    records = sum(map(len, group.kept)) + len(kept)
+    span = kept.offsets[-1] - group.kept[0].offsets[0]
+    # a common horizon may not be put off (tombstones would never go) nor be brought forward (readers would miss them)
+    same_horizon = None in (group.horizon_ms, horizon_ms) or group.horizon_ms == horizon_ms
+    return same_horizon and records <= BATCH_RECORDS and group.size + size <= BATCH_BYTES and span < _MAX_SPAN
+
+
+def _closed(group: _Group) -> Iterator[tuple[list[StoredBatch], list[StoredBatch]]]:
+    if not group.changed and len(group.sources) == 1:
+        return
+    if not group.kept:
+        yield group.sources, []
+        return
+    records = concatenated(group.kept)
+    batch = encoded(records.timestamps_ms, records.keys, records.values, records.headers, records.offsets)
+    base, last = records.offsets[0], records.offsets[-1]
+    replacement = StoredBatch(base, last, batch.record_count, batch.max_timestamp_ms, group.horizon_ms, batch.payload)
+    yield group.sources, [replacement]
+
+
+def _bytes_of(column: Sequence[bytes | None]) -> int:
+    return sum(len(item) for item in column if item is not None)

@@ -1,0 +1,158 @@
+"""Compaction of the file's changelogs, in steps, while everybody goes on reading and writing.
+
+Rules: a pass over a partition first learns the latest offset of every key from the batches that were never compacted
+(at most so many keys), then goes over all batches from the first and rewrites those that hold anything superseded. Each
+step reads without a lock and replaces its few batches in one short transaction, if they are still what was read; so a
+pass can end anywhere, at SIGKILL too, and what it did so far is right. Only a pass that came through says so
+(`cleaned_to`). One process at a time works on a partition: it holds a lease that runs out when it dies.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from assignor.types import TopicPartition
+from streams_runtime.clock import Clock
+from streams_runtime.logs.compaction import BatchSummary, LatestOffsets, cleaned, head_start
+from streams_runtime.logs.embedded.catalog import KnownPartition
+from streams_runtime.logs.embedded.connections import SharedConnection
+from streams_runtime.logs.embedded.reads import BATCH_COLUMNS
+from streams_runtime.logs.embedded.writes import Writer, insert_batches
+from streams_runtime.logs.record_batches import StoredBatch, decoded
+
+_LEASE_MS = 30_000
+_MAX_KEYS = 250_000
+_MAX_KEY_BYTES = 32 * 1024 * 1024
+_ROWS_A_STEP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Dirt:
+    """How much of a partition compaction could look at. `until`: where the head begins. Sizes in bytes."""
+
+    until: int
+    dirty: int
+    clean: int
+
+    def is_enough(self, known: KnownPartition, minimum_bytes: int) -> bool:
+        ratio = known.configs.min_cleanable_dirty_ratio
+        return self.dirty >= max(1, minimum_bytes) and self.dirty >= ratio * (self.clean + self.dirty)
+
+
+class PartitionCleaner:
+    """Starts passes for one process. `owner`: a name that no other process has."""
+
+    def __init__(self, writer: Writer, reads: SharedConnection, clock: Clock) -> None:
+        self._writer = writer
+        self._reads = reads
+        self._clock = clock
+        self._owner = uuid.uuid4().hex
+
+    def dirt(self, known: KnownPartition) -> Dirt:
+        with self._reads.use() as connection:
+            end, cleaned_to, size, dirty_size = connection.execute(
+                "SELECT end_offset, cleaned_to, bytes, dirty_bytes FROM partitions WHERE id=?", (known.id,)
+            ).fetchone()
+            rows = connection.execute(
+                "SELECT base_offset, last_offset, max_timestamp_ms, size FROM batches"
+                " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
+                (known.id, cleaned_to),
+            ).fetchall()
+        summaries = list(map(BatchSummary._make, rows))
+        until = head_start(summaries, known.configs, self._clock.now_ms(), end)
+        return Dirt(until, sum(batch.size for batch in summaries if batch.base_offset < until), size - dirty_size)
+
+    def may_be_dirty_enough(self, known: KnownPartition, minimum_bytes: int) -> bool:
+        """A cheap first look: whether `dirt` is worth the trouble, and nobody else works on it."""
+        with self._reads.use() as connection:
+            size, dirty, owner, until_ms = connection.execute(
+                "SELECT bytes, dirty_bytes, cleaner, cleaner_until_ms FROM partitions WHERE id=?", (known.id,)
+            ).fetchone()
+        taken = owner not in (None, self._owner) and 0 < until_ms - self._clock.now_ms() <= _LEASE_MS
+        return not taken and dirty >= max(1, minimum_bytes) and dirty >= known.configs.min_cleanable_dirty_ratio * size
+
+    def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
+        """One pass; something short is done at each `next`. Ends early when another process took over."""
+        now_ms = self._clock.now_ms()  # one moment for the whole pass, so that neighbours get the same horizon
+        self._take_lease(known)
+        latest = LatestOffsets()
+        at = self.cleaned_to(known)
+        while at < until and len(latest.offsets) < _MAX_KEYS and latest.key_bytes < _MAX_KEY_BYTES:
+            for batch in (batches := self._read(known, at, until)):
+                latest.add(decoded(partition, batch))
+            at = batches[-1].last_offset + 1 if batches else until
+            yield
+        map_end, at = at, 0
+        while at < map_end and (batches := self._read(known, at, map_end)):
+            at = batches[-1].last_offset + 1
+            replacements = list(cleaned(partition, batches, latest.offsets, known.configs, now_ms))
+            if not self._replace(known, replacements):
+                return
+            yield
+        self._finish(known, map_end)
+
+    def _read(self, known: KnownPartition, offset: int, until: int) -> list[StoredBatch]:
+        with self._reads.use() as connection:
+            rows = connection.execute(
+                f"SELECT {BATCH_COLUMNS} FROM batches WHERE partition=? AND last_offset>=? AND last_offset<?"  # noqa: S608
+                " ORDER BY last_offset LIMIT ?",
+                (known.id, offset, until, _ROWS_A_STEP),
+            ).fetchall()
+        return list(map(StoredBatch._make, rows))
+
+    def _replace(self, known: KnownPartition, replacements: list[tuple[list[StoredBatch], list[StoredBatch]]]) -> bool:
+        """False when somebody else has the lease. What was deleted meanwhile stays deleted."""
+        with self._writer.transaction() as connection:
+            if not self._extend_lease(connection, known):
+                return False
+            for taken, placed in replacements:
+                if self._take_out(connection, known, taken):
+                    insert_batches(connection, known.id, placed)
+            return True
+
+    def _take_out(self, connection: sqlite3.Connection, known: KnownPartition, batches: list[StoredBatch]) -> bool:
+        first, last = batches[0].last_offset, batches[-1].last_offset
+        there = connection.execute(
+            "SELECT COUNT(*) FROM batches WHERE partition=? AND last_offset BETWEEN ? AND ?", (known.id, first, last)
+        ).fetchone()[0]
+        if there != len(batches):
+            return False
+        connection.execute(
+            "DELETE FROM batches WHERE partition=? AND last_offset BETWEEN ? AND ?", (known.id, first, last)
+        )
+        return True
+
+    def cleaned_to(self, known: KnownPartition) -> int:
+        with self._reads.use() as connection:
+            row = connection.execute(
+                "SELECT MAX(cleaned_to, begin_offset) FROM partitions WHERE id=?", (known.id,)
+            ).fetchone()
+        return int(row[0])
+
+    def _take_lease(self, known: KnownPartition) -> None:
+        with self._writer.transaction() as connection:
+            connection.execute(
+                "UPDATE partitions SET cleaner=?, cleaner_until_ms=? WHERE id=?",
+                (self._owner, self._clock.now_ms() + _LEASE_MS, known.id),
+            )
+
+    def _extend_lease(self, connection: sqlite3.Connection, known: KnownPartition) -> bool:
+        extended = connection.execute(
+            "UPDATE partitions SET cleaner_until_ms=? WHERE id=? AND cleaner=?",
+            (self._clock.now_ms() + _LEASE_MS, known.id, self._owner),
+        )
+        return extended.rowcount == 1
+
+    def _finish(self, known: KnownPartition, cleaned_to: int) -> None:
+        """The sizes are counted anew: steps left them as they were."""
+        with self._writer.transaction() as connection:
+            connection.execute(
+                "UPDATE partitions SET cleaned_to=MAX(cleaned_to, ?1), cleaner=NULL, cleaner_until_ms=NULL,"
+                " bytes=(SELECT COALESCE(SUM(size), 0) FROM batches WHERE partition=?2), dirty_bytes="
+                "(SELECT COALESCE(SUM(size), 0) FROM batches WHERE partition=?2 AND last_offset>=MAX(cleaned_to, ?1))"
+                " WHERE id=?2 AND cleaner=?3",
+                (cleaned_to, known.id, self._owner),
+            )

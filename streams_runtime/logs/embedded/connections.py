@@ -1,0 +1,101 @@
+"""Connections to the file: opened when first needed, never used across a fork, and their errors under a log's names.
+
+Rule: `synchronous=NORMAL` in WAL mode. A commit is in the operating system's hands when it returns, so it survives the
+SIGKILL of any process; when the machine itself fails, the last commits may be lost, but never a part of one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.logs.forks import reset_in_children
+
+_BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_CACHE_KIB = 4_096
+_CHECKPOINT_PAGES = 1_000
+
+
+@contextmanager
+def as_log_errors(file: Path) -> Iterator[None]:
+    """LogTimeout when SQLite gave up waiting, LogError for all else that it says."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) or 0
+        if code & 0xFF in _BUSY_CODES:
+            raise LogTimeout(f"log {file} is busy: {error}") from error
+        raise LogError(f"log {file} cannot be used: {error}") from error
+
+
+def connect(file: Path, timeout_ms: int) -> sqlite3.Connection:
+    """To a file that exists, in autocommit mode. `timeout_ms`: how long to wait for SQLite's own short locks."""
+    connection = sqlite3.connect(
+        f"{file.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=timeout_ms / 1_000,
+        isolation_level=None,
+        check_same_thread=False,  # one thread at a time; who closes may be another
+    )
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+    connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+    return connection
+
+
+class LazyConnection:
+    """One user's connection. Not thread-safe, except that `close` may come from another thread when no call runs."""
+
+    def __init__(self, file: Path, timeout_ms: int) -> None:
+        self.file = file
+        self._timeout_ms = timeout_ms
+        self._connection: sqlite3.Connection | None = None
+        self._closed = False
+        reset_in_children(self)
+
+    def get(self) -> sqlite3.Connection:
+        """Raises LogError after `close`, sqlite3.Error when the file cannot be opened."""
+        if self._connection is None:
+            if self._closed:
+                raise LogError(f"log {self.file} is closed")
+            self._connection = connect(self.file, self._timeout_ms)
+        return self._connection
+
+    def close(self) -> None:
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def reset_after_fork(self) -> None:
+        if self._connection is not None:
+            # to close it here would work on the parent's locks and files, so it must never be collected
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
+            self._connection = None
+
+
+class SharedConnection:
+    """A connection for short reads of any thread, one after the other."""
+
+    def __init__(self, file: Path, timeout_ms: int) -> None:
+        self._connection = LazyConnection(file, timeout_ms)
+        self._lock = threading.Lock()
+        reset_in_children(self)
+
+    @contextmanager
+    def use(self) -> Iterator[sqlite3.Connection]:
+        """Raises LogError, LogTimeout."""
+        with self._lock, as_log_errors(self._connection.file):
+            yield self._connection.get()
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def reset_after_fork(self) -> None:
+        self._lock = threading.Lock()

@@ -1,0 +1,275 @@
+"""The face of the embedded log. Source: `Admin` and the client constructors of kafka-clients.
+
+Rules: one directory is one cluster; any number of processes and threads of the machine open it at the same time. A
+commit that returned survives the SIGKILL of every process (see `connections` for power failures). The directory must be
+on a local disk: SQLite's write-ahead log needs memory that its users share.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from assignor.types import TopicPartition
+from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.logs.base import (
+    Claim,
+    Consumer,
+    IsolationLevel,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    TopicDescription,
+)
+from streams_runtime.logs.buffering_producer import BufferingProducer, ProducerIdentity
+from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
+from streams_runtime.logs.embedded.cleaning import PartitionCleaner
+from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection
+from streams_runtime.logs.embedded.expiry import delete_hidden_rows, expire, move_begin
+from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of
+from streams_runtime.logs.embedded.schema import prepare
+from streams_runtime.logs.embedded.write_lock import WriteLock
+from streams_runtime.logs.embedded.writes import EmbeddedDestination, Writer
+from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.forks import reset_in_children
+from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
+from streams_runtime.logs.signals import AppendSignals
+from streams_runtime.logs.topic_configs import checked_topic
+from streams_runtime.logs.topic_creation import topics_to_add
+
+LOG_FILE_NAME = "log.sqlite"
+LOCK_FILE_NAME = "write.lock"
+DEFAULT_TIMEOUT_MS = 10_000
+MAINTENANCE_MS = 50
+MINIMUM_DIRTY_BYTES = 4 * 1024 * 1024
+
+
+class EmbeddedLog:
+    """A `Log` in a directory, which is made when it is not there.
+
+    `timeout_ms`: how long a call waits for other writers. `minimum_dirty_bytes`: `maintain` compacts no less.
+    `maintenance_ms`: about how long one `maintain` works. Raises LogError, LogTimeout.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        clock: Clock | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        minimum_dirty_bytes: int = MINIMUM_DIRTY_BYTES,
+        maintenance_ms: int = MAINTENANCE_MS,
+    ) -> None:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LogError(f"log {directory} cannot be used: {error}") from error
+        self._file = directory / LOG_FILE_NAME
+        self._clock = clock or SystemClock()
+        self._timeout_ms = timeout_ms
+        self._minimum_dirty_bytes = minimum_dirty_bytes
+        self._maintenance_ms = maintenance_ms
+        lock = WriteLock(directory / LOCK_FILE_NAME, timeout_ms)
+        prepare(self._file, lock, timeout_ms)
+        self._writer = Writer(self._file, lock, timeout_ms)
+        self._reads = SharedConnection(self._file, timeout_ms)
+        self._cleaning_reads = SharedConnection(self._file, timeout_ms)
+        self._catalog = Catalog(self._reads)
+        self._signals = AppendSignals()
+        self._destination = EmbeddedDestination(self._writer, self._catalog, self._signals)
+        self._cleaner = PartitionCleaner(self._writer, self._cleaning_reads, self._clock)
+        self._consumers: weakref.WeakSet[PollingConsumer] = weakref.WeakSet()
+        self._maintaining = threading.Lock()
+        self._cleaning_steps: Iterator[object] | None = None
+        self._expired_last = -1
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        self._maintaining = threading.Lock()
+        self._cleaning_steps = None
+        self._cleaner = PartitionCleaner(self._writer, self._cleaning_reads, self._clock)
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        asked = list(topics)
+        for topic in asked:
+            checked_topic(topic)
+        if not topics_to_add(asked, self._catalog.topics()):
+            return
+        with self._writer.transaction() as connection:
+            existing = {
+                name: TopicDescription(name, partitions)
+                for name, partitions in connection.execute("SELECT name, partitions FROM topics")
+            }
+            for topic in topics_to_add(asked, existing):
+                connection.execute(
+                    "INSERT INTO topics (name, partitions, configs) VALUES (?, ?, ?)",
+                    (topic.name, topic.partitions, json.dumps(dict(topic.configs))),
+                )
+                connection.executemany(
+                    "INSERT INTO partitions (topic, number) VALUES (?, ?)",
+                    [(topic.name, number) for number in range(topic.partitions)],
+                )
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        return self._catalog.topics()
+
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {partition: bounds.begin for partition, bounds in self._bounds(partitions).items()}
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[TopicPartition, int]:
+        """Open transactions are never in the log: the last stable offset is the end."""
+        return {partition: bounds.end for partition, bounds in self._bounds(partitions).items()}
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        committed = {}
+        with self._reads.use() as connection:
+            for partition in partitions:
+                row = connection.execute(
+                    "SELECT committed_offset, metadata FROM group_offsets"
+                    " WHERE group_id=? AND topic=? AND number=? AND committed_offset IS NOT NULL",
+                    (group_id, *partition),
+                ).fetchone()
+                if row is not None:
+                    committed[partition] = OffsetAndMetadata(*row)
+        return committed
+
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition]) -> Claim:
+        epochs = {}
+        asked = list(partitions)
+        if not asked:
+            return Claim(group_id, {})
+        with self._writer.transaction() as connection:
+            for partition in asked:
+                connection.execute(
+                    "INSERT INTO group_offsets (group_id, topic, number, claim_epoch) VALUES (?, ?, ?, 1)"
+                    " ON CONFLICT (group_id, topic, number) DO UPDATE SET claim_epoch=claim_epoch+1",
+                    (group_id, *partition),
+                )
+                epochs[partition] = connection.execute(
+                    "SELECT claim_epoch FROM group_offsets WHERE group_id=? AND topic=? AND number=?",
+                    (group_id, *partition),
+                ).fetchone()[0]
+        return Claim(group_id, epochs)
+
+    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
+        source = EmbeddedSource(LazyConnection(self._file, self._timeout_ms), self._catalog)
+        consumer = PollingConsumer(source, self._signals.new_event())
+        self._consumers.add(consumer)
+        return consumer
+
+    def producer(self, transactional_id: str | None = None) -> Producer:
+        if transactional_id is None:
+            return BufferingProducer(self._destination, None)
+        with self._writer.transaction() as connection:
+            connection.execute(
+                "INSERT INTO producers (transactional_id, epoch) VALUES (?, 0)"
+                " ON CONFLICT (transactional_id) DO UPDATE SET epoch=epoch+1",
+                (transactional_id,),
+            )
+            epoch = connection.execute(
+                "SELECT epoch FROM producers WHERE transactional_id=?", (transactional_id,)
+            ).fetchone()[0]
+        return BufferingProducer(self._destination, ProducerIdentity(transactional_id, epoch))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """All of them, or with OffsetOutOfRange (an offset beyond the end) none."""
+        if not before:
+            return
+        known = self._catalog.find(before)
+        with self._writer.transaction() as connection:
+            ends = bounds_of(connection, known)
+            beyond = {partition: offset for partition, offset in before.items() if offset > ends[partition].end}
+            if beyond:
+                raise OffsetOutOfRange(beyond)
+            for partition, offset in before.items():
+                move_begin(connection, known[partition].id, offset)
+                delete_hidden_rows(connection, known[partition].id)
+
+    def maintain(self) -> None:
+        """About `maintenance_ms` of retention and compaction; returns at once while another thread does it."""
+        if not self._maintaining.acquire(blocking=False):
+            return
+        try:
+            deadline = time.monotonic() + self._maintenance_ms / 1_000
+            partitions = self._catalog.all()
+            self._expire_until(deadline, list(partitions.values()))
+            self._clean_until(deadline, partitions)
+        finally:
+            self._maintaining.release()
+
+    def compact(self, topic: str) -> None:
+        """All that compaction can do now. Raises UnknownTopicOrPartition; does nothing for a topic without it."""
+        if topic not in self._catalog.topics():
+            raise UnknownTopicOrPartition(f"there is no topic {topic}")
+        with self._maintaining:
+            self._cleaning_steps = None
+            for partition, known in self._catalog.all().items():
+                if partition.topic == topic and known.configs.compacts:
+                    self._compact_partition(partition, known)
+
+    def close(self) -> None:
+        """Consumers of this log are closed with it. No other call may run meanwhile."""
+        for consumer in list(self._consumers):
+            consumer.close()
+        self._writer.close()
+        self._reads.close()
+        self._cleaning_reads.close()
+
+    def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        known = self._catalog.find(partitions)
+        with self._reads.use() as connection:
+            return bounds_of(connection, known)
+
+    def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
+        """One step each, going on where the last call came to its time."""
+        for _ in partitions:
+            self._expired_last = (self._expired_last + 1) % len(partitions)
+            with self._cleaning_reads.use() as connection:
+                expire(self._writer, connection, partitions[self._expired_last], self._clock.now_ms())
+            if time.monotonic() >= deadline:
+                return
+
+    def _clean_until(self, deadline: float, partitions: Mapping[TopicPartition, KnownPartition]) -> None:
+        """At least one step, however little time is left."""
+        while True:
+            if self._cleaning_steps is None:
+                self._cleaning_steps = self._dirtiest_pass(partitions)
+                if self._cleaning_steps is None:
+                    return
+            if next(self._cleaning_steps, _PASS_ENDED) is _PASS_ENDED:
+                self._cleaning_steps = None
+            if time.monotonic() >= deadline:
+                return
+
+    def _dirtiest_pass(self, partitions: Mapping[TopicPartition, KnownPartition]) -> Iterator[object] | None:
+        minimum = self._minimum_dirty_bytes
+        found: list[tuple[float, TopicPartition, int]] = []
+        for partition, known in partitions.items():
+            if known.configs.compacts and self._cleaner.may_be_dirty_enough(known, minimum):
+                dirt = self._cleaner.dirt(known)
+                if dirt.is_enough(known, minimum):
+                    found.append((dirt.dirty / (dirt.clean + dirt.dirty), partition, dirt.until))
+        if not found:
+            return None
+        _, partition, until = max(found)
+        return self._cleaner.steps(partition, partitions[partition], until)
+
+    def _compact_partition(self, partition: TopicPartition, known: KnownPartition) -> None:
+        """At least one pass, as tombstones may have had their time; then until the head, or another one does it."""
+        until = self._cleaner.dirt(known).until
+        before = -1
+        while before < (cleaned_to := self._cleaner.cleaned_to(known)) and (before < 0 or cleaned_to < until):
+            before = cleaned_to
+            for _ in self._cleaner.steps(partition, known, until):
+                pass
+
+
+_PASS_ENDED = object()

@@ -1,0 +1,105 @@
+"""What consumers do with the file.
+
+Rules: a poll reads inside of one read transaction, so bounds and batches are of the same moment; batches are read one
+row at a time, so that a topic of any size needs the memory of one batch. Who waits learns of the appends of its own
+process at once, and of those of others by `PRAGMA data_version`, looked at every few milliseconds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
+from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
+from streams_runtime.logs.polling_consumer import Bounds
+from streams_runtime.logs.record_batches import StoredBatch
+
+_FIRST_LOOK_S = 0.001
+_LONGEST_LOOK_S = 0.005
+
+BATCH_COLUMNS = "base_offset, last_offset, record_count, max_timestamp_ms, delete_horizon_ms, payload"
+
+
+class EmbeddedSource:
+    """One consumer's way to the file."""
+
+    def __init__(self, connection: LazyConnection, catalog: Catalog) -> None:
+        self._connection = connection
+        self._catalog = catalog
+        self._seen_version: int | None = None
+
+    @contextmanager
+    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[EmbeddedSnapshot]:
+        known = self._catalog.find(partitions)
+        with as_log_errors(self._connection.file):
+            connection = self._connection.get()
+            self._seen_version = _data_version(connection)
+            connection.execute("BEGIN")
+            snapshot = EmbeddedSnapshot(connection, known)
+            try:
+                yield snapshot
+            finally:
+                snapshot.close()
+                connection.execute("COMMIT")
+
+    def wait(self, signal: threading.Event, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        look_s = _FIRST_LOOK_S
+        with as_log_errors(self._connection.file):
+            connection = self._connection.get()
+            while (remaining_s := deadline - time.monotonic()) > 0:
+                if signal.wait(min(look_s, remaining_s)):
+                    return
+                if _data_version(connection) != self._seen_version:
+                    return
+                look_s = min(2 * look_s, _LONGEST_LOOK_S)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class EmbeddedSnapshot:
+    def __init__(self, connection: sqlite3.Connection, known: Mapping[TopicPartition, KnownPartition]) -> None:
+        self._connection = connection
+        self._known = known
+        self._cursors: list[sqlite3.Cursor] = []
+
+    def bounds(self) -> dict[TopicPartition, Bounds]:
+        return bounds_of(self._connection, self._known)
+
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
+        cursor = self._connection.execute(
+            f"SELECT {BATCH_COLUMNS} FROM batches WHERE partition=? AND last_offset>=? ORDER BY last_offset",  # noqa: S608
+            (self._known[partition].id, offset),
+        )
+        self._cursors.append(cursor)
+        return map(StoredBatch._make, cursor)
+
+    def close(self) -> None:
+        for cursor in self._cursors:  # a statement that is not at its end would keep the snapshot open
+            cursor.close()
+
+
+def bounds_of(
+    connection: sqlite3.Connection, known: Mapping[TopicPartition, KnownPartition]
+) -> dict[TopicPartition, Bounds]:
+    """Without partitions, nothing is asked."""
+    if not known:
+        return {}
+    ids = [of_it.id for of_it in known.values()]
+    rows = connection.execute(
+        f"SELECT id, begin_offset, end_offset FROM partitions WHERE id IN ({','.join('?' * len(ids))})",  # noqa: S608
+        ids,
+    )
+    by_id = {partition_id: Bounds(begin, end) for partition_id, begin, end in rows}
+    return {partition: by_id[of_it.id] for partition, of_it in known.items()}
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+    return version

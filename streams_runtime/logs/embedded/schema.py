@@ -1,0 +1,86 @@
+"""The tables, and whether a file is a log that this program can use.
+
+Rules: the file says what it is (`application_id`) and by which version of the tables (`user_version`); a version that
+is not known is refused, never guessed. The file is made under the write lock, in one transaction: a process that dies
+meanwhile leaves a file that the next one makes anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from streams_runtime.logs.embedded.connections import as_log_errors
+from streams_runtime.logs.embedded.write_lock import WriteLock
+from streams_runtime.logs.errors import LogError
+
+APPLICATION_ID = 0x6B6C6F67
+SCHEMA_VERSION = 1
+_PAGE_BYTES = 16_384
+
+_TABLES = (
+    "CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, configs TEXT NOT NULL) WITHOUT ROWID",
+    # cleaned_to: all below has been through compaction. bytes, dirty_bytes: of all payloads, of those from cleaned_to.
+    # cleaner, cleaner_until_ms: who compacts just now, and until when the others leave it alone.
+    """CREATE TABLE partitions (
+        id INTEGER PRIMARY KEY, topic TEXT NOT NULL, number INTEGER NOT NULL,
+        begin_offset INTEGER NOT NULL DEFAULT 0, end_offset INTEGER NOT NULL DEFAULT 0,
+        cleaned_to INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, dirty_bytes INTEGER NOT NULL DEFAULT 0,
+        cleaner TEXT, cleaner_until_ms INTEGER,
+        UNIQUE (topic, number))""",
+    # the payload comes last: what stands before it is read without touching the pages it fills
+    """CREATE TABLE batches (
+        partition INTEGER NOT NULL, base_offset INTEGER NOT NULL, last_offset INTEGER NOT NULL,
+        record_count INTEGER NOT NULL, max_timestamp_ms INTEGER NOT NULL, delete_horizon_ms INTEGER,
+        size INTEGER NOT NULL, payload BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX batches_in_order ON batches (partition, last_offset, size)",
+    "CREATE TABLE producers (transactional_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID",
+    # a row is there from the first claim on; committed_offset is NULL until the first commit
+    """CREATE TABLE group_offsets (
+        group_id TEXT NOT NULL, topic TEXT NOT NULL, number INTEGER NOT NULL, claim_epoch INTEGER NOT NULL,
+        committed_offset INTEGER, metadata TEXT NOT NULL DEFAULT '',
+        PRIMARY KEY (group_id, topic, number)) WITHOUT ROWID""",
+)
+
+
+def prepare(file: Path, lock: WriteLock, timeout_ms: int) -> None:
+    """Make the file, or check the one that is there. Raises LogError, LogTimeout."""
+    with lock.held(), as_log_errors(file):
+        connection = sqlite3.connect(file, timeout=timeout_ms / 1_000, isolation_level=None)
+        try:
+            if _is_empty(connection):
+                _make(connection, file)
+            _check(connection, file)
+        finally:
+            connection.close()
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return bool(
+        connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
+        and connection.execute("PRAGMA application_id").fetchone()[0] == 0
+    )
+
+
+def _make(connection: sqlite3.Connection, file: Path) -> None:
+    connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
+    mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    if mode != "wal":
+        raise LogError(f"log {file}: its file system has no shared memory (SQLite's journal mode stays {mode!r})")
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in _TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection, file: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise LogError(f"{file} is a SQLite file, but not a log of this program")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        raise LogError(
+            f"log {file} has tables of version {version}, and this program knows version {SCHEMA_VERSION} only:"
+            " use the program that wrote it, or another directory"
+        )

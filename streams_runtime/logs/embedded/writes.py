@@ -1,0 +1,155 @@
+"""What producers do with the file, and the transaction that everybody writes in.
+
+Rules: records, group offsets and the checks of who may write them are one SQLite transaction, so that a process that
+dies at any moment has written all or nothing, and who was fenced writes nothing. Offsets are given inside of it. The
+write-ahead log is emptied when it has grown beyond 64 MiB, which readers in a row could put off for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import OffsetsToCommit
+from streams_runtime.logs.buffering_producer import ProducerIdentity
+from streams_runtime.logs.commit_checks import check_claims, check_identity
+from streams_runtime.logs.embedded.catalog import Catalog
+from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
+from streams_runtime.logs.embedded.write_lock import WriteLock
+from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, stored_at
+from streams_runtime.logs.signals import AppendSignals
+from streams_runtime.logs.topic_configs import TopicConfigs
+
+_LARGEST_WAL_BYTES = 64 * 1024 * 1024
+_CHECKPOINT_WAIT_MS = 100
+
+
+class Writer:
+    """All writing of one process goes through its one connection, as only one can write at a time anyway."""
+
+    def __init__(self, file: Path, lock: WriteLock, timeout_ms: int) -> None:
+        self._lock = lock
+        self._timeout_ms = timeout_ms
+        self._connection = LazyConnection(file, timeout_ms)
+        self._write_ahead_log = file.with_name(f"{file.name}-wal")
+        self._empty_at_bytes = _LARGEST_WAL_BYTES
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that is done inside happens, or with an error nothing. Raises LogTimeout, LogError."""
+        with self._lock.held(), as_log_errors(self._connection.file):
+            connection = self._connection.get()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            self._empty_write_ahead_log(connection)
+
+    def close(self) -> None:
+        with self._lock.held():
+            self._connection.close()
+
+    def _empty_write_ahead_log(self, connection: sqlite3.Connection) -> None:
+        size = os.stat(self._write_ahead_log).st_size
+        if size <= self._empty_at_bytes:
+            return
+        connection.execute(
+            f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}"
+        )  # a reader that hangs must not stop the writers
+        in_the_way = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
+        self._empty_at_bytes = _LARGEST_WAL_BYTES + (size if in_the_way else 0)
+
+
+class EmbeddedDestination:
+    """Where all producers of one log write."""
+
+    def __init__(self, writer: Writer, catalog: Catalog, signals: AppendSignals) -> None:
+        self._writer = writer
+        self._catalog = catalog
+        self._signals = signals
+
+    def configs_of(self, partition: TopicPartition) -> TopicConfigs:
+        return self._catalog.find([partition])[partition].configs
+
+    def append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        known = self._catalog.find(batches)
+        with self._writer.transaction() as connection:
+            _check(connection, offsets, identity)
+            last_offsets = {
+                partition: _append(connection, known[partition].id, of_it) for partition, of_it in batches.items()
+            }
+            _move_offsets(connection, offsets)
+        if last_offsets:
+            self._signals.appended()
+        return last_offsets
+
+
+def insert_batches(connection: sqlite3.Connection, partition_id: int, batches: Sequence[StoredBatch]) -> None:
+    connection.executemany(
+        "INSERT INTO batches (partition, base_offset, last_offset, record_count, max_timestamp_ms, delete_horizon_ms,"
+        " size, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (partition_id, b.base_offset, b.last_offset, b.record_count, b.max_timestamp_ms, b.delete_horizon_ms,
+             len(b.payload), b.payload)
+            for b in batches
+        ],
+    )  # fmt: skip
+
+
+def _append(connection: sqlite3.Connection, partition_id: int, batches: Sequence[EncodedBatch]) -> int:
+    """The offset of the last record."""
+    end: int = connection.execute("SELECT end_offset FROM partitions WHERE id=?", (partition_id,)).fetchone()[0]
+    stored = []
+    size = 0
+    for batch in batches:
+        stored.append(stored_at(batch, end))
+        end += batch.record_count
+        size += len(batch.payload)
+    insert_batches(connection, partition_id, stored)
+    connection.execute(
+        "UPDATE partitions SET end_offset=?, bytes=bytes+?, dirty_bytes=dirty_bytes+? WHERE id=?",
+        (end, size, size, partition_id),
+    )
+    return end - 1
+
+
+def _check(connection: sqlite3.Connection, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> None:
+    if identity is not None:
+        row = connection.execute(
+            "SELECT epoch FROM producers WHERE transactional_id=?", (identity.transactional_id,)
+        ).fetchone()
+        check_identity(identity, None if row is None else row[0])
+
+    def current_claim_epoch(group_id: str, partition: TopicPartition) -> int | None:
+        found = connection.execute(
+            "SELECT claim_epoch FROM group_offsets WHERE group_id=? AND topic=? AND number=?", (group_id, *partition)
+        ).fetchone()
+        return None if found is None else found[0]
+
+    for claim, moved in offsets:
+        check_claims(claim, moved, current_claim_epoch)
+
+
+def _move_offsets(connection: sqlite3.Connection, offsets: OffsetsToCommit) -> None:
+    connection.executemany(
+        "UPDATE group_offsets SET committed_offset=?, metadata=? WHERE group_id=? AND topic=? AND number=?",
+        [
+            (committed.offset, committed.metadata, claim.group_id, *partition)
+            for claim, moved in offsets
+            for partition, committed in moved.items()
+        ],
+    )

@@ -1,0 +1,249 @@
+"""A log inside one process: for tests and for `TopologyTestDriver`; gone when the process ends.
+
+Rules: those of `base.py`, with one lock over everything; batches are stored as bytes like those of the embedded log, so
+that what a test measures or breaks is the same code. Source: `MockClient`s and `TopologyTestDriver`'s own cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from assignor.types import TopicPartition
+from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.logs.base import (
+    Claim,
+    Consumer,
+    IsolationLevel,
+    NewTopic,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    Producer,
+    TopicDescription,
+)
+from streams_runtime.logs.buffering_producer import BufferingProducer, ProducerIdentity
+from streams_runtime.logs.commit_checks import check_claims, check_identity
+from streams_runtime.logs.compaction import BatchSummary, LatestOffsets, cleaned, head_start
+from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
+from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, decoded, stored_at
+from streams_runtime.logs.retention import expired_count
+from streams_runtime.logs.signals import AppendSignals
+from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic
+from streams_runtime.logs.topic_creation import topics_to_add
+
+
+@dataclass(slots=True)
+class _Partition:
+    """`cleaned_to`: everything below has been through compaction."""
+
+    configs: TopicConfigs
+    begin: int = 0
+    end: int = 0
+    cleaned_to: int = 0
+    batches: list[StoredBatch] = field(default_factory=list)
+
+    def first_index(self, offset: int) -> int:
+        """Of the first batch that reaches up to `offset`."""
+        return bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
+
+    def delete_before(self, offset: int) -> None:
+        self.begin = max(self.begin, offset)
+        del self.batches[: self.first_index(self.begin)]
+
+    def summaries(self, from_offset: int) -> list[BatchSummary]:
+        return [
+            BatchSummary(batch.base_offset, batch.last_offset, batch.max_timestamp_ms, len(batch.payload))
+            for batch in self.batches[self.first_index(from_offset) :]
+        ]
+
+
+class InMemoryLog:
+    """A `Log`. `close` leaves everything as it is: whoever shares it goes on."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = threading.RLock()
+        self._topics: dict[str, TopicDescription] = {}
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._committed: dict[tuple[str, TopicPartition], OffsetAndMetadata] = {}
+        self._claim_epochs: dict[tuple[str, TopicPartition], int] = {}
+        self._producer_epochs: dict[str, int] = {}
+        self._signals = AppendSignals()
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        asked = list(topics)
+        meanings = {topic.name: checked_topic(topic) for topic in asked}
+        with self._lock:
+            for topic in topics_to_add(asked, self._topics):
+                self._topics[topic.name] = TopicDescription(topic.name, topic.partitions, dict(topic.configs))
+                for number in range(topic.partitions):
+                    self._partitions[TopicPartition(topic.name, number)] = _Partition(meanings[topic.name])
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        with self._lock:
+            return dict(self._topics)
+
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        with self._lock:
+            return {partition: self._partition(partition).begin for partition in partitions}
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[TopicPartition, int]:
+        """Open transactions are never in the log: the last stable offset is the end."""
+        with self._lock:
+            return {partition: self._partition(partition).end for partition in partitions}
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        with self._lock:
+            committed = self._committed
+            return {p: committed[group_id, p] for p in partitions if (group_id, p) in committed}
+
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition]) -> Claim:
+        epochs = {}
+        with self._lock:
+            for partition in partitions:
+                epochs[partition] = self._claim_epochs.get((group_id, partition), 0) + 1
+                self._claim_epochs[group_id, partition] = epochs[partition]
+        return Claim(group_id, epochs)
+
+    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
+        return PollingConsumer(_Source(self), self._signals.new_event())
+
+    def producer(self, transactional_id: str | None = None) -> Producer:
+        if transactional_id is None:
+            return BufferingProducer(_Destination(self), None)
+        with self._lock:
+            epoch = self._producer_epochs[transactional_id] = self._producer_epochs.get(transactional_id, -1) + 1
+        return BufferingProducer(_Destination(self), ProducerIdentity(transactional_id, epoch))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        with self._lock:
+            beyond = {p: offset for p, offset in before.items() if offset > self._partition(p).end}
+            if beyond:
+                raise OffsetOutOfRange(beyond)
+            for partition, offset in before.items():
+                self._partition(partition).delete_before(offset)
+
+    def maintain(self) -> None:
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            for partition, stored in self._partitions.items():
+                self._expire(stored, now_ms)
+                if stored.configs.compacts and _is_dirty_enough(stored, now_ms):
+                    self._compact(partition, stored, now_ms)
+
+    def compact(self, topic: str) -> None:
+        """All that compaction can do now. Raises UnknownTopicOrPartition; does nothing for a topic without it."""
+        with self._lock:
+            if topic not in self._topics:
+                raise UnknownTopicOrPartition(f"there is no topic {topic}")
+            for number in range(self._topics[topic].partitions):
+                partition = TopicPartition(topic, number)
+                if self._partition(partition).configs.compacts:
+                    self._compact(partition, self._partition(partition), self._clock.now_ms())
+
+    def close(self) -> None:
+        pass
+
+    def _partition(self, partition: TopicPartition) -> _Partition:
+        found = self._partitions.get(partition)
+        if found is None:
+            raise UnknownTopicOrPartition(f"there is no partition {partition}")
+        return found
+
+    def _expire(self, stored: _Partition, now_ms: int) -> None:
+        summaries = stored.summaries(stored.begin)
+        size = sum(batch.size for batch in summaries)
+        count = expired_count(summaries, size, stored.configs, now_ms)
+        if count:
+            stored.delete_before(summaries[count].base_offset if count < len(summaries) else stored.end)
+
+    def _compact(self, partition: TopicPartition, stored: _Partition, now_ms: int) -> None:
+        until = head_start(stored.summaries(stored.cleaned_to), stored.configs, now_ms, stored.end)
+        first_dirty, first_head = stored.first_index(stored.cleaned_to), stored.first_index(until)
+        latest = LatestOffsets()
+        for batch in stored.batches[first_dirty:first_head]:
+            latest.add(decoded(partition, batch))
+        at = 0
+        for taken, placed in cleaned(partition, stored.batches[:first_head], latest.offsets, stored.configs, now_ms):
+            at = stored.batches.index(taken[0], at)
+            stored.batches[at : at + len(taken)] = placed
+            at += len(placed)
+        stored.cleaned_to = until
+
+
+class _Source:
+    def __init__(self, log: InMemoryLog) -> None:
+        self._log = log
+
+    @contextmanager
+    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[_Snapshot]:
+        with self._log._lock:
+            yield _Snapshot({partition: self._log._partition(partition) for partition in partitions})
+
+    def wait(self, signal: threading.Event, timeout_s: float) -> None:
+        signal.wait(timeout_s)
+
+    def close(self) -> None:
+        pass
+
+
+class _Snapshot:
+    def __init__(self, partitions: Mapping[TopicPartition, _Partition]) -> None:
+        self._partitions = partitions
+
+    def bounds(self) -> dict[TopicPartition, Bounds]:
+        return {partition: Bounds(stored.begin, stored.end) for partition, stored in self._partitions.items()}
+
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
+        stored = self._partitions[partition]
+        for index in range(stored.first_index(offset), len(stored.batches)):
+            yield stored.batches[index]
+
+
+class _Destination:
+    def __init__(self, log: InMemoryLog) -> None:
+        self._log = log
+
+    def configs_of(self, partition: TopicPartition) -> TopicConfigs:
+        with self._log._lock:
+            return self._log._partition(partition).configs
+
+    def append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        log = self._log
+        last_offsets = {}
+        with log._lock:
+            if identity is not None:
+                check_identity(identity, log._producer_epochs.get(identity.transactional_id))
+            for claim, moved in offsets:
+                check_claims(claim, moved, lambda group, partition: log._claim_epochs.get((group, partition)))
+            for partition, encoded in batches.items():
+                stored = log._partition(partition)
+                for batch in encoded:
+                    stored.batches.append(stored_at(batch, stored.end))
+                    stored.end += batch.record_count
+                last_offsets[partition] = stored.end - 1
+            for claim, moved in offsets:
+                for partition, offset in moved.items():
+                    log._committed[claim.group_id, partition] = offset
+        log._signals.appended()
+        return last_offsets
+
+
+def _is_dirty_enough(stored: _Partition, now_ms: int) -> bool:
+    until = head_start(stored.summaries(stored.cleaned_to), stored.configs, now_ms, stored.end)
+    clean = sum(len(batch.payload) for batch in stored.batches[: stored.first_index(stored.cleaned_to)])
+    dirty = sum(b.size for b in stored.summaries(stored.cleaned_to) if b.base_offset < until)
+    return dirty > 0 and dirty >= stored.configs.min_cleanable_dirty_ratio * (clean + dirty)

@@ -1,0 +1,208 @@
+"""A consumer that looks for records itself. Shared by the logs of one machine.
+
+Rules: a poll looks at all its partitions at one moment (a snapshot); none of them may starve another: each gets an
+equal share of `max_records`, what one does not need goes to the others, and when there are more partitions than records
+to give, they take turns. A batch is read and decoded once; what a poll could not give of it is kept for the next. When
+a poll fails, no position has moved. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.record_batches import StoredBatch, concatenated, decoded
+
+
+class Bounds(NamedTuple):
+    """`begin`: lowest offset that can be read. `end`: the one that the next record will get."""
+
+    begin: int
+    end: int
+
+
+class Snapshot(Protocol):
+    """Partitions at one moment. Valid inside of the `with` that gave it."""
+
+    def bounds(self) -> Mapping[TopicPartition, Bounds]: ...
+
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
+        """Batches, in order, one at a time, from the first whose last offset is not below `offset`."""
+        ...
+
+
+class BatchSource(Protocol):
+    """Where a consumer reads. Called from the consumer's thread."""
+
+    def snapshot(self, partitions: Sequence[TopicPartition]) -> AbstractContextManager[Snapshot]:
+        """Raises UnknownTopicOrPartition, LogTimeout."""
+        ...
+
+    def wait(self, signal: threading.Event, timeout_s: float) -> None:
+        """Return when `signal` is set, when records may have come since the last snapshot, or at the time-out."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class _Taken(NamedTuple):
+    batches: list[RecordBatch]
+    position: int
+    rest: RecordBatch | None
+
+
+class PollingConsumer:
+    """A `Consumer`. `signal`: whoever appends in this process sets it."""
+
+    def __init__(self, source: BatchSource, signal: threading.Event) -> None:
+        self._source = source
+        self._signal = signal
+        self._assigned: list[TopicPartition] = []
+        self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self._rests: dict[TopicPartition, RecordBatch] = {}
+        self._turn = 0
+        self._woken = False
+        self._closed = False
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        self._check_open()
+        self._assigned = list(dict.fromkeys(partitions))
+        keep = set(self._assigned)
+        self._positions = {p: offset for p, offset in self._positions.items() if p in keep}
+        self._rests = {p: rest for p, rest in self._rests.items() if p in keep}
+        self._paused &= keep
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._assigned)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._check_assigned([partition])
+        if self._positions.get(partition) != offset:
+            self._rests.pop(partition, None)
+        self._positions[partition] = offset
+
+    def position(self, partition: TopicPartition) -> int | None:
+        self._check_assigned([partition])
+        return self._positions.get(partition)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused.update(self._check_assigned(partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused.difference_update(self._check_assigned(partitions))
+
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset(self._paused)
+
+    def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
+        self._check_open()
+        if max_records < 1:
+            raise ValueError(f"a poll gives at least one record, not {max_records}")
+        deadline = time.monotonic() + timeout_ms / 1_000
+        while True:
+            self._signal.clear()  # before looking: what is appended while we look sets it again
+            batches = self._take(max_records)
+            if batches:
+                return batches
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                return []
+            if self._woken:
+                self._woken = False
+                return []
+            self._source.wait(self._signal, remaining_s)
+
+    def wakeup(self) -> None:
+        self._woken = True
+        self._signal.set()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._rests.clear()
+            self._source.close()
+
+    def _take(self, max_records: int) -> list[RecordBatch]:
+        wanted = [p for p in self._assigned if p in self._positions and p not in self._paused]
+        if not wanted:
+            return []
+        with self._source.snapshot(wanted) as snapshot:
+            bounds = snapshot.bounds()
+            self._check_positions(wanted, bounds)
+            lags = {p: lag for p in self._rotated(wanted) if (lag := bounds[p].end - self._positions[p])}
+            taken = {
+                partition: self._take_from(partition, share, bounds[partition].end, snapshot)
+                for partition, share in _shares(lags, max_records).items()
+            }
+        for partition, of_it in taken.items():  # only now: nothing can fail any more
+            self._positions[partition] = of_it.position
+            if of_it.rest is None:
+                self._rests.pop(partition, None)
+            else:
+                self._rests[partition] = of_it.rest
+        return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
+
+    def _take_from(self, partition: TopicPartition, share: int, end: int, snapshot: Snapshot) -> _Taken:
+        position = self._positions[partition]
+        rest = self._rests.get(partition)
+        batches: list[RecordBatch] = []
+        stored: Iterator[StoredBatch] | None = None
+        while share > 0:
+            if rest is None:
+                if stored is None:
+                    stored = snapshot.batches(partition, position)
+                following = next(stored, None)
+                if following is None:
+                    return _Taken(batches, end, None)  # nothing but a gap is left
+                rest = _from_offset(decoded(partition, following), position)
+            part = rest.part(0, share)
+            rest = rest.part(share, len(rest)) if len(rest) > share else None
+            batches.append(part)
+            share -= len(part)
+            position = part.offsets[-1] + 1
+        return _Taken(batches, position, rest)
+
+    def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        self._turn += 1
+        start = self._turn % len(partitions)
+        return partitions[start:] + partitions[:start]
+
+    def _check_positions(self, partitions: list[TopicPartition], bounds: Mapping[TopicPartition, Bounds]) -> None:
+        positions = self._positions
+        outside = {p: positions[p] for p in partitions if not bounds[p].begin <= positions[p] <= bounds[p].end}
+        if outside:
+            raise OffsetOutOfRange(outside)
+
+    def _check_assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        asked = list(partitions)
+        for partition in asked:
+            if partition not in self._assigned:
+                raise LogError(f"{partition} is not assigned to this consumer")
+        return asked
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogError("the consumer is closed")
+
+
+def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:
+    """How many records each partition gives; at least one, and none that it does not have."""
+    served = list(lags)[:max_records]
+    shares = {}
+    remaining = max_records
+    for position, partition in enumerate(sorted(served, key=lags.__getitem__)):
+        shares[partition] = min(lags[partition], remaining // (len(served) - position))
+        remaining -= shares[partition]
+    return shares
+
+
+def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
+    return batch.part(bisect_left(batch.offsets, offset), len(batch))

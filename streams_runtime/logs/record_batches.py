@@ -1,0 +1,205 @@
+"""A batch of records as bytes: columns, not records, so that reading one costs a fraction of a microsecond a record.
+
+Rule: little-endian; a header (CRC-32 of all that follows it, version, flags, count, sizes), then the columns: offset
+deltas to the first record (only when there are gaps), timestamps, key lengths, value lengths (-1: null), all keys, all
+values, headers (only when a record has any). Offsets inside are relative, so that a batch is encoded before it is known
+where it will lie. Keys and values are cut out by `BytesIO.read`, which runs over a column without any Python bytecode.
+
+Source: `DefaultRecordBatch` (magic 2) has the same parts row by row. Differs from Kafka: columns, no compression.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Sequence
+from io import BytesIO
+from itertools import chain
+from typing import NamedTuple
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.errors import LogError
+from streams_runtime.records import Headers
+
+BATCH_BYTES = 256 * 1024
+"""A batch is closed before its keys, values and headers grow beyond this; only a single record can be larger."""
+
+BATCH_RECORDS = 4_096
+"""A batch is closed when it has so many records."""
+
+_VERSION = 1
+_SPARSE, _NULL_KEYS, _NULL_VALUES, _HEADERS = 1, 2, 4, 8
+_CRC = struct.Struct("<I")
+_PREAMBLE = struct.Struct("<BBIII")  # version, flags, count, bytes of all keys, bytes of all values
+_COUNT = struct.Struct("<I")
+_HEADER_SIZES = struct.Struct("<Ii")  # bytes of the name; of the value, -1 when it is null
+_BODY_START = _CRC.size + _PREAMBLE.size
+
+
+class EncodedBatch(NamedTuple):
+    """Consecutive records that have no offsets yet."""
+
+    record_count: int
+    max_timestamp_ms: int
+    payload: bytes
+
+
+class StoredBatch(NamedTuple):
+    """An encoded batch in its partition. `base_offset`, `last_offset`: of its first and last record.
+
+    `delete_horizon_ms`: from then on its tombstones may go; None until compaction has seen them.
+    """
+
+    base_offset: int
+    last_offset: int
+    record_count: int
+    max_timestamp_ms: int
+    delete_horizon_ms: int | None
+    payload: bytes
+
+
+def stored_at(batch: EncodedBatch, base_offset: int) -> StoredBatch:
+    """A batch without gaps, as it lies when it has just been appended."""
+    last = base_offset + batch.record_count - 1
+    return StoredBatch(base_offset, last, batch.record_count, batch.max_timestamp_ms, None, batch.payload)
+
+
+def encoded(
+    timestamps_ms: Sequence[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    headers: Sequence[Headers] | None = None,
+    offsets: Sequence[int] | None = None,
+) -> EncodedBatch:
+    """Columns of the same length, at least one record. `offsets`: rising, less than 2^32 apart; None: no gaps."""
+    count = len(timestamps_ms)
+    flags = 0
+    parts: list[bytes] = []
+    if offsets is not None and offsets[-1] - offsets[0] != count - 1:
+        flags |= _SPARSE
+        base = offsets[0]
+        parts.append(_column_bytes(array("I", [offset - base for offset in offsets])))
+    parts.append(_column_bytes(array("q", timestamps_ms)))
+    key_lengths, all_keys, null_keys = _joined(keys)
+    value_lengths, all_values, null_values = _joined(values)
+    parts += (_column_bytes(key_lengths), _column_bytes(value_lengths), all_keys, all_values)
+    if null_keys:
+        flags |= _NULL_KEYS
+    if null_values:
+        flags |= _NULL_VALUES
+    if headers is not None:
+        flags |= _HEADERS
+        parts.append(_encoded_headers(headers))
+    checked = b"".join((_PREAMBLE.pack(_VERSION, flags, count, len(all_keys), len(all_values)), *parts))
+    return EncodedBatch(count, max(timestamps_ms), _CRC.pack(zlib.crc32(checked)) + checked)
+
+
+def decoded(partition: TopicPartition, batch: StoredBatch) -> RecordBatch:
+    """Raises LogError that names partition and offset when the bytes are not what was written."""
+    payload = batch.payload
+    try:
+        if _CRC.unpack_from(payload)[0] != zlib.crc32(memoryview(payload)[_CRC.size :]):
+            raise ValueError("its checksum is wrong")
+        version, flags, count, key_bytes, _ = _PREAMBLE.unpack_from(payload, _CRC.size)
+        if version != _VERSION:
+            raise ValueError(f"its version is {version}, and this program knows {_VERSION}")
+    except (ValueError, struct.error) as error:
+        raise LogError(f"batch of {partition} at offset {batch.base_offset} cannot be read: {error}") from error
+    at = _BODY_START
+    offsets: Sequence[int] = range(batch.base_offset, batch.base_offset + count)
+    if flags & _SPARSE:
+        base = batch.base_offset
+        offsets = [base + delta for delta in _column("I", payload, at, count)]
+        at += 4 * count
+    timestamps_ms = _column("q", payload, at, count).tolist()
+    at += 8 * count
+    key_lengths = _column("i", payload, at, count)
+    value_lengths = _column("i", payload, at + 4 * count, count)
+    at += 8 * count
+    reader = BytesIO(payload)  # shares the bytes
+    reader.seek(at)
+    keys = _cut(reader, key_lengths, flags & _NULL_KEYS)
+    reader.seek(at + key_bytes)
+    values = _cut(reader, value_lengths, flags & _NULL_VALUES)
+    headers = _decoded_headers(reader, count) if flags & _HEADERS else None
+    return RecordBatch(partition, offsets, timestamps_ms, keys, values, headers)
+
+
+def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
+    """At least one batch, all of one partition and in order, as a single one."""
+    first, last = batches[0], batches[-1]
+    if len(batches) == 1:
+        return first
+    count = sum(map(len, batches))
+    offsets: Sequence[int] = range(first.offsets[0], last.offsets[-1] + 1)
+    if len(offsets) != count:
+        offsets = list(chain.from_iterable(batch.offsets for batch in batches))
+    headers: list[Headers] | None = None
+    if any(batch.headers is not None for batch in batches):
+        headers = []
+        for batch in batches:
+            headers += [()] * len(batch) if batch.headers is None else batch.headers
+    return RecordBatch(
+        first.partition,
+        offsets,
+        list(chain.from_iterable(batch.timestamps_ms for batch in batches)),
+        list(chain.from_iterable(batch.keys for batch in batches)),
+        list(chain.from_iterable(batch.values for batch in batches)),
+        headers,
+    )
+
+
+def _joined(column: Sequence[bytes | None]) -> tuple[array[int], bytes, bool]:
+    """Lengths, all bytes, whether there are nulls. Columns without nulls, nearly all, never leave C."""
+    try:
+        return array("i", map(len, column)), b"".join(column), False  # type: ignore[arg-type]
+    except TypeError:
+        lengths = array("i", [-1 if item is None else len(item) for item in column])
+        return lengths, b"".join([item for item in column if item is not None]), True
+
+
+def _cut(reader: BytesIO, lengths: array[int], nulls: int) -> list[bytes | None]:
+    read = reader.read
+    if nulls:
+        return [None if length < 0 else read(length) for length in lengths]
+    return list(map(read, lengths))
+
+
+def _column_bytes(column: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column.tobytes()
+
+
+def _column(kind: str, payload: bytes, start: int, count: int) -> array[int]:
+    column = array(kind)
+    column.frombytes(memoryview(payload)[start : start + column.itemsize * count])
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column
+
+
+def _encoded_headers(headers: Sequence[Headers]) -> bytes:
+    parts: list[bytes] = []
+    for of_record in headers:
+        parts.append(_COUNT.pack(len(of_record)))
+        for name, value in of_record:
+            raw = name.encode()
+            parts += (_HEADER_SIZES.pack(len(raw), -1 if value is None else len(value)), raw, value or b"")
+    return b"".join(parts)
+
+
+def _decoded_headers(reader: BytesIO, count: int) -> list[Headers]:
+    read = reader.read
+    headers: list[Headers] = []
+    for _ in range(count):
+        of_record: list[tuple[str, bytes | None]] = []
+        for _ in range(_COUNT.unpack(read(_COUNT.size))[0]):
+            name_size, value_size = _HEADER_SIZES.unpack(read(_HEADER_SIZES.size))
+            name = read(name_size).decode()
+            of_record.append((name, None if value_size < 0 else read(value_size)))
+        headers.append(tuple(of_record))
+    return headers

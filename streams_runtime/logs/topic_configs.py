@@ -1,0 +1,102 @@
+"""What a topic's configs mean to a log that keeps the records itself, with Kafka's names, defaults and bounds.
+
+Configs that are not listed here are kept and otherwise ignored, as they speak to brokers. Source: `TopicConfig`,
+`LogConfig`, `Topic.validate`. Differs from Kafka: `segment.bytes` is how much of the newest records compaction leaves
+alone (the active segment), 1 MiB by default where Kafka has 1 GiB: one machine's changelogs would never be compacted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.errors import InvalidTopic
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_POLICIES = frozenset({"compact", "delete"})
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigs:
+    """Times in milliseconds, sizes in bytes; -1 for both kinds of retention: without limit."""
+
+    compacts: bool = False
+    deletes: bool = True
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    min_cleanable_dirty_ratio: float = 0.5
+    segment_bytes: int = 1_048_576
+    max_message_bytes: int = 1_048_588
+
+    @classmethod
+    def of(cls, topic: str, configs: Mapping[str, str]) -> TopicConfigs:
+        """Raises InvalidTopic."""
+        read = _Reader(topic, configs)
+        policies = read.policies()
+        return cls(
+            compacts="compact" in policies,
+            deletes="delete" in policies,
+            retention_ms=read.integer("retention.ms", cls().retention_ms, -1, JAVA_LONG_MAX),
+            retention_bytes=read.integer("retention.bytes", -1, -1, JAVA_LONG_MAX),
+            delete_retention_ms=read.integer("delete.retention.ms", cls().delete_retention_ms, 0, JAVA_LONG_MAX),
+            min_compaction_lag_ms=read.integer("min.compaction.lag.ms", 0, 0, JAVA_LONG_MAX),
+            min_cleanable_dirty_ratio=read.ratio("min.cleanable.dirty.ratio", 0.5),
+            segment_bytes=read.integer("segment.bytes", cls().segment_bytes, 1, JAVA_INT_MAX),
+            max_message_bytes=read.integer("max.message.bytes", cls().max_message_bytes, 0, JAVA_INT_MAX),
+        )
+
+
+def checked_topic(topic: NewTopic) -> TopicConfigs:
+    """What its configs mean. Raises InvalidTopic for a name, partition count or config that no topic can have."""
+    if _NAME.match(topic.name) is None or topic.name in (".", ".."):
+        raise InvalidTopic(
+            f"{topic.name!r} is not a topic name: 1 to 249 of letters, digits, '.', '_' and '-', and not '.' or '..'"
+        )
+    if topic.partitions < 1:
+        raise InvalidTopic(f"topic {topic.name} must have at least one partition, not {topic.partitions}")
+    return TopicConfigs.of(topic.name, topic.configs)
+
+
+class _Reader:
+    def __init__(self, topic: str, configs: Mapping[str, str]) -> None:
+        self._topic = topic
+        self._configs = configs
+
+    def policies(self) -> frozenset[str]:
+        given = self._configs.get("cleanup.policy", "delete")
+        policies = frozenset(part.strip() for part in given.split(","))
+        if not policies <= _POLICIES:
+            raise self._invalid("cleanup.policy", "compact, delete or both with a comma between")
+        return policies
+
+    def integer(self, name: str, default: int, low: int, high: int) -> int:
+        given = self._configs.get(name)
+        if given is None:
+            return default
+        try:
+            value = int(given)
+        except ValueError:
+            raise self._invalid(name, "a whole number") from None
+        if not low <= value <= high:
+            raise self._invalid(name, f"from {low} to {high}")
+        return value
+
+    def ratio(self, name: str, default: float) -> float:
+        given = self._configs.get(name)
+        if given is None:
+            return default
+        try:
+            value = float(given)
+        except ValueError:
+            raise self._invalid(name, "a number") from None
+        if not 0 <= value <= 1:
+            raise self._invalid(name, "from 0 to 1")
+        return value
+
+    def _invalid(self, name: str, expected: str) -> InvalidTopic:
+        return InvalidTopic(f"topic {self._topic}: {name} must be {expected}, not {self._configs[name]!r}")

@@ -1,0 +1,83 @@
+"""Begin offsets rise by `delete_records` and by retention; end offsets never go back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.errors import OffsetOutOfRange
+from tests.streams_runtime.logs.moving_clock import MovingClock
+from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, T1, CompactingLog, values_of, write
+
+KEPT = TopicPartition("kept", 0)
+
+
+def test_should_raise_the_begin_offset_and_never_lower_it(log: CompactingLog) -> None:
+    write(log, T0, b"0", b"1", b"2")
+    write(log, T0, b"3", b"4")
+    log.delete_records({T0: 4, T1: 0})
+    assert log.begin_offsets([T0, T1]) == {T0: 4, T1: 0}
+    assert values_of(log, T0, 4) == [(4, b"4")]
+    log.delete_records({T0: 2})
+    assert log.begin_offsets([T0]) == {T0: 4}
+    assert log.end_offsets([T0]) == {T0: 5}
+
+
+def test_should_go_on_with_the_next_offset_when_all_records_are_deleted(log: CompactingLog) -> None:
+    write(log, T0, b"0", b"1", b"2")
+    log.delete_records({T0: 3})
+    log.maintain()
+    assert (log.begin_offsets([T0]), log.end_offsets([T0])) == ({T0: 3}, {T0: 3})
+    write(log, T0, b"3")
+    assert values_of(log, T0, 3) == [(3, b"3")]
+
+
+def test_should_delete_nothing_at_all_when_one_offset_is_beyond_the_end(log: CompactingLog) -> None:
+    write(log, T0, b"0", b"1")
+    write(log, T1, b"0")
+    with pytest.raises(OffsetOutOfRange, match="no such offset: topic-1 at 2"):
+        log.delete_records({T0: 1, T1: 2})
+    assert log.begin_offsets([T0, T1]) == {T0: 0, T1: 0}
+    log.delete_records({})
+
+
+@pytest.mark.parametrize(
+    ("configs", "begin"),
+    [
+        ({}, 0),
+        ({"retention.ms": "9000"}, 0),
+        ({"retention.ms": "8999"}, 2),
+        ({"retention.ms": "7999"}, 4),
+        ({"retention.ms": "0"}, 6),
+        ({"retention.ms": "-1"}, 0),
+        ({"retention.bytes": "0"}, 6),
+        ({"retention.bytes": "-1"}, 0),
+        ({"retention.bytes": "100000"}, 0),
+        ({"retention.bytes": "2010"}, 2),
+        ({"cleanup.policy": "compact", "retention.ms": "0"}, 0),
+        ({"cleanup.policy": "compact, delete", "retention.ms": "7999", "segment.bytes": "1000000"}, 4),
+    ],
+)
+def test_should_delete_by_retention_from_the_oldest_batch_on(
+    log: CompactingLog, clock: MovingClock, configs: Mapping[str, str], begin: int
+) -> None:
+    log.create_topics([NewTopic("kept", 1, configs)])
+    for age_ms in (9_000, 8_000, 1):
+        write(log, KEPT, bytes(500), bytes(500), timestamp_ms=NOW_MS + 10_000 - age_ms)
+    clock.advance(10_000)
+    log.maintain()
+    assert log.begin_offsets([KEPT]) == {KEPT: begin}
+    assert [offset for offset, _ in values_of(log, KEPT, begin)] == list(range(begin, 6))
+    assert log.end_offsets([KEPT]) == {KEPT: 6}
+
+
+def test_should_stop_at_the_first_batch_that_retention_keeps(log: CompactingLog, clock: MovingClock) -> None:
+    log.create_topics([NewTopic("kept", 1, {"retention.ms": "100"})])
+    for timestamp_ms in (NOW_MS, NOW_MS + 1_000, NOW_MS):
+        write(log, KEPT, b"x", timestamp_ms=timestamp_ms)
+    clock.advance(1_000)
+    log.maintain()
+    assert log.begin_offsets([KEPT]) == {KEPT: 1}

@@ -1,0 +1,162 @@
+"""What other processes do in the tests of the embedded log; each prints a line when it has something to say."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streams_runtime.logs.base import OffsetAndMetadata
+from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.errors import CommitFenced, ProducerFenced
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of
+
+
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")  # one write: a line is there as a whole or not at all
+    sys.stdout.flush()
+
+
+def write_transactions(directory: Path, name: str, count: int) -> None:
+    """`count` transactions of two records in each of two partitions, with an offset that says how many there were."""
+    log = EmbeddedLog(directory)
+    claim = log.claim(name, [T0])
+    done = log.committed_offsets(name, [T0]).get(T0, OffsetAndMetadata(0)).offset
+    producer = log.producer(name)
+    say("ready")
+    for number in range(done, done + count):
+        producer.begin_transaction()
+        for partition in (T0, T1):
+            producer.send(partition, name.encode(), b"%d first" % number, 0)
+            producer.send(partition, name.encode(), b"%d second" % number, 0)
+        producer.commit_transaction([(claim, {T0: OffsetAndMetadata(number + 1)})])
+        say("committed", number)
+    log.close()
+
+
+def write_until_fenced(directory: Path, name: str, _: int) -> None:
+    """Commits, says so, and waits for a line before the next one."""
+    log = EmbeddedLog(directory)
+    claim = log.claim("group", [T0])
+    producer = log.producer(name or None)
+    say("ready")
+    for number, _line in enumerate(sys.stdin):
+        try:
+            if producer.is_transactional:
+                producer.begin_transaction()
+                producer.send(T0, b"zombie", b"%d" % number, 0)
+                producer.commit_transaction([(claim, {T0: OffsetAndMetadata(number)})])
+            else:
+                producer.commit_offsets([(claim, {T0: OffsetAndMetadata(number)})])
+        except (ProducerFenced, CommitFenced) as error:
+            say(type(error).__name__)
+            return
+        say("committed")
+
+
+def hold_write_lock(directory: Path, _: str, __: int) -> None:
+    log = EmbeddedLog(directory)
+    with log._writer.transaction() as connection:
+        connection.execute("UPDATE partitions SET end_offset=end_offset+1000")
+        say("holding")
+        sys.stdin.readline()
+
+
+def follow(directory: Path, _: str, count: int) -> None:
+    """Says the moment at which each record was given."""
+    consumer = EmbeddedLog(directory).consumer()
+    consumer.assign([T0])
+    consumer.seek(T0, 0)
+    say("ready")
+    given = 0
+    while given < count:
+        for record in records_of(consumer.poll(30_000, 100)):
+            say(int(record.value or b""), time.monotonic_ns())
+            given += 1
+
+
+def compact_for_ever(directory: Path, topic: str, _: int) -> None:
+    log = EmbeddedLog(directory)
+    say("ready")
+    while True:
+        log.compact(topic)
+        say("compacted")
+
+
+def read_and_compact(directory: Path, _: str, __: int) -> None:
+    """Says how many records there were and by how many KiB the most memory that it ever had has grown."""
+    log = EmbeddedLog(directory)
+    consumer = log.consumer()
+    consumer.assign([C0])
+    consumer.seek(C0, 0)
+    count = 0
+
+    def read_all() -> None:
+        nonlocal count
+        while batches := consumer.poll(0, 500):
+            count += sum(map(len, batches))
+
+    read_all()
+    log.compact("changelog")
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    say("warm")
+    sys.stdin.readline()
+    read_all()
+    log.compact("changelog")
+    say(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib)
+
+
+PROGRAMS: dict[str, Callable[[Path, str, int], None]] = {
+    program.__name__: program
+    for program in (write_transactions, write_until_fenced, hold_write_lock, follow, compact_for_ever, read_and_compact)
+}
+
+
+class Running:
+    """One of the programs above in a process of its own."""
+
+    def __init__(self, program: str, directory: Path, name: str = "", count: int = 0) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __name__, program, str(directory), name, str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def rest(self) -> list[str]:
+        assert self.process.stdout is not None
+        return self.process.stdout.read().splitlines()
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def running(program: str, directory: Path, name: str = "", count: int = 0) -> Iterator[Running]:
+    """Killed at the end, if it has not ended by itself."""
+    started = Running(program, directory, name, count)
+    try:
+        yield started
+    finally:
+        started.kill()
+        for stream in (started.process.stdin, started.process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+if __name__ == "__main__":
+    PROGRAMS[sys.argv[1]](Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))

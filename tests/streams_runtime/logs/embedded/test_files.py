@@ -1,0 +1,187 @@
+"""The directory: opened again, refused when it is not what it should be, small in memory when it is large."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, TopicDescription
+from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.errors import LogError, ProducerFenced
+from tests.streams_runtime.logs.embedded.programs import running
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, offsets, read_from, values_of, write, write_pairs
+
+
+def test_should_find_everything_again_when_it_is_opened_again(directory: Path) -> None:
+    log = EmbeddedLog(directory)
+    log.create_topics([NewTopic("topic", 2, {"retention.ms": "5"})])
+    write(log, T0, b"1", b"2", b"3")
+    claim = log.claim("group", [T0])
+    zombie = log.producer("id")
+    zombie.begin_transaction()
+    zombie.commit_transaction(offsets(claim, T0, 2, "text"))
+    log.delete_records({T0: 1})
+    log.close()
+    log = EmbeddedLog(directory)
+    assert log.topics() == {"topic": TopicDescription("topic", 2, {"retention.ms": "5"})}
+    assert values_of(log, T0, 1) == [(1, b"2"), (2, b"3")]
+    assert log.begin_offsets([T0]) == {T0: 1}
+    assert log.committed_offsets("group", [T0]) == {T0: OffsetAndMetadata(2, "text")}
+    assert log.claim("group", [T0]).epochs == {T0: 2}
+    producer = log.producer("id")
+    producer.begin_transaction()
+    producer.commit_transaction(offsets(log.claim("group", [T0]), T0, 3))
+    log.close()
+    with pytest.raises(LogError, match="is closed"):
+        log.end_offsets([T0])
+    with pytest.raises(LogError, match="is closed"):
+        log.producer("id")
+    log.close()
+
+
+def test_should_fence_across_two_openings_in_one_process(log: EmbeddedLog, directory: Path) -> None:
+    zombie = log.producer("id")
+    zombie.begin_transaction()
+    zombie.send(T0, b"k", b"v", 0)
+    again = EmbeddedLog(directory)
+    again.producer("id")
+    with pytest.raises(ProducerFenced):
+        zombie.commit_transaction()
+    again.close()
+
+
+def test_should_refuse_tables_of_a_version_that_it_does_not_know(log: EmbeddedLog, directory: Path) -> None:
+    with sqlite3.connect(directory / "log.sqlite") as connection:
+        connection.execute("PRAGMA user_version=2")
+    connection.close()
+    with pytest.raises(LogError, match="has tables of version 2, and this program knows version 1 only"):
+        EmbeddedLog(directory)
+
+
+def test_should_refuse_a_sqlite_file_of_somebody_else(directory: Path) -> None:
+    directory.mkdir()
+    with sqlite3.connect(directory / "log.sqlite") as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    with pytest.raises(LogError, match=r"log\.sqlite is a SQLite file, but not a log of this program"):
+        EmbeddedLog(directory)
+
+
+def test_should_refuse_a_file_that_is_no_database(directory: Path) -> None:
+    directory.mkdir()
+    (directory / "log.sqlite").write_bytes(b"not a database" * 1_000)
+    with pytest.raises(LogError, match=r"log\.sqlite cannot be used: file is not a database"):
+        EmbeddedLog(directory)
+
+
+def test_should_refuse_a_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LogError, match=r"file cannot be used: .*File exists"):
+        EmbeddedLog(tmp_path / "file")
+
+
+def test_should_make_the_file_anew_when_its_maker_died_before_it_had_tables(directory: Path) -> None:
+    directory.mkdir()
+    connection = sqlite3.connect(directory / "log.sqlite")
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+    log = EmbeddedLog(directory)
+    assert log.topics() == {}
+    log.close()
+
+
+def test_should_say_which_batch_is_broken(log: EmbeddedLog, directory: Path) -> None:
+    write(log, T0, b"1", b"2")
+    write(log, T0, b"3")
+    with sqlite3.connect(directory / "log.sqlite") as connection:
+        connection.execute("UPDATE batches SET payload=zeroblob(100) WHERE base_offset=2")
+    connection.close()
+    consumer = log.consumer()
+    consumer.assign([T0])
+    consumer.seek(T0, 0)
+    with pytest.raises(LogError, match="batch of topic-0 at offset 2 cannot be read: its checksum is wrong"):
+        consumer.poll(0, 10)
+    assert consumer.position(T0) == 0
+    assert [len(batch) for batch in consumer.poll(0, 2)] == [2]
+
+
+def test_should_say_so_when_the_file_is_taken_away(log: EmbeddedLog, directory: Path) -> None:
+    for file in directory.glob("log.sqlite*"):
+        file.unlink()
+    with pytest.raises(LogError, match=r"log\.sqlite cannot be used: unable to open database file"):
+        log.consumer().poll(1, 1)
+
+
+def test_should_read_and_compact_a_large_topic_in_little_memory(log: EmbeddedLog, directory: Path) -> None:
+    """100 MB of records pass; what the process needs at most grows by a few batches."""
+    write(log, C0, *[bytes(100)] * 20_000)
+    with running("read_and_compact", directory) as reader:
+        assert reader.line() == "warm"
+        producer = log.producer()
+        for number in range(100):
+            for key in range(100):
+                producer.send(C0, b"%d" % key, bytes([number]) * 10_000, 0)
+        producer.flush()
+        reader.go_on()
+        count, grown_kib = map(int, reader.line().split())
+    assert count == 30_000
+    assert len(read_from(log, C0)) < 200
+    assert grown_kib < 25_000
+
+
+def test_should_not_let_the_write_ahead_log_grow_for_ever_when_there_are_always_readers(
+    log: EmbeddedLog, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log._writer, "_empty_at_bytes", 1_000_000)
+    monkeypatch.setattr("streams_runtime.logs.embedded.writes._LARGEST_WAL_BYTES", 1_000_000)
+    done = threading.Event()
+
+    def read_for_ever() -> None:
+        while not done.is_set():
+            read_from(log, T0)
+
+    reader = threading.Thread(target=read_for_ever)
+    reader.start()
+    try:
+        sizes = []
+        for _ in range(100):
+            write(log, T0, bytes(200_000))
+            sizes.append((directory / "log.sqlite-wal").stat().st_size)
+    finally:
+        done.set()
+        reader.join()
+    assert min(sizes[20:]) < 1_000_000
+    assert max(sizes) < 20_000_000
+
+
+def test_should_use_freed_space_again(log: EmbeddedLog, directory: Path) -> None:
+    sizes = []
+    for _ in range(30):
+        write(log, T0, *[bytes(100_000)] * 10)
+        log.delete_records(log.end_offsets([T0]))
+        log.maintain()
+        sizes.append((directory / "log.sqlite").stat().st_size)
+    assert max(sizes) < 20_000_000
+    with sqlite3.connect(directory / "log.sqlite") as connection:
+        assert connection.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
+        assert connection.execute("SELECT DISTINCT bytes, dirty_bytes FROM partitions").fetchall() == [(0, 0)]
+    connection.close()
+
+
+def test_should_keep_count_of_sizes_through_compaction_and_deletion(log: EmbeddedLog, directory: Path) -> None:
+    for _ in range(10):
+        write_pairs(log, C0, *[(b"%d" % key, bytes(1_000)) for key in range(20)])
+    log.compact("changelog")
+    write_pairs(log, C0, (b"x", b"1"))
+    log.delete_records({C0: 195})
+    with sqlite3.connect(directory / "log.sqlite") as connection:
+        counted = connection.execute(
+            "SELECT SUM(size), SUM(CASE WHEN last_offset >= p.cleaned_to THEN size ELSE 0 END) FROM batches b"
+            " JOIN partitions p ON p.id=b.partition WHERE p.topic='changelog'"
+        ).fetchone()
+        kept = connection.execute("SELECT bytes, dirty_bytes FROM partitions WHERE topic='changelog'").fetchone()
+    connection.close()
+    assert kept == counted

@@ -1,0 +1,136 @@
+"""`maintain` works in small pieces, and one process at a time compacts a partition."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.embedded import EmbeddedLog
+from tests.streams_runtime.logs.conformance.conftest import CHANGELOG_CONFIGS
+from tests.streams_runtime.logs.moving_clock import MovingClock
+from tests.streams_runtime.logs.reading_and_writing import C0, NOW_MS, T0, T1, read_from, values_of, write, write_pairs
+
+
+@pytest.fixture
+def clock() -> MovingClock:
+    return MovingClock()
+
+
+@pytest.fixture
+def piecemeal(directory: Path, clock: MovingClock) -> Iterator[EmbeddedLog]:
+    """One step a call."""
+    log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=0, maintenance_ms=0)
+    log.create_topics([NewTopic("topic", 2, {"retention.ms": "0"}), NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
+    yield log
+    log.close()
+
+
+def write_dirt(log: EmbeddedLog, batches: int = 100) -> None:
+    for number in range(batches):
+        write_pairs(log, C0, *[(b"%d" % key, b"%d" % number) for key in range(10)])
+
+
+def test_should_compact_in_pieces_that_are_right_at_every_moment(piecemeal: EmbeddedLog) -> None:
+    write_dirt(piecemeal)
+    counts = []
+    for _ in range(30):
+        piecemeal.maintain()
+        records = read_from(piecemeal, C0)
+        assert {record.key: record.value for record in records} == {b"%d" % key: b"99" for key in range(10)}
+        counts.append(len(records))
+    assert len(set(counts)) > 3
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] == 20
+
+
+def test_should_leave_a_partition_to_the_process_that_compacts_it_until_its_lease_runs_out(
+    piecemeal: EmbeddedLog, directory: Path, clock: MovingClock
+) -> None:
+    write_dirt(piecemeal)
+    other = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=0)
+    piecemeal.maintain()  # begins a pass
+    other.maintain()
+    assert len(read_from(other, C0)) == 1_000
+    clock.advance(30_001)
+    other.maintain()
+    while len(read_from(other, C0)) > 20:
+        other.maintain()
+    for _ in range(10):
+        piecemeal.maintain()  # notices, and does no harm
+    assert {record.key: record.value for record in read_from(other, C0)} == {b"%d" % key: b"99" for key in range(10)}
+    other.close()
+
+
+def test_should_compact_no_less_than_the_minimum(directory: Path, clock: MovingClock) -> None:
+    log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=20_000)
+    log.create_topics([NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
+    write_dirt(log, 10)
+    log.maintain()
+    assert len(read_from(log, C0)) == 100
+    write_dirt(log, 100)
+    log.maintain()
+    assert len(read_from(log, C0)) == 20
+    log.close()
+
+
+def test_should_come_round_to_every_partition_when_each_call_has_no_time(
+    piecemeal: EmbeddedLog, clock: MovingClock
+) -> None:
+    write(piecemeal, T0, b"1", timestamp_ms=NOW_MS)
+    write(piecemeal, T1, b"1", timestamp_ms=NOW_MS)
+    clock.advance(1)
+    for _ in range(3):
+        piecemeal.maintain()
+    assert piecemeal.begin_offsets([T0, T1]) == {T0: 1, T1: 1}
+
+
+def test_should_delete_many_batches_in_steps(piecemeal: EmbeddedLog, clock: MovingClock) -> None:
+    for number in range(150):
+        write(piecemeal, T0, b"%d" % number, timestamp_ms=NOW_MS)
+    clock.advance(1)
+    begins = []
+    for _ in range(9):
+        piecemeal.maintain()
+        begins.append(piecemeal.begin_offsets([T0])[T0])
+    assert sorted(set(begins) - {0}) == [64, 128, 150]
+    assert values_of(piecemeal, T0, 150) == []
+
+
+def test_should_return_at_once_while_another_thread_maintains(piecemeal: EmbeddedLog) -> None:
+    write_dirt(piecemeal)
+    with piecemeal._maintaining:
+        thread = threading.Thread(target=piecemeal.maintain)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
+    assert len(read_from(piecemeal, C0)) == 1_000
+
+
+def test_should_go_on_in_several_passes_when_there_are_more_keys_than_it_may_learn(
+    piecemeal: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams_runtime.logs.embedded.cleaning._MAX_KEYS", 50)
+    for start in (0, 500, 0, 0):
+        for at in range(start, start + 500, 10):
+            write_pairs(piecemeal, C0, *[(b"%d" % key, b"%d" % start) for key in range(at, at + 10)])
+    write_pairs(piecemeal, C0, (b"z", b""))
+    piecemeal.compact("changelog")
+    records = read_from(piecemeal, C0)
+    assert [record.offset for record in records] == [*range(500, 1_000), *range(1_500, 2_001)]
+
+
+def test_should_leave_what_was_deleted_while_it_was_being_compacted(piecemeal: EmbeddedLog) -> None:
+    write_dirt(piecemeal)
+    known = piecemeal._catalog.find([C0])[C0]
+    steps = piecemeal._cleaner.steps(C0, known, 990)
+    for _ in range(8):
+        next(steps)
+    piecemeal.delete_records({C0: 500})
+    for _ in steps:
+        pass
+    assert piecemeal.begin_offsets([C0]) == {C0: 500}
+    assert [record.offset for record in read_from(piecemeal, C0, 500)] == list(range(980, 1_000))
