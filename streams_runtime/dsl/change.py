@@ -1,0 +1,82 @@
+"""What a table's nodes hand on: the new value of a key, and the old one where somebody below needs it.
+
+On the wire, between a grouped table's two halves: the new value and flag 1, the old value and flag 0, or both with the
+new one's length in front and flag 2. Source: `Change`, `ChangedSerializer`, `ChangedDeserializer` (KIP-904).
+Differs from Kafka: the flags 3 to 5 of versioned tables are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from assignor.errors import StreamsError
+from streams_runtime.serdes import Serde
+
+V = TypeVar("V")
+
+_OLD, _NEW, _BOTH = 0, 1, 2
+
+
+class Change(NamedTuple, Generic[V]):
+    """None: the key is not there, or, for `old`, nobody asked."""
+
+    new: V | None
+    old: V | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSerde(Generic[V]):
+    """Raises StreamsError for a change without values, and for bytes that are none of the three forms."""
+
+    value_serde: Serde[V]
+
+    def serialize(self, value: Change[V], /) -> bytes:
+        new, old = value
+        if new is not None and old is not None:
+            new_data = self.value_serde.serialize(new)
+            return b"".join((_varint(len(new_data)), new_data, self.value_serde.serialize(old), b"\2"))
+        if new is not None:
+            return self.value_serde.serialize(new) + b"\1"
+        if old is not None:
+            return self.value_serde.serialize(old) + b"\0"
+        raise StreamsError("Both old and new values are null in ChangeSerializer, which is not allowed.")
+
+    def deserialize(self, data: bytes, /) -> Change[V]:
+        if not data:
+            raise StreamsError("A change needs at least one byte, its flag")
+        flag = data[-1]
+        if flag == _NEW:
+            return Change(self.value_serde.deserialize(data[:-1]), None)
+        if flag == _OLD:
+            return Change(None, self.value_serde.deserialize(data[:-1]))
+        if flag == _BOTH:
+            size, at = _read_varint(data)
+            if not 0 <= size <= len(data) - 1 - at:
+                raise StreamsError(f"A change of {len(data)} bytes cannot hold a new value of {size} bytes")
+            return Change(
+                self.value_serde.deserialize(data[at : at + size]), self.value_serde.deserialize(data[at + size : -1])
+            )
+        raise StreamsError(f"Encountered unknown byte value `{flag}` for encodingFlag in ChangedDeserializer.")
+
+
+def _varint(value: int) -> bytes:
+    """Zig-zag, seven bits a byte, lowest first; `value` is not negative."""
+    rest = value << 1
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def _read_varint(data: bytes) -> tuple[int, int]:
+    """Value and the offset after it."""
+    rest = shift = 0
+    for at, byte in enumerate(data[:5]):
+        rest |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (rest >> 1) ^ -(rest & 1), at + 1
+        shift += 7
+    raise StreamsError("A change's length does not end within five bytes")

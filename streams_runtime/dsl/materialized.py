@@ -1,0 +1,110 @@
+"""What a user may say about the store behind a table, and how it is made.
+
+Source: `Materialized`, `MaterializedInternal`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from assignor.errors import IllegalArgumentError
+from assignor.topology.builder import LOGGED
+from assignor.topology.topology import ChangelogConfig
+from streams_runtime.dsl.known_serdes import known_serde
+from streams_runtime.dsl.naming import checked_name
+from streams_runtime.dsl.time_windows import TimeWindows
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.state_stores.builders import timestamped_key_value_store, window_store
+from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
+
+
+@dataclass(frozen=True, slots=True)
+class Materialized:
+    """`name` None: made up, and the store cannot be queried by it. `changelog` None: not logged.
+
+    `retention_ms`: of windows only; None: window size plus grace, the least there may be.
+    """
+
+    name: str | None = None
+    persistent: bool = True
+    changelog: ChangelogConfig | None = field(default=LOGGED)
+    retention_ms: int | None = None
+
+
+Store = str | Materialized | None
+"""How DSL calls take it: a name says enough most of the time."""
+
+
+def materialized(store: Store) -> Materialized:
+    given = Materialized(store) if isinstance(store, str) or store is None else store
+    if given.name is not None:
+        checked_name(given.name)
+    return given
+
+
+class StoreMaker(Protocol):
+    """`name` is fixed from the start; the serdes may still be found while the topology is made."""
+
+    @property
+    def name(self) -> str: ...
+    def builder(self) -> StoreBuilder: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValueStoreMaker:
+    """A timestamped key-value store."""
+
+    name: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    settings: Materialized
+
+    def builder(self) -> StoreBuilder:
+        return timestamped_key_value_store(
+            self.name,
+            known_serde(self.key_serde, "key", self.name),
+            known_serde(self.value_serde, "value", self.name),
+            persistent=self.settings.persistent,
+            changelog=self.settings.changelog,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStoreMaker:
+    """A window store whose values carry their timestamps.
+
+    Differs from Kafka: they stand in the changelog's values too, and not only in its records' timestamps.
+    """
+
+    name: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    settings: Materialized
+    windows: TimeWindows
+
+    def __post_init__(self) -> None:
+        least_ms = self.windows.size_ms + self.windows.grace_ms
+        if self.retention_ms < least_ms:
+            raise IllegalArgumentError(
+                f"The retention period of the window store {self.name} must be no smaller than its window size plus "
+                f"the grace period. Got size=[{self.windows.size_ms}], grace=[{self.windows.grace_ms}], "
+                f"retention=[{self.retention_ms}]"
+            )
+
+    @property
+    def retention_ms(self) -> int:
+        given_ms = self.settings.retention_ms
+        return self.windows.size_ms + self.windows.grace_ms if given_ms is None else given_ms
+
+    def builder(self) -> StoreBuilder:
+        return window_store(
+            self.name,
+            known_serde(self.key_serde, "key", self.name),
+            ValueAndTimestampSerde(known_serde(self.value_serde, "value", self.name)),
+            retention_ms=self.retention_ms,
+            window_size_ms=self.windows.size_ms,
+            persistent=self.settings.persistent,
+            changelog=self.settings.changelog,
+        )

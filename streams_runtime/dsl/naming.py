@@ -1,0 +1,62 @@
+"""Names of nodes, stores and topics: one counter for all of them, taken in the order in which Kafka takes it.
+
+A name given by the user takes a number too, which is then not used; so naming one node moves no other name. These names
+end up in topics on the log, so a topology of Kafka's own keeps its state when it is run here.
+Source: `InternalStreamsBuilder.newProcessorName`, `newStoreName`, `NamedInternal`, `Named.validate`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from assignor.errors import TopologyError
+
+REPARTITION_SUFFIX = "-repartition"
+
+_STORE = "STATE-STORE-"
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z", re.ASCII)
+_LONGEST_NAME = 249
+_GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}\Z")
+
+
+class Naming:
+    """The counter of one builder."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def processor(self, prefix: str) -> str:
+        number = self._next
+        self._next += 1
+        return f"{prefix}{number:010d}"
+
+    def store(self, prefix: str) -> str:
+        return self.processor(prefix + _STORE)
+
+    def given_or(self, name: str | None, prefix: str, suffix: str = "") -> str:
+        """The user's name with `suffix`, or the next name of `prefix`. Raises TopologyError for an illegal name."""
+        generated = self.processor(prefix)
+        return generated if name is None else checked_name(checked_name(name) + suffix)
+
+
+def checked_name(name: str) -> str:
+    """The name itself. Raises TopologyError when Kafka could not make a topic of it."""
+    if not name:
+        raise TopologyError("Invalid topology: Name is illegal, it can't be empty")
+    if name in (".", ".."):
+        raise TopologyError('Invalid topology: Name cannot be "." or ".."')
+    if len(name) > _LONGEST_NAME:
+        raise TopologyError(
+            f"Invalid topology: Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}"
+        )
+    if _LEGAL_NAME.match(name) is None:
+        raise TopologyError(
+            f'Invalid topology: Name "{name}" is illegal, it contains a character other than '
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return name
+
+
+def is_generated(name: str) -> bool:
+    """Whether a name looks like one of a stream's that nobody chose."""
+    return _GENERATED.match(name) is not None

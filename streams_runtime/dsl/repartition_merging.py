@@ -1,0 +1,112 @@
+"""With `optimize`: repartition topics behind one change of the key become one, right behind that change.
+
+Only topics with no change of the value between the key's change and them are merged, since one topic has one value
+serde. Behind merged streams the key's changes of all of them count together.
+Source: `InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`.
+Differs from Kafka: two such topics in one branch below the change are merged too; there, that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from streams_runtime.dsl.graph_nodes import GraphNode, MergeNode
+from streams_runtime.dsl.naming import Naming
+from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
+
+Condition = Callable[[GraphNode], bool]
+
+
+class RepartitionMerging:
+    """Watches nodes being added. `naming`: the merged topic's nodes take numbers too."""
+
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
+        self._behind: dict[GraphNode, dict[RepartitionNode, None]] = {}
+        self._merges: dict[GraphNode, None] = {}
+
+    def note(self, node: GraphNode) -> None:
+        if node.changes_key:
+            self._behind[node] = {}
+        elif isinstance(node, RepartitionNode) and node.mergeable:
+            changer = _key_changer_above(node)
+            if changer is not None:
+                self._behind[changer][node] = None
+        elif isinstance(node, MergeNode):
+            self._merges[node] = None
+
+    def merge(self) -> dict[str, str]:
+        """Change the graph. Names of replaced sources, and the one that each became."""
+        self._gather_behind_merges()
+        renamed: dict[str, str] = {}
+        for changer, replaced in self._behind.items():
+            if replaced:
+                one = self._one_for(replaced)
+                one.priority = changer.priority  # so that it is written before everything below it
+                for node in replaced:
+                    self._replace(node, one, changer)
+                    renamed[node.name] = one.name
+                changer.add_child(one)
+        return renamed
+
+    def _one_for(self, replaced: Iterable[RepartitionNode]) -> RepartitionNode:
+        nodes = list(replaced)
+        names = RepartitionNames.of_stream(self._naming, nodes[0].names.topic)
+        return RepartitionNode(
+            names,
+            next((node.key_serde for node in nodes if node.key_serde is not None), None),
+            next((node.value_serde for node in nodes if node.value_serde is not None), None),
+        )
+
+    def _replace(self, node: RepartitionNode, one: RepartitionNode, changer: GraphNode) -> None:
+        branch = _found_upwards(node, _has_parent(changer))
+        if branch is not None:  # else another topic of the same branch has moved it already
+            one.add_child(branch)
+            changer.remove_child(branch)
+        parents = list(node.parents)
+        for child in list(node.children):
+            for parent in parents:
+                parent.add_child(child)
+        for parent in parents:
+            parent.remove_child(node)
+        for child in list(node.children):
+            node.remove_child(child)
+
+    def _gather_behind_merges(self) -> None:
+        """What several key changes need behind one merge is repartitioned once, behind the merge."""
+        gathered: dict[GraphNode, dict[GraphNode, None]] = {}
+        for merge in self._merges:
+            gathered[merge] = {
+                changer: None
+                for changer, nodes in self._behind.items()
+                if all(_found_upwards(node, _has_parent(merge)) for node in nodes)
+                and _found_upwards(merge, _has_parent(changer))
+            }
+        for merge, changers in gathered.items():
+            self._behind[merge] = {node: None for changer in changers for node in self._behind[changer]}
+        for changer in {changer for changers in gathered.values() for changer in changers}:
+            self._behind.pop(changer, None)
+
+
+def _has_parent(parent: GraphNode) -> Condition:
+    return lambda node: parent in node.parents
+
+
+def _key_changer_above(node: GraphNode) -> GraphNode | None:
+    """The nearest change of the key, unless the value changes before it is met."""
+    any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
+    changer = _found_upwards(node, lambda above: above.changes_key)
+    return changer if any_change is changer else None
+
+
+def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
+    """The node itself or the first above it, looking along each parent in turn."""
+    if condition(node):
+        return node
+    for parent in node.parents:
+        if condition(parent):
+            return parent
+        found = _found_upwards(parent, condition)
+        if found is not None:
+            return found
+    return None

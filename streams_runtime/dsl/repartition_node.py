@@ -1,0 +1,103 @@
+"""A repartition topic in the graph: what is written before it, the topic, and the source that reads it again.
+
+It has the name of its source, which is what comes after it. Source: `BaseRepartitionNode`,
+`OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from streams_runtime.dsl.change import ChangedSerde
+from streams_runtime.dsl.forwarding import PassThrough
+from streams_runtime.dsl.graph_nodes import GraphNode
+from streams_runtime.dsl.known_serdes import known_serde
+from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
+from streams_runtime.dsl.stream_processors import NullKeyFilter
+from streams_runtime.processors.api import StreamPartitioner
+from streams_runtime.serdes import Serde
+from streams_runtime.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionNames:
+    topic: str
+    sink: str
+    filter: str
+    source: str
+
+    @classmethod
+    def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
+        """Takes three numbers, whether they are used or not. Source: `KStreamImpl.createRepartitionedSource`."""
+        topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+        sink = naming.processor("KSTREAM-SINK-")
+        null_filter = naming.processor("KSTREAM-FILTER-")
+        source = naming.processor("KSTREAM-SOURCE-")
+        if is_generated(prefix):
+            return cls(topic, sink, null_filter, source)
+        return cls(topic, f"{topic}-sink", f"{topic}-filter", f"{topic}-source")
+
+
+class RepartitionNode(GraphNode):
+    """`mergeable`: one that the user did not ask for by itself; `optimize` may replace it.
+
+    `keeps_null_keys`: found out when the topology is built; otherwise records without key end here.
+    """
+
+    def __init__(
+        self,
+        names: RepartitionNames,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+        *,
+        mergeable: bool = True,
+        partitions: int | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> None:
+        super().__init__(names.source)
+        self.names = names
+        self.key_serde = key_serde
+        self.value_serde = value_serde
+        self.mergeable = mergeable
+        self.partitions = partitions
+        self.partitioner = partitioner
+        self.keeps_null_keys = False
+
+    def write(self, topology: Topology) -> None:
+        names = self.names
+        key_serde = known_serde(self.key_serde, "key", names.topic)
+        value_serde = known_serde(self.value_serde, "value", names.topic)
+        topology.add_repartition_topic(names.topic, self.partitions)
+        topology.add_processor(
+            names.filter, PassThrough if self.keeps_null_keys else NullKeyFilter, self.parent_names()
+        )
+        topology.add_sink(
+            names.sink,
+            names.topic,
+            names.filter,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            partitioner=self.partitioner,
+        )
+        topology.add_source(names.source, names.topic, key_serde=key_serde, value_serde=value_serde)
+
+
+class GroupedTableRepartitionNode(GraphNode):
+    """Changes of a table on their way to their groups."""
+
+    def __init__(
+        self, topic: str, sink: str, source: str, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
+    ) -> None:
+        super().__init__(source)
+        self.topic = topic
+        self.sink = sink
+        self.key_serde = key_serde
+        self.value_serde = value_serde
+
+    def write(self, topology: Topology) -> None:
+        key_serde = known_serde(self.key_serde, "key", self.topic)
+        changes = ChangedSerde(known_serde(self.value_serde, "value", self.topic))
+        topology.add_repartition_topic(self.topic)
+        topology.add_sink(self.sink, self.topic, self.parent_names(), key_serde=key_serde, value_serde=changes)
+        topology.add_source(self.name, self.topic, key_serde=key_serde, value_serde=changes)

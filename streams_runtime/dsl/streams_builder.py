@@ -1,0 +1,93 @@
+"""Where a topology written in the DSL begins: topics as streams or as tables.
+
+The topology is the one that Kafka's builder makes of the same calls: the same nodes, stores, internal topics and
+subtopologies.
+Source: `StreamsBuilder`, `InternalStreamsBuilder`.
+Differs from Kafka: no global tables, no topics by pattern; serdes are given, there are no default ones in the configs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from assignor.errors import TopologyError
+from streams_runtime.configs import OffsetReset
+from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode
+from streams_runtime.dsl.kstream import KStream
+from streams_runtime.dsl.ktable import KTable
+from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
+from streams_runtime.dsl.streams_graph import StreamsGraph
+from streams_runtime.dsl.table_nodes import TableSourceNode
+from streams_runtime.dsl.table_source import KTableSource
+from streams_runtime.processors.api import TimestampExtractor
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.topology import Topology
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class StreamsBuilder:
+    """`optimize`: as `topology.optimization=all`: a table's own topic serves as its changelog, and repartition topics
+    behind one change of the key become one. It changes names, so state of one setting is not found by the other."""
+
+    def __init__(self, *, optimize: bool = False) -> None:
+        self._graph = StreamsGraph()
+        self._optimize = optimize
+
+    def stream(
+        self,
+        topics: str | Sequence[str],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        *,
+        timestamp_extractor: TimestampExtractor | None = None,
+        auto_offset_reset: OffsetReset | str | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """Every record of these topics. The same topics may be read again: they share a source, the first one's."""
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        if not names:
+            raise TopologyError("Invalid topology: a stream needs at least one topic")
+        source_name = self._graph.naming.given_or(name, "KSTREAM-SOURCE-")
+        node = StreamSourceNode(source_name, names, key_serde, value_serde, timestamp_extractor, auto_offset_reset)
+        self._graph.add(node)
+        return KStream(self._graph, node, (source_name,), key_serde, value_serde)
+
+    def table(
+        self,
+        topic: str,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        *,
+        store: Store = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        auto_offset_reset: OffsetReset | str | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """The newest value of every key; None removes a key. Kept only if `store` is named or something reads it."""
+        naming, settings = self._graph.naming, materialized(store)
+        store_name = naming.store(f"{topic}-") if settings.name is None else settings.name
+        source_name = naming.given_or(name, "KSTREAM-SOURCE-", "-source")
+        table_name = naming.given_or(name, "KTABLE-SOURCE-")
+        supplier = KTableSource(
+            KeyValueStoreMaker(store_name, key_serde, value_serde, settings), kept=settings.name is not None
+        )
+        source = StreamSourceNode(source_name, (topic,), key_serde, value_serde, timestamp_extractor, auto_offset_reset)
+        node = TableSourceNode(table_name, source, supplier)
+        self._graph.add(node)
+        return KTable(self._graph, node, (source_name,), key_serde, value_serde, supplier)
+
+    def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
+        """A store for `KStream.process`."""
+        self._graph.add(StateStoreNode(store))
+        return self
+
+    def build(self) -> Topology:
+        """Write it all down. Raises TopologyError for what only the whole shows: an unknown serde, a topic read twice.
+
+        Asked again, it answers the same topology; the DSL's calls are refused from then on.
+        """
+        return self._graph.build(optimize=self._optimize)

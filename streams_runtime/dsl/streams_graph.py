@@ -1,0 +1,123 @@
+"""The graph of DSL calls, and how it becomes a topology: every node when all its parents are there, oldest first.
+
+Nodes, stores and with them subtopologies are numbered by this order, so it is Kafka's to the letter.
+Source: `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
+`NodesWithRelaxedNullKeyJoinDownstream`.
+Differs from Kafka: co-partitioned groups follow a source that was merged into another one, and one repartition topic
+that serves two joins; there, such a group is left with a name that no source has.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from assignor.errors import TopologyError
+from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode
+from streams_runtime.dsl.naming import Naming
+from streams_runtime.dsl.repartition_merging import RepartitionMerging
+from streams_runtime.dsl.repartition_node import RepartitionNode
+from streams_runtime.dsl.table_nodes import TableSourceNode
+from streams_runtime.topology import Topology
+
+
+class StreamsGraph:
+    """`naming`: the counter that all of its streams share."""
+
+    def __init__(self) -> None:
+        self.naming = Naming()
+        self._root = GraphNode("root")
+        self._last_priority = -1
+        self._merging = RepartitionMerging(self.naming)
+        self._copartitioned: list[list[str]] = []
+        self._topology: Topology | None = None
+
+    def add(self, node: GraphNode, parents: Iterable[GraphNode] | None = None) -> None:
+        """Link a node under its parents, or under the root. Raises TopologyError once the topology is built."""
+        if self._topology is not None:
+            raise TopologyError("Invalid topology: it is built already, and later calls could not change it any more")
+        for parent in (self._root,) if parents is None else parents:
+            parent.add_child(node)
+            self._last_priority += 1
+            node.priority = self._last_priority
+            self._merging.note(node)
+
+    def copartition(self, sources: Iterable[str]) -> None:
+        """Topics of these source nodes, by name, must have the same number of partitions."""
+        self._copartitioned.append(list(sources))
+
+    def build(self, *, optimize: bool) -> Topology:
+        """The topology; the same one when it is asked for again."""
+        if self._topology is None:
+            renamed = self._merge_equal_sources()
+            if optimize:
+                self._reuse_topics_of_tables()
+                renamed.update(self._merging.merge())
+            self._let_null_keys_through()
+            self._topology = self._written()
+            for group in self._copartitioned:
+                self._topology.copartition(dict.fromkeys(renamed.get(name, name) for name in group))
+        return self._topology
+
+    def _written(self) -> Topology:
+        topology = Topology()
+        queue = [(self._root.priority, 0, self._root)]
+        offered = 0
+        while queue:
+            node = heapq.heappop(queue)[2]
+            if not node.written and all(parent.written for parent in node.parents):
+                node.write(topology)
+                node.written = True
+            for child in node.children:
+                offered += 1
+                heapq.heappush(queue, (child.priority, offered, child))
+        return topology
+
+    def _merge_equal_sources(self) -> dict[str, str]:
+        """Streams of the same topics share one source, the first. Removed names, and whose they are now."""
+        first: dict[str, StreamSourceNode] = {}
+        renamed: dict[str, str] = {}
+        for node in list(self._root.children):
+            if not isinstance(node, StreamSourceNode):
+                continue
+            kept = next((first[topic] for topic in node.topics if topic in first), None)
+            if kept is None:
+                first.update(dict.fromkeys(node.topics, node))
+                continue
+            if set(kept.topics) != set(node.topics):
+                raise TopologyError(
+                    "Invalid topology: Two source nodes are subscribed to overlapping but not equal input topics"
+                )
+            if kept.auto_offset_reset != node.auto_offset_reset:
+                raise TopologyError(
+                    "Invalid topology: Can't configure different offset reset policies on the same input topic(s)"
+                )
+            for child in list(node.children):
+                node.remove_child(child)
+                kept.add_child(child)
+            self._root.remove_child(node)
+            renamed[node.name] = kept.name
+        return renamed
+
+    def _reuse_topics_of_tables(self) -> None:
+        for node in self._root.children:
+            if isinstance(node, TableSourceNode):
+                node.reuses_topic = True
+
+    def _let_null_keys_through(self) -> None:
+        """Up to a left join of a stream: records without key have to reach it, so nothing above may drop them."""
+        done: set[GraphNode] = set()
+        lenient: set[GraphNode] = set()
+
+        def visit(node: GraphNode) -> None:
+            for child in node.children:
+                if child not in done:
+                    visit(child)
+                if child.takes_null_keys or child in lenient:
+                    lenient.add(node)
+            done.add(node)
+
+        visit(self._root)
+        for node in lenient:
+            if isinstance(node, RepartitionNode):
+                node.keeps_null_keys = True

@@ -1,0 +1,93 @@
+"""A topic read as a table: a later value of a key replaces the earlier one, None removes it.
+
+Source: `KTableSource`. Differs from Kafka: there is no record cache, so every update is handed on by itself, as there
+with `statestore.cache.max.bytes=0`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.forwarding import ForwardingProcessor
+from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreMaker
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.records import Record
+from streams_runtime.state_stores.base import ValueAndTimestamp
+
+_log = logging.getLogger(__name__)
+
+
+class KTableSource(TableSupplier):
+    """`kept`: whether there is a store; a named one is kept from the start."""
+
+    def __init__(self, store: KeyValueStoreMaker, *, kept: bool) -> None:
+        self.store = store
+        self.kept = kept
+
+    def __call__(self) -> Processor[Any, Any]:
+        return StoredTableSource(self.store.name, self.sends_old_values) if self.kept else PlainTableSource()
+
+    def own_store(self) -> StoreMaker | None:
+        return self.store if self.kept else None
+
+    def send_old_values(self, *, keep_store: bool) -> bool:
+        if not (self.kept or keep_store):
+            return False
+        self.kept = self.sends_old_values = True
+        return True
+
+    def view(self) -> tuple[str, ...]:
+        self.kept = True
+        return (self.store.name,)
+
+    def getter(self, context: ProcessorContext) -> Getter:
+        get: Getter = context.state_store(self.store.name).get
+        return get
+
+
+class PlainTableSource(ForwardingProcessor[Any, Any]):
+    """Nobody reads the table: nothing is kept, and old values are not known."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key, value, timestamp_ms, headers = record
+        if key is None:
+            self.drop("null key")
+            return
+        self.forward(Record(key, Change(value), timestamp_ms, headers))
+
+
+class StoredTableSource(ForwardingProcessor[Any, Any]):
+    def __init__(self, store: str, sends_old_values: bool) -> None:
+        super().__init__()
+        self._store_name = store
+        self._sends_old_values = sends_old_values
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        store = context.state_store(self._store_name)
+        self._get, self._put = store.get, store.put
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key, value, timestamp_ms, headers = record
+        if key is None:
+            self.drop("null key")
+            return
+        before = self._get(key)
+        if before is not None and timestamp_ms < before.timestamp_ms:
+            self._warn_of_disorder(before.timestamp_ms, timestamp_ms)
+        self._put(key, None if value is None else ValueAndTimestamp(value, timestamp_ms))
+        old = before.value if self._sends_old_values and before is not None else None
+        self.forward(Record(key, Change(value, old), timestamp_ms, headers))
+
+    def _warn_of_disorder(self, old_ms: int, new_ms: int) -> None:
+        """The later record wins nevertheless: a table follows its topic's order."""
+        _log.warning(
+            "Detected out-of-order KTable update for %s, old timestamp=[%d] new timestamp=[%d]. record=[%s]",
+            self._store_name,
+            old_ms,
+            new_ms,
+            self.context.record_metadata,
+        )

@@ -1,0 +1,94 @@
+"""What makes a table's processors, and how others read the table.
+
+A table is only kept in a store when the user names one or somebody below has to read it; until the topology is built, a
+supplier learns what is asked of it: to send old values, to be readable. It then makes one processor a task.
+Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from streams_runtime.dsl.materialized import StoreMaker
+from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.state_stores.base import ValueAndTimestamp
+
+Getter = Callable[[Any], ValueAndTimestamp[Any] | None]
+"""A key to its present value in a table; None when it is not there."""
+
+
+class TableSupplier(ABC):
+    """Callable: makes a processor that forwards `Change`. `sends_old_values`: whether `old` is filled in."""
+
+    sends_old_values = False
+
+    @abstractmethod
+    def __call__(self) -> Processor[Any, Any]: ...
+
+    @abstractmethod
+    def own_store(self) -> StoreMaker | None:
+        """The store that the processor fills; None when the table is not kept."""
+
+    @abstractmethod
+    def send_old_values(self, *, keep_store: bool) -> bool:
+        """Fill in `old` from now on, if that is possible; `keep_store`: even if a store has to be kept for it."""
+
+    @abstractmethod
+    def view(self) -> tuple[str, ...]:
+        """Somebody reads the table: keep what that takes. The names of the stores to connect the reader to."""
+
+    @abstractmethod
+    def getter(self, context: ProcessorContext) -> Getter:
+        """How the reader reads it; its own context."""
+
+
+class StoredTableSupplier(TableSupplier):
+    """A table that is always kept, as every aggregate is."""
+
+    def __init__(self, store: StoreMaker) -> None:
+        self.store = store
+
+    def own_store(self) -> StoreMaker | None:
+        return self.store
+
+    def send_old_values(self, *, keep_store: bool) -> bool:
+        self.sends_old_values = True
+        return True
+
+    def view(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def getter(self, context: ProcessorContext) -> Getter:
+        get: Getter = context.state_store(self.store.name).get
+        return get
+
+
+class DerivedTableSupplier(TableSupplier):
+    """A table worked out from `parent`, kept only when the user said so with `store`."""
+
+    def __init__(self, parent: TableSupplier, store: StoreMaker | None) -> None:
+        self.parent = parent
+        self.store = store
+
+    def own_store(self) -> StoreMaker | None:
+        return self.store
+
+    def send_old_values(self, *, keep_store: bool) -> bool:
+        if self.store is not None or self.parent.send_old_values(keep_store=keep_store):
+            self.sends_old_values = True
+        return self.sends_old_values
+
+    def view(self) -> tuple[str, ...]:
+        return self.parent.view() if self.store is None else (self.store.name,)
+
+    def getter(self, context: ProcessorContext) -> Getter:
+        if self.store is None:
+            return self.derived(self.parent.getter(context))
+        get: Getter = context.state_store(self.store.name).get
+        return get
+
+    @abstractmethod
+    def derived(self, parent: Getter) -> Getter:
+        """The table's value worked out from the parent's."""

@@ -1,0 +1,142 @@
+"""Two tables joined into one, key by key: an update of either side looks the other side up.
+
+One node a side and one that brings both together, as Kafka has it. The result's timestamp is the higher of the two.
+Source: `KTableKTableInnerJoin`, `KTableKTableLeftJoin`, `KTableKTableRightJoin`, `KTableKTableJoinMerger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.forwarding import ForwardingProcessor
+from streams_runtime.dsl.materialized import StoreMaker
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.records import Record
+from streams_runtime.state_stores.base import ValueAndTimestamp
+
+Joiner = Callable[[Any, Any], Any]
+"""The first table's value and the second's to the result; None stands for a value that a left join misses."""
+
+
+class JoinSide:
+    """One side's processors. `joiner` takes this side's value first. `needs_this`, `needs_other`: without that side's
+    value there is no result: both in an inner join, this in the left side of a left join, other in its right side."""
+
+    def __init__(
+        self, this: TableSupplier, other: TableSupplier, joiner: Joiner, *, needs_this: bool, needs_other: bool
+    ) -> None:
+        self.this = this
+        self.other = other
+        self.joiner = joiner
+        self.needs_this = needs_this
+        self.needs_other = needs_other
+        self.sends_old_values = False
+
+    def __call__(self) -> Processor[Any, Any]:
+        return JoinSideProcessor(self)
+
+    def joined(self, value: Any, other: Any) -> Any:
+        """None when a value is missing that must be there."""
+        if (value is None and self.needs_this) or (other is None and self.needs_other):
+            return None
+        return self.joiner(value, other)
+
+
+class JoinSideProcessor(ForwardingProcessor[Any, Any]):
+    def __init__(self, side: JoinSide) -> None:
+        super().__init__()
+        self._side = side
+        self._needs_other = side.needs_other
+        self._sends_old_values = side.sends_old_values
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._get_other = self._side.other.getter(context)
+
+    def process(self, record: Record[Any, Change[Any]]) -> None:
+        key, (new, old), timestamp_ms, headers = record
+        if key is None:
+            self.drop("null key")
+            return
+        found = self._get_other(key)
+        if found is None and (self._needs_other or (new is None and old is None)):
+            return
+        other = None
+        if found is not None:
+            other = found.value
+            timestamp_ms = max(timestamp_ms, found.timestamp_ms)
+        joined = self._side.joined
+        change = Change(joined(new, other), joined(old, other) if self._sends_old_values else None)
+        self.forward(Record(key, change, timestamp_ms, headers))
+
+
+class KTableKTableJoin(TableSupplier):
+    """Both sides together; makes the processor that merges them and keeps the result if the user said so."""
+
+    def __init__(self, left: JoinSide, right: JoinSide, store: StoreMaker | None) -> None:
+        self.left = left
+        self.right = right
+        self.store = store
+
+    def __call__(self) -> Processor[Any, Any]:
+        return JoinMergeProcessor(None if self.store is None else self.store.name, self.sends_old_values)
+
+    def own_store(self) -> StoreMaker | None:
+        return self.store
+
+    def send_old_values(self, *, keep_store: bool) -> bool:
+        for side in (self.left, self.right):
+            side.this.send_old_values(keep_store=True)
+            side.sends_old_values = True
+        self.sends_old_values = True
+        return True
+
+    def view(self) -> tuple[str, ...]:
+        if self.store is not None:
+            return (self.store.name,)
+        return tuple(dict.fromkeys((*self.left.this.view(), *self.right.this.view())))
+
+    def getter(self, context: ProcessorContext) -> Getter:
+        if self.store is not None:
+            kept: Getter = context.state_store(self.store.name).get
+            return kept
+        left, right = self.left.this.getter(context), self.right.this.getter(context)
+        joined = self.left.joined
+
+        def get(key: Any) -> ValueAndTimestamp[Any] | None:
+            this = left(key)
+            if this is None:
+                return None
+            other = right(key)
+            value = joined(this.value, None if other is None else other.value)
+            if value is None:
+                return None
+            newest_ms = this.timestamp_ms if other is None else max(this.timestamp_ms, other.timestamp_ms)
+            return ValueAndTimestamp(value, newest_ms)
+
+        return get
+
+
+class JoinMergeProcessor(ForwardingProcessor[Any, Any]):
+    def __init__(self, store: str | None, sends_old_values: bool) -> None:
+        super().__init__()
+        self._store_name = store
+        self._sends_old_values = sends_old_values
+        self._put: Any = None
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        if self._store_name is not None:
+            self._put = context.state_store(self._store_name).put
+
+    def process(self, record: Record[Any, Change[Any]]) -> None:
+        key, (new, _), timestamp_ms, headers = record
+        if self._put is not None:
+            self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
+        if self._sends_old_values:
+            self.forward(record)
+        else:
+            self.forward(Record(key, Change(new), timestamp_ms, headers))

@@ -1,0 +1,41 @@
+"""Windows of one size that start every so often: tumbling when they follow each other, hopping when they overlap.
+
+Windows start at multiples of the advance since the epoch; the start is in, the end is out.
+Source: `TimeWindows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assignor.errors import IllegalArgumentError
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TimeWindows:
+    """`grace_ms`: how long after its end a window still takes records, in stream time. All in milliseconds."""
+
+    size_ms: int
+    advance_ms: int
+    grace_ms: int
+
+    def __init__(self, size_ms: int, advance_ms: int | None = None, grace_ms: int = 0) -> None:
+        """`advance_ms` None: as the size. Raises IllegalArgumentError unless 0 < advance <= size and grace >= 0."""
+        advance_ms = size_ms if advance_ms is None else advance_ms
+        if size_ms <= 0:
+            raise IllegalArgumentError("Window size (sizeMs) must be larger than zero.")
+        if not 0 < advance_ms <= size_ms:
+            raise IllegalArgumentError(
+                "Window advancement interval should be more than zero and less than window duration which is "
+                f"{size_ms} ms, but given advancement interval is: {advance_ms} ms"
+            )
+        if grace_ms < 0:
+            raise IllegalArgumentError("Grace period must not be negative.")
+        object.__setattr__(self, "size_ms", size_ms)
+        object.__setattr__(self, "advance_ms", advance_ms)
+        object.__setattr__(self, "grace_ms", grace_ms)
+
+    def starts_for(self, timestamp_ms: int) -> range:
+        """The starts of all windows that hold the timestamp, oldest first."""
+        first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
+        return range(first, timestamp_ms + 1, self.advance_ms)

@@ -1,0 +1,44 @@
+"""Keys of windows as bytes: the key, then eight bytes of the window's start in milliseconds, big-endian.
+
+A topic of windowed keys is partitioned by the key alone, so that all windows of a key meet in one partition.
+Source: `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`, `WindowedStreamPartitioner`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.base import Windowed
+from streams_runtime.tasks.partitioner import partition_of
+
+K = TypeVar("K")
+
+_START = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindowedSerde(Generic[K]):
+    """The end is not written: `window_size_ms` gives it back. Windowed keys are written without it, as Kafka does."""
+
+    key_serde: Serde[K]
+    window_size_ms: int
+
+    def serialize(self, value: Windowed[K], /) -> bytes:
+        return self.key_serde.serialize(value.key) + _START.pack(value.start_ms)
+
+    def deserialize(self, data: bytes, /) -> Windowed[K]:
+        start_ms = _START.unpack_from(data, len(data) - 8)[0]
+        return Windowed(self.key_serde.deserialize(data[:-8]), start_ms, start_ms + self.window_size_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedStreamPartitioner(Generic[K]):
+    """The default partitioner of sinks with a TimeWindowedSerde."""
+
+    key_serde: Serde[K]
+
+    def __call__(self, key: Windowed[K], value: Any, partitions: int) -> int:
+        return partition_of(self.key_serde.serialize(key.key), partitions)

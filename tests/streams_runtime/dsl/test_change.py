@@ -1,0 +1,42 @@
+"""Changes of a table as bytes, in Kafka's three forms (KIP-904)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.errors import StreamsError
+from streams_runtime.dsl.change import Change, ChangedSerde
+from streams_runtime.serdes import BYTES, STRING
+
+SERDE = ChangedSerde(STRING)
+FORMS = [
+    (Change("new", None), b"new\x01"),
+    (Change(None, "old"), b"old\x00"),
+    (Change("new", "older"), b"\x06newolder\x02"),
+    (Change("x" * 64, "y"), b"\x80\x01" + b"x" * 64 + b"y\x02"),
+    (Change("", ""), b"\x00\x02"),
+]
+
+
+@pytest.mark.parametrize("change, data", FORMS)
+def test_should_write_and_read_kafkas_forms(change: Change[str], data: bytes) -> None:
+    assert SERDE.serialize(change) == data
+    assert SERDE.deserialize(data) == change
+
+
+@given(st.none() | st.binary(max_size=300), st.none() | st.binary(max_size=300))
+def test_should_read_what_it_wrote(new: bytes | None, old: bytes | None) -> None:
+    serde = ChangedSerde(BYTES)
+    if new is None and old is None:
+        with pytest.raises(StreamsError, match="Both old and new values are null"):
+            serde.serialize(Change(new, old))
+    else:
+        assert serde.deserialize(serde.serialize(Change(new, old))) == Change(new, old)
+
+
+@pytest.mark.parametrize("data", [b"", b"value\x03", b"\x06ne\x02", b"\xff\xff\xff\xff\xff\xff\x02", b"\x01new\x02"])
+def test_should_refuse_bytes_that_are_no_change(data: bytes) -> None:
+    with pytest.raises(StreamsError):
+        SERDE.deserialize(data)

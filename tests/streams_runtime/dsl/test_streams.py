@@ -1,0 +1,263 @@
+"""Operations on streams, run: what comes out, in which order, at which time."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from assignor.errors import TopologyError
+from streams_runtime.dsl import KStream, StreamsBuilder
+from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.table_source import PlainTableSource
+from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.records import Record
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.topology_test_driver import TopologyTestDriver
+from tests.streams_runtime.dsl.driven import driven
+
+
+def source(builder: StreamsBuilder, topic: str = "in") -> KStream[str, str]:
+    return builder.stream(topic, STRING, STRING)
+
+
+def out(stream: KStream[str, str], topic: str = "out") -> None:
+    stream.to(topic, key_serde=STRING, value_serde=STRING)
+
+
+def test_should_map_keys_and_values_and_keep_timestamps() -> None:
+    builder = StreamsBuilder()
+    x = source(builder)
+    out(x.map(lambda k, v: (v, k)), "map")
+    out(x.flat_map(lambda k, v: [(letter, k) for letter in v]), "flat_map")
+    out(x.select_key(lambda k, v: k + v), "select_key")
+    out(x.map_values(str.upper), "map_values")
+    out(x.map_values_with_key(lambda k, v: k + v), "map_values_with_key")
+    out(x.flat_map_values(list), "flat_map_values")
+    out(x.flat_map_values_with_key(lambda k, v: [k, v]), "flat_map_values_with_key")
+    with driven(builder) as run:
+        run.pipe("in", ("k", "ab", 7), ("l", "", 8))
+        assert run.read("map") == [("ab", "k", 7), ("", "l", 8)]
+        assert run.read("flat_map") == [("a", "k", 7), ("b", "k", 7)]
+        assert run.read("select_key") == [("kab", "ab", 7), ("l", "", 8)]
+        assert run.read("map_values") == [("k", "AB", 7), ("l", "", 8)]
+        assert run.read("map_values_with_key") == [("k", "kab", 7), ("l", "l", 8)]
+        assert run.read("flat_map_values") == [("k", "a", 7), ("k", "b", 7)]
+        assert run.read("flat_map_values_with_key") == [("k", "k", 7), ("k", "ab", 7), ("l", "l", 8), ("l", "", 8)]
+
+
+def test_should_keep_headers_through_every_operation() -> None:
+    builder = StreamsBuilder()
+    x = source(builder).map(lambda k, v: (k, v)).select_key(lambda k, v: k).flat_map(lambda k, v: [(k, v)])
+    x = x.map_values(str).map_values_with_key(lambda k, v: v).flat_map_values(lambda v: [v])
+    x = x.flat_map_values_with_key(lambda k, v: [v]).filter(lambda k, v: True).peek(lambda k, v: None)
+    counts = x.group_by_key(key_serde=STRING, value_serde=STRING).count().filter(lambda k, v: True)
+    counts.map_values(lambda v: v, value_serde=LONG).to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v", 1, (("trace", b"1"),))
+        assert driver.create_output_topic("out", STRING, LONG).read_all() == [Record("k", 1, 1, (("trace", b"1"),))]
+
+
+def test_should_filter_by_key_and_value() -> None:
+    builder = StreamsBuilder()
+    x = source(builder)
+    out(x.filter(lambda k, v: k < v), "taken")
+    out(x.filter_not(lambda k, v: k < v), "left")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "b", 1), ("b", "a", 2))
+        assert run.read("taken") == [("a", "b", 1)]
+        assert run.read("left") == [("b", "a", 2)]
+
+
+def test_should_peek_at_records_that_pass_and_end_with_for_each() -> None:
+    builder, seen = StreamsBuilder(), []
+    x = source(builder).peek(lambda k, v: seen.append(("peek", k, v)))
+    x.for_each(lambda k, v: seen.append(("each", k, v)))
+    with driven(builder) as run:
+        run.pipe("in", ("a", "1", 1), ("b", "2", 2))
+    assert seen == [("peek", "a", "1"), ("each", "a", "1"), ("peek", "b", "2"), ("each", "b", "2")]
+
+
+def test_should_send_a_record_to_the_first_branch_that_takes_it_else_to_the_default_one() -> None:
+    builder = StreamsBuilder()
+    split = source(builder).split(name="by-")
+    branches = split.branch(lambda k, v: v > "m", name="late").branch(lambda k, v: v > "f").default_branch()
+    assert list(branches) == ["by-late", "by-2", "by-0"]
+    for name, branch in branches.items():
+        out(branch, name)
+    with driven(builder) as run:
+        run.pipe("in", ("k", "z", 1), ("k", "g", 2), ("k", "a", 3))
+        assert [run.read(name) for name in branches] == [[("k", "z", 1)], [("k", "g", 2)], [("k", "a", 3)]]
+
+
+def test_should_leave_out_what_no_branch_takes_when_there_is_no_default_one() -> None:
+    builder = StreamsBuilder()
+    (late,) = source(builder).split().branch(lambda k, v: v > "m").no_default_branch().values()
+    out(late)
+    with driven(builder) as run:
+        run.pipe("in", ("k", "z", 1), ("k", "a", 2))
+        assert run.read("out") == [("k", "z", 1)]
+
+
+def test_should_merge_records_of_both_streams() -> None:
+    builder = StreamsBuilder()
+    out(source(builder, "a").merge(source(builder, "b").map_values(str.upper)))
+    with driven(builder) as run:
+        run.pipe("a", ("k", "x", 1))
+        run.pipe("b", ("k", "y", 2))
+        assert run.read("out") == [("k", "x", 1), ("k", "Y", 2)]
+
+
+class Numbered(Processor[str, str]):
+    """Forwards each value with how many it has seen of it, from its store."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.store = context.state_store("seen")
+
+    def process(self, record: Record[str, str]) -> None:
+        number = (self.store.get(record.value) or 0) + 1
+        self.store.put(record.value, number)
+        self.context.forward(record._replace(value=f"{record.value}{number}"))
+
+
+def test_should_run_a_processor_of_the_users_with_its_store() -> None:
+    builder = StreamsBuilder()
+    builder.add_state_store(key_value_store("seen", STRING, LONG, persistent=False))
+    out(source(builder).process(Numbered, stores=["seen"]))
+    with driven(builder) as run:
+        run.pipe("in", ("k", "x", 1), ("k", "x", 2), ("k", "y", 3))
+        assert run.read("out") == [("k", "x1", 1), ("k", "x2", 2), ("k", "y1", 3)]
+
+
+def test_should_write_to_the_partition_that_the_partitioner_names() -> None:
+    builder, asked = StreamsBuilder(), []
+
+    def first(key: str, value: str, partitions: int) -> int:
+        asked.append((key, value, partitions))
+        return 0
+
+    source(builder).to("out", partitioner=first)
+    with driven(builder) as run:
+        run.pipe("in", ("k", "v", 1))
+        assert (run.read("out"), asked) == ([("k", "v", 1)], [("k", "v", 1)])
+
+
+def test_should_go_through_the_repartition_topic_that_the_user_asked_for() -> None:
+    builder = StreamsBuilder()
+    out(source(builder).select_key(lambda k, v: v).repartition(name="again", partitions=3, key_serde=STRING))
+    (_, second) = builder.build().parsed("app").subtopologies
+    assert [(topic.name, topic.partitions) for topic in second.repartition_source_topics] == [
+        ("app-again-repartition", 3)
+    ]
+    with driven(builder) as run:
+        run.pipe("in", ("k", "v", 9))
+        assert run.read("out") == [("v", "v", 9)]
+
+
+def test_should_drop_records_without_key_before_a_repartition_topic() -> None:
+    builder = StreamsBuilder()
+    keyed = source(builder).select_key(lambda k, v: v if v != "none" else None)
+    keyed.repartition(name="again", key_serde=STRING).to("out")  # type: ignore[arg-type]  # None is what is tested
+    with driven(builder) as run:
+        run.pipe("in", ("k", "v", 1), ("k", "none", 2))
+        assert run.read("out") == [("v", "v", 1)]
+
+
+def test_should_read_the_same_topic_once_for_several_streams() -> None:
+    builder = StreamsBuilder()
+    out(source(builder), "a")
+    out(source(builder).map_values(str.upper), "b")
+    with driven(builder) as run:
+        run.pipe("in", ("k", "v", 1))
+        assert (run.read("a"), run.read("b")) == ([("k", "v", 1)], [("k", "V", 1)])
+
+
+@pytest.mark.parametrize(
+    "topics, reset, reason",
+    [
+        (("a", "b"), None, "Two source nodes are subscribed to overlapping but not equal input topics"),
+        (("a",), "latest", "Can't configure different offset reset policies on the same input topic(s)"),
+    ],
+)
+def test_should_refuse_to_read_a_topic_again_in_another_way(
+    topics: tuple[str, ...], reset: str | None, reason: str
+) -> None:
+    builder = StreamsBuilder()
+    builder.stream("a", STRING, STRING)
+    builder.stream(topics, STRING, STRING, auto_offset_reset=reset)
+    with pytest.raises(TopologyError) as raised:
+        builder.build()
+    assert str(raised.value) == f"Invalid topology: {reason}"
+
+
+def test_should_take_the_timestamp_of_the_extractor() -> None:
+    builder = StreamsBuilder()
+    out(builder.stream("in", STRING, STRING, timestamp_extractor=lambda record, partition_time: int(record.value)))
+    with driven(builder) as run:
+        run.pipe("in", ("k", "42", 1))
+        assert run.read("out") == [("k", "42", 42)]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "ä", "x" * 250])
+def test_should_refuse_a_name_that_no_topic_can_have(name: str) -> None:
+    with pytest.raises(TopologyError):
+        StreamsBuilder().stream("in", STRING, STRING, name=name)
+
+
+def test_should_tell_which_node_needs_a_serde_that_is_not_known() -> None:
+    builder = StreamsBuilder()
+    source(builder).map(lambda k, v: (v, k)).to("out", key_serde=STRING)
+    with pytest.raises(TopologyError) as raised:
+        builder.build()
+    assert str(raised.value) == (
+        "Invalid topology: KSTREAM-SINK-0000000002 needs a value serde, and the calls before it do not tell one; "
+        "give it there or before as value_serde=..."
+    )
+
+
+def test_should_refuse_operations_once_the_topology_is_built() -> None:
+    builder = StreamsBuilder()
+    x = source(builder)
+    x.to("out")
+    assert builder.build() is builder.build()
+    with pytest.raises(TopologyError, match="it is built already"):
+        x.to("another")
+
+
+def test_should_refuse_streams_and_tables_of_another_builder() -> None:
+    stream, other = source(StreamsBuilder()), StreamsBuilder()
+    with pytest.raises(TopologyError, match="come from different builders"):
+        stream.merge(source(other))
+    with pytest.raises(TopologyError, match="come from different builders"):
+        stream.join(other.table("table", STRING, STRING), lambda v, t: v)
+
+
+class Place:
+    """As much of a context as it takes to drop a record in a punctuator."""
+
+    record_metadata = None
+
+    def __init__(self) -> None:
+        self.forwarded: list[object] = []
+
+    def forward(self, record: object, child: str | None = None) -> None:
+        self.forwarded.append(record)
+
+
+def test_should_count_the_records_that_a_processor_drops(caplog: pytest.LogCaptureFixture) -> None:
+    processor = PlainTableSource()
+    place = Place()
+    processor.init(cast("ProcessorContext", place))
+    for key in (None, "a", None):
+        processor.process(Record(key, "v", 1))
+    assert processor.dropped_records == 2
+    assert place.forwarded == [Record("a", Change("v"), 1)]
+    unknown_place = "Skipping record due to null key. Topic, partition, and offset not known."
+    assert [record.getMessage() for record in caplog.records] == [unknown_place] * 2
+
+
+def test_should_refuse_a_stream_of_no_topic() -> None:
+    with pytest.raises(TopologyError, match="at least one topic"):
+        StreamsBuilder().stream([], STRING, STRING)

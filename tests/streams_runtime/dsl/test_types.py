@@ -1,0 +1,24 @@
+"""The types that mypy finds in a user's topology; it checks this file with the rest."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from streams_runtime.dsl import KGroupedStream, KStream, KTable, StreamsBuilder, TimeWindows
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.base import Windowed
+
+
+def test_should_know_keys_and_values_of_every_step() -> None:
+    builder = StreamsBuilder()
+    lines = assert_type(builder.stream("lines", STRING, STRING), KStream[str, str])
+    words = assert_type(lines.flat_map_values(str.split), KStream[str, str])
+    grouped = assert_type(words.group_by(lambda key, word: len(word), key_serde=LONG), KGroupedStream[int, str])
+    assert_type(grouped.count(), KTable[int, int])
+    assert_type(grouped.windowed_by(TimeWindows(10)).count(), KTable[Windowed[int], int])
+    lengths = assert_type(lines.map(lambda key, line: (line, len(line))), KStream[str, int])
+    total = assert_type(lengths.group_by_key(key_serde=STRING, value_serde=LONG).reduce(int.__add__), KTable[str, int])
+    assert_type(lines.join(total, lambda line, n: n > len(line)), KStream[str, bool])
+    assert_type(total.map_values(str), KTable[str, str])
+    assert_type(total.left_join(total, lambda a, b: (a, b)), KTable[str, tuple[int, int | None]])
+    assert_type(total.to_stream(), KStream[str, int])

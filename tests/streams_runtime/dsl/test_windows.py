@@ -1,0 +1,200 @@
+"""Aggregates in windows of time."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.errors import IllegalArgumentError
+from assignor.topology.definition import SinkNode
+from assignor.topology.topology import ChangelogType
+from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
+from streams_runtime.dsl.windowed_serde import WindowedStreamPartitioner
+from streams_runtime.serdes import JSON, LONG, STRING
+from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
+from streams_runtime.tasks.partitioner import partition_of
+from streams_runtime.topology import SinkSettings
+from tests.streams_runtime.dsl.driven import driven
+
+KEYS = TimeWindowedSerde(STRING, 10)
+
+
+def windowed(builder: StreamsBuilder, windows: TimeWindows) -> TimeWindowedKStream[str, str]:
+    return builder.stream("in", STRING, STRING).group_by_key().windowed_by(windows)
+
+
+def at(key: str, start_ms: int) -> Windowed[str]:
+    return Windowed(key, start_ms, start_ms + 10)
+
+
+@given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 500))
+def test_should_start_at_multiples_of_the_advance_and_hold_the_timestamp(size: int, advance: int, time: int) -> None:
+    advance = min(size, advance)
+    starts = list(TimeWindows(size, advance).starts_for(time))
+    assert starts == [start for start in range(0, time + 1, advance) if start <= time < start + size]
+
+
+@pytest.mark.parametrize("size, advance, grace", [(0, 1, 0), (-1, None, 0), (10, 0, 0), (10, 11, 0), (10, 10, -1)])
+def test_should_refuse_windows_that_cannot_be(size: int, advance: int | None, grace: int) -> None:
+    with pytest.raises(IllegalArgumentError):
+        TimeWindows(size, advance, grace)
+
+
+def test_should_count_per_key_and_window() -> None:
+    builder = StreamsBuilder()
+    windowed(builder, TimeWindows(10, grace_ms=50)).count(store="counts").to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 3), ("b", "x", 4), ("a", "x", 9), ("a", "x", 10))
+        assert run.read("out", LONG, KEYS) == [
+            (at("a", 0), 1, 3),
+            (at("b", 0), 1, 4),
+            (at("a", 0), 2, 9),
+            (at("a", 10), 1, 10),
+        ]
+        store = run.driver.get_window_store("counts")
+        assert sorted(store.fetch_all(0, 100)) == [
+            (at("a", 0), ValueAndTimestamp(2, 9)),
+            (at("a", 10), ValueAndTimestamp(1, 10)),
+            (at("b", 0), ValueAndTimestamp(1, 4)),
+        ]
+
+
+def test_should_update_every_hopping_window_that_holds_a_record() -> None:
+    builder = StreamsBuilder()
+    windowed(builder, TimeWindows(10, 5, 100)).reduce(lambda a, b: a + b).to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 7), ("a", "y", 12), ("a", "z", 1))
+        assert run.read("out", STRING, KEYS) == [
+            (at("a", 0), "x", 7),
+            (at("a", 5), "x", 7),
+            (at("a", 5), "xy", 12),
+            (at("a", 10), "y", 12),
+            (at("a", 0), "xz", 7),
+        ]
+
+
+def test_should_take_late_records_within_the_grace_and_drop_them_after_it(caplog: pytest.LogCaptureFixture) -> None:
+    builder = StreamsBuilder()
+    windowed(builder, TimeWindows(10, grace_ms=5)).count().to_stream().to("out")
+    with driven(builder) as run, caplog.at_level(logging.WARNING, "streams_runtime.dsl"):
+        run.pipe("in", ("a", "x", 1), ("b", "x", 14), ("a", "late", 2), ("b", "x", 15), ("a", "too late", 3))
+        assert run.read("out", LONG, KEYS) == [
+            (at("a", 0), 1, 1),
+            (at("b", 10), 1, 14),
+            (at("a", 0), 2, 2),
+            (at("b", 10), 2, 15),
+        ]
+    assert [record.getMessage() for record in caplog.records] == [
+        "Skipping record due to expired window [0,10): its timestamp is 3 and windows that end by 10 are closed. "
+        "topic=[in] partition=[0] offset=[4]"
+    ]
+
+
+def test_should_drop_records_without_key_but_count_those_without_value() -> None:
+    builder = StreamsBuilder()
+    windowed(builder, TimeWindows(10)).count().to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", (None, "x", 1), ("a", None, 2))
+        assert run.read("out", LONG, KEYS) == [(at("a", 0), 1, 2)]
+
+
+def test_should_aggregate_from_the_initializer_in_each_window() -> None:
+    builder = StreamsBuilder()
+    aggregated = windowed(builder, TimeWindows(10)).aggregate(
+        lambda: "<", lambda k, v, so_far: so_far + k + v, value_serde=STRING
+    )
+    aggregated.to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "1", 1), ("a", "2", 2), ("a", "3", 13))
+        assert run.read("out", STRING, KEYS) == [
+            (at("a", 0), "<a1", 1),
+            (at("a", 0), "<a1a2", 2),
+            (at("a", 10), "<a3", 13),
+        ]
+
+
+def test_should_group_windowed_counts_again_by_the_key_alone() -> None:
+    builder = StreamsBuilder()
+    counts = windowed(builder, TimeWindows(10)).count()
+    sums = counts.group_by(lambda window, count: (window.key, count), key_serde=STRING, value_serde=LONG)
+    sums.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 1), ("a", "x", 2), ("a", "x", 11), ("b", "x", 12))
+        assert run.read("out", LONG) == [("a", 1, 1), ("a", 2, 2), ("a", 3, 11), ("b", 1, 12)]
+
+
+def test_should_join_a_stream_of_windowed_keys_with_a_windowed_table() -> None:
+    builder = StreamsBuilder()
+    counts = windowed(builder, TimeWindows(10)).count()
+    windows = builder.stream("windows", KEYS, STRING)
+    windows.join(counts, lambda word, count: f"{word}{count}").to("out", value_serde=STRING)
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 1))
+        asked = run.driver.create_input_topic("windows", KEYS, STRING)
+        asked.pipe_input(at("a", 0), "count ", 5)
+        asked.pipe_input(at("a", 10), "count ", 15)
+        assert run.read("out", STRING, KEYS) == [(at("a", 0), "count 1", 5)]
+
+
+def test_should_keep_windows_for_size_and_grace_or_as_long_as_was_asked() -> None:
+    builder = StreamsBuilder()
+    group = builder.stream("in", STRING, STRING).group_by_key()
+    group.windowed_by(TimeWindows(10, grace_ms=5)).count(store="least")
+    group.windowed_by(TimeWindows(10, grace_ms=5)).count(store=Materialized("longer", retention_ms=99))
+    (subtopology,) = builder.build().parsed("app").subtopologies
+    changelogs = {store.name: store.changelog for store in subtopology.stores}
+    assert {name: (config.type, config.retention_ms) for name, config in changelogs.items() if config} == {
+        "least": (ChangelogType.WINDOWED, 15),
+        "longer": (ChangelogType.WINDOWED, 99),
+    }
+
+
+def test_should_refuse_a_retention_under_size_plus_grace() -> None:
+    group = StreamsBuilder().stream("in", STRING, STRING).group_by_key()
+    with pytest.raises(IllegalArgumentError, match="no smaller than its window size plus the grace period"):
+        group.windowed_by(TimeWindows(10, grace_ms=5)).count(store=Materialized("short", retention_ms=14))
+
+
+def test_should_write_windowed_keys_as_kafka_does() -> None:
+    data = KEYS.serialize(Windowed("ab", 258, 268))
+    assert data == b"ab\0\0\0\0\0\0\x01\x02"
+    assert KEYS.deserialize(data) == Windowed("ab", 258, 268)
+
+
+def test_should_send_all_windows_of_a_key_to_the_partition_of_the_key() -> None:
+    partitioner = WindowedStreamPartitioner(STRING)
+    assert {partitioner(at("ab", start), None, 7) for start in range(0, 100, 10)} == {partition_of(b"ab", 7)}
+
+
+def test_should_partition_a_sink_of_windowed_keys_by_the_key_alone() -> None:
+    builder = StreamsBuilder()
+    counts = windowed(builder, TimeWindows(10)).count().to_stream()
+    counts.to("out")
+    counts.to("chosen", partitioner=always_first)
+    nodes = builder.build().definition().nodes.values()
+    sinks = {node.topic: node.supplier for node in nodes if isinstance(node, SinkNode)}
+    assert sinks == {
+        "out": SinkSettings(KEYS, LONG, WindowedStreamPartitioner(STRING)),
+        "chosen": SinkSettings(KEYS, LONG, always_first),
+    }
+
+
+def always_first(key: Windowed[str], value: int, partitions: int) -> int:
+    return 0
+
+
+def test_should_know_the_old_aggregate_of_a_window_when_the_function_changes_it_in_place() -> None:
+    def add(key: str, value: str, so_far: list[str]) -> list[str]:
+        so_far.append(value)
+        return so_far
+
+    builder = StreamsBuilder()
+    lists = windowed(builder, TimeWindows(10)).aggregate(list, add, value_serde=JSON)
+    sizes = lists.group_by(lambda window, v: (window.key, len(v)), key_serde=STRING, value_serde=LONG)
+    sizes.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 1), ("a", "y", 2), ("a", "z", 11))
+        assert run.read("out", LONG) == [("a", 1, 1), ("a", 2, 2), ("a", 3, 11)]
