@@ -1,0 +1,177 @@
+"""How a user says which stores a topology has. Builders are values: to be compared, pickled and sent to executors.
+
+Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`, `WindowStoreBuilder`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from assignor.errors import InputError
+from assignor.topology.builder import LOGGED
+from assignor.topology.topology import ChangelogConfig, ChangelogType
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.base import KeyValueStore
+from streams_runtime.state_stores.change_logging import (
+    ChangeLoggingKeyValueBytesStore,
+    ChangeLoggingTimestampedKeyValueBytesStore,
+    ChangeLoggingWindowBytesStore,
+)
+from streams_runtime.state_stores.in_memory_key_value import InMemoryKeyValueStore
+from streams_runtime.state_stores.in_memory_window import InMemoryDuplicatesWindowStore, InMemoryWindowStore
+from streams_runtime.state_stores.key_value import SerdesKeyValueStore
+from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
+from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.window import SerdesWindowStore
+from streams_runtime.state_stores.window_bytes import WindowBytesStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+# the builders have no slots: Python 3.11 cannot make a slotted frozen dataclass as `Builder[str, int](...)`
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
+
+
+@dataclass(frozen=True)
+class KeyValueStoreBuilder(Generic[K, V]):
+    """Raises InputError for a name that cannot be part of a topic's and a directory's."""
+
+    name: str
+    key_serde: Serde[K]
+    value_serde: Serde[V]
+    persistent: bool = True
+    changelog: ChangelogConfig | None = LOGGED
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    def build(self) -> SerdesKeyValueStore[K, V]:
+        inner = _key_value_bytes(self.name, persistent=self.persistent)
+        if self.changelog is not None:
+            inner = ChangeLoggingKeyValueBytesStore(inner)
+        return SerdesKeyValueStore(inner, self.key_serde, self.value_serde)
+
+
+@dataclass(frozen=True)
+class TimestampedKeyValueStoreBuilder(Generic[K, V]):
+    """As `KeyValueStoreBuilder`; `value_serde` is that of the value alone."""
+
+    name: str
+    key_serde: Serde[K]
+    value_serde: Serde[V]
+    persistent: bool = True
+    changelog: ChangelogConfig | None = LOGGED
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    def build(self) -> SerdesTimestampedKeyValueStore[K, V]:
+        inner = _key_value_bytes(self.name, persistent=self.persistent)
+        if self.changelog is not None:
+            inner = ChangeLoggingTimestampedKeyValueBytesStore(inner)
+        return SerdesTimestampedKeyValueStore(inner, self.key_serde, self.value_serde)
+
+
+@dataclass(frozen=True)
+class WindowStoreBuilder(Generic[K, V]):
+    """Times in milliseconds. Raises InputError for a bad name, negative times, or less retention than window size."""
+
+    name: str
+    key_serde: Serde[K]
+    value_serde: Serde[V]
+    retention_ms: int
+    window_size_ms: int
+    retain_duplicates: bool = False
+    persistent: bool = True
+    changelog: ChangelogConfig | None = LOGGED
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for what, value_ms in (("retention", self.retention_ms), ("window size", self.window_size_ms)):
+            if value_ms < 0:
+                raise InputError(f"store {self.name}: {what} cannot be negative, it is {value_ms} ms")
+        if self.window_size_ms > self.retention_ms:
+            raise InputError(
+                f"store {self.name}: retention ({self.retention_ms} ms) must not be smaller than "
+                f"the window size ({self.window_size_ms} ms)"
+            )
+
+    def build(self) -> SerdesWindowStore[K, V]:
+        inner = self._bytes_store()
+        if self.changelog is not None:
+            inner = ChangeLoggingWindowBytesStore(inner)
+        return SerdesWindowStore(inner, self.key_serde, self.value_serde, window_size_ms=self.window_size_ms)
+
+    def _bytes_store(self) -> WindowBytesStore:
+        if self.persistent:
+            return RocksDBWindowStore(self.name, self.retention_ms, retain_duplicates=self.retain_duplicates)
+        if self.retain_duplicates:
+            return InMemoryDuplicatesWindowStore(self.name, self.retention_ms)
+        return InMemoryWindowStore(self.name, self.retention_ms)
+
+
+def key_value_store(
+    name: str,
+    key_serde: Serde[K],
+    value_serde: Serde[V],
+    *,
+    persistent: bool = True,
+    changelog: ChangelogConfig | None = LOGGED,
+) -> KeyValueStoreBuilder[K, V]:
+    """RocksDB, or memory when not `persistent`. `changelog` None: not logged, so lost with its instance."""
+    return KeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog)
+
+
+def timestamped_key_value_store(
+    name: str,
+    key_serde: Serde[K],
+    value_serde: Serde[V],
+    *,
+    persistent: bool = True,
+    changelog: ChangelogConfig | None = LOGGED,
+) -> TimestampedKeyValueStoreBuilder[K, V]:
+    """Gives and takes `ValueAndTimestamp`s; otherwise as `key_value_store`."""
+    return TimestampedKeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog)
+
+
+def window_store(
+    name: str,
+    key_serde: Serde[K],
+    value_serde: Serde[V],
+    *,
+    retention_ms: int,
+    window_size_ms: int,
+    retain_duplicates: bool = False,
+    persistent: bool = True,
+    changelog: ChangelogConfig | None = LOGGED,
+) -> WindowStoreBuilder[K, V]:
+    """`changelog` becomes a windowed one with the store's retention, unless it names another."""
+    return WindowStoreBuilder(
+        name,
+        key_serde,
+        value_serde,
+        retention_ms,
+        window_size_ms,
+        retain_duplicates,
+        persistent,
+        None if changelog is None else _windowed(changelog, retention_ms),
+    )
+
+
+def _windowed(changelog: ChangelogConfig, retention_ms: int) -> ChangelogConfig:
+    kept_ms = retention_ms if changelog.retention_ms is None else changelog.retention_ms
+    return replace(changelog, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
+
+
+def _key_value_bytes(name: str, *, persistent: bool) -> KeyValueStore[bytes, bytes]:
+    return RocksDBStore(name) if persistent else InMemoryKeyValueStore(name)
+
+
+def _check_name(name: str) -> None:
+    if not _LEGAL_NAME.match(name) or name in (".", ".."):
+        raise InputError(
+            f"{name!r} cannot be the name of a store: it takes 1 to 249 letters, digits, dots, underscores and hyphens"
+        )

@@ -1,0 +1,136 @@
+"""Stores of bytes that send every change to the changelog, after it is in the store.
+
+A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value.
+Without a changelog at hand (a standby, a source topic that serves as changelog) nothing is sent. What is restored is
+never logged. Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
+`ChangeLoggingWindowBytesStore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams_runtime.state_stores.base import ChangeLogger, KeyValueStore, RecordClock, StoreContext
+from streams_runtime.state_stores.value_and_timestamp import raw_value, timestamp_of
+from streams_runtime.state_stores.window_bytes import WindowBytesStore
+from streams_runtime.state_stores.window_keys import window_key
+from streams_runtime.state_stores.wrapped import Inner, WrappedStateStore
+
+Entry = tuple[bytes, bytes]
+BytesStore = KeyValueStore[bytes, bytes]
+
+
+class _NotLogged:
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Nobody is to know."""
+
+
+class _NoRecord:
+    record_timestamp_ms = -1
+    stream_time_ms = -1
+
+
+_NOT_LOGGED: ChangeLogger = _NotLogged()
+_NO_RECORD: RecordClock = _NoRecord()
+
+
+class _ChangeLoggingStore(WrappedStateStore[Inner]):
+    __slots__ = ("_changes", "_clock")
+
+    def __init__(self, inner: Inner) -> None:
+        super().__init__(inner)
+        self._changes = _NOT_LOGGED
+        self._clock = _NO_RECORD
+
+    def open(self, context: StoreContext) -> None:
+        super().open(context)
+        self._bind(context)
+
+    def rebind(self, context: StoreContext) -> None:
+        super().rebind(context)
+        self._bind(context)
+
+    def _bind(self, context: StoreContext) -> None:
+        self._changes = _NOT_LOGGED if context.changes is None else context.changes
+        self._clock = context.clock
+
+
+class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
+    """`KeyValueStore[bytes, bytes]`."""
+
+    __slots__ = ()
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._inner.get(key)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        self._inner.put(key, value)
+        self._log(key, value)
+
+    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
+        present = self._inner.put_if_absent(key, value)
+        if present is None:
+            self._log(key, value)
+        return present
+
+    def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        self._inner.put_all(entries)
+        for key, value in entries:
+            self._log(key, value)
+
+    def delete(self, key: bytes) -> bytes | None:
+        present = self._inner.delete(key)
+        self._changes.log_change(self._inner.name, key, None, self._clock.record_timestamp_ms)
+        return present
+
+    def range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+        return self._inner.range(start, end)
+
+    def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+        return self._inner.reverse_range(start, end)
+
+    def all(self) -> Iterator[Entry]:
+        return self._inner.all()
+
+    def prefix_scan(self, prefix: bytes) -> Iterator[Entry]:
+        return self._inner.prefix_scan(prefix)
+
+    def approximate_num_entries(self) -> int:
+        return self._inner.approximate_num_entries()
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        self._changes.log_change(self._inner.name, key, value, self._clock.record_timestamp_ms)
+
+
+class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore):
+    """Its values begin with their timestamp; a deletion has none and carries the current record's."""
+
+    __slots__ = ()
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            super()._log(key, None)
+        else:
+            self._changes.log_change(self._inner.name, key, raw_value(value), timestamp_of(value))
+
+
+class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
+    """`WindowBytesStore`. Also what is dropped because its window has expired is logged, as Kafka does."""
+
+    __slots__ = ()
+
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        sequence = self._inner.put(key, value, start_ms)
+        if sequence is not None:
+            stored = window_key(key, start_ms, sequence)
+            self._changes.log_change(self._inner.name, stored, value, self._clock.record_timestamp_ms)
+        return sequence
+
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        return self._inner.fetch(key, start_ms)
+
+    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+        return self._inner.fetch_range(key, from_ms, to_ms)
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+        return self._inner.fetch_all(from_ms, to_ms)

@@ -1,0 +1,173 @@
+"""Bytes in memory, in key order, gone at `close`: a dict, and a sorted list of its keys that is made on demand.
+
+A put costs a dict write. A range sorts what came since the last one, then walks a snapshot of the keys: entries put
+later are not seen, entries changed or deleted later are seen as they are by then, as Kafka documents. The task's thread
+writes; any thread may read. Source: `InMemoryKeyValueStore`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from threading import Lock
+
+from streams_runtime.errors import InvalidStateStore
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
+
+Entry = tuple[bytes, bytes]
+
+
+class InMemoryKeyValueStore:
+    """`KeyValueStore[bytes, bytes]`. All but the constructor and `open` raise InvalidStateStore when it is not open."""
+
+    __slots__ = ("_added", "_entries", "_lock", "_name", "_open", "_sorted_keys")
+
+    persistent = False
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._open = False
+        self._lock = Lock()  # guards the two below and adding to entries
+        self._sorted_keys: list[bytes] | None = None
+        """Never changed, only replaced; may hold deleted keys. None: no range was asked for since `restore`."""
+        self._added: dict[bytes, None] = {}
+        """Keys that came since `_sorted_keys` was made; a dict, so that it cannot outgrow the entries."""
+        self._entries: dict[bytes, bytes] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def open(self, context: StoreContext) -> None:
+        self._open = True
+
+    def rebind(self, context: StoreContext) -> None:
+        """Nothing here depends on the surroundings."""
+
+    def get(self, key: bytes) -> bytes | None:
+        if not self._open:
+            raise self._not_open()
+        return self._entries.get(key)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        if not self._open:
+            raise self._not_open()
+        if value is None:
+            self._remove(key)
+        elif key in self._entries:
+            self._entries[key] = value
+        else:
+            with self._lock:
+                self._entries[key] = value
+                if self._sorted_keys is not None:
+                    self._added[key] = None
+
+    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
+        present = self.get(key)
+        if present is None:
+            self.put(key, value)
+        return present
+
+    def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: bytes) -> bytes | None:
+        if not self._open:
+            raise self._not_open()
+        return self._remove(key)
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Records without a key are passed over, as Kafka does."""
+        if not self._open:
+            raise self._not_open()
+        latest = dict(zip(batch.keys, batch.values, strict=True))
+        latest.pop(None, None)
+        deleted = [key for key, value in latest.items() if value is None]
+        for key in deleted:
+            del latest[key]
+        with self._lock:
+            self._sorted_keys = None
+            self._added.clear()
+            self._entries.update(latest)  # type: ignore[arg-type]  # no None is left in it
+            for key in deleted:
+                self._entries.pop(key, None)  # type: ignore[arg-type]
+
+    def range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+        return self._read(self._entries, self._keys(start, end))
+
+    def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+        return self._read(self._entries, self._keys(start, end)[::-1])
+
+    def all(self) -> Iterator[Entry]:
+        return self._read(self._entries, self._keys_before(None, None))
+
+    def prefix_scan(self, prefix: bytes) -> Iterator[Entry]:
+        return self._read(self._entries, self._keys_before(prefix, prefix_end(prefix)))
+
+    def approximate_num_entries(self) -> int:
+        if not self._open:
+            raise self._not_open()
+        return len(self._entries)
+
+    def flush(self) -> None:
+        """Memory is as far as it goes."""
+        if not self._open:
+            raise self._not_open()
+
+    def close(self) -> None:
+        """The content is gone; iterators end with InvalidStateStore."""
+        with self._lock:
+            self._open = False
+            self._sorted_keys = None
+            self._added = {}
+            self._entries = {}
+
+    def _remove(self, key: bytes) -> bytes | None:
+        present = self._entries.pop(key, None)
+        if present is not None and self._added:
+            with self._lock:
+                self._added.pop(key, None)
+        return present
+
+    def _keys(self, start: bytes | None, end: bytes | None) -> Sequence[bytes]:
+        if is_inverted(start, end, self._name):
+            return ()
+        return self._keys_before(start, None if end is None else after(end))
+
+    def _keys_before(self, start: bytes | None, before: bytes | None) -> Sequence[bytes]:
+        keys = self._sorted()
+        first = 0 if start is None else bisect_left(keys, start)
+        last = len(keys) if before is None else bisect_left(keys, before)
+        return keys if first == 0 and last == len(keys) else keys[first:last]
+
+    def _sorted(self) -> list[bytes]:
+        if not self._open:
+            raise self._not_open()
+        with self._lock:
+            if self._sorted_keys is None:
+                self._sorted_keys = sorted(self._entries.copy())
+            elif self._added:
+                # the old keys come first and are in order, so that this sort only merges
+                candidates = dict.fromkeys(self._sorted_keys)
+                candidates.update(self._added)
+                self._added.clear()
+                self._sorted_keys = sorted(filter(self._entries.__contains__, candidates))
+            return self._sorted_keys
+
+    def _read(self, entries: dict[bytes, bytes], keys: Sequence[bytes]) -> Iterator[Entry]:
+        for key in keys:
+            value = entries.get(key)
+            if entries is not self._entries:
+                raise self._not_open()
+            if value is not None:
+                yield key, value
+
+    def _not_open(self) -> InvalidStateStore:
+        return InvalidStateStore(f"store {self._name} is not open")

@@ -1,0 +1,203 @@
+"""Windows in memory, with and without duplicates; gone at `close`. Source: `InMemoryWindowStore`.
+
+Differs from Kafka: expired windows leave memory a segment at a time, as on disk, not at every call; a restored
+duplicate keeps the sequence number of its changelog record; `fetch` of a store with duplicates finds the latest one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from streams_runtime.errors import InvalidStateStore, ProcessorStateError
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.window_buckets import Bucket, WindowBuckets
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, next_sequence, suffix_of
+from streams_runtime.state_stores.window_retention import WindowRetention
+
+Entry = TypeVar("Entry")
+Item = TypeVar("Item")
+
+
+class _InMemoryWindows(ABC, Generic[Entry]):
+    """What both kinds share. `Entry`: what is kept of one key and start."""
+
+    __slots__ = ("_buckets", "_name", "_open", "_retention")
+
+    persistent = False
+
+    def __init__(self, name: str, retention_ms: int) -> None:
+        self._name = name
+        self._open = False
+        self._retention = WindowRetention(retention_ms)
+        self._buckets: WindowBuckets[Entry] = WindowBuckets()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def open(self, context: StoreContext) -> None:
+        self._open = True
+
+    def rebind(self, context: StoreContext) -> None:
+        """Nothing here depends on the surroundings."""
+
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        self._require_open()
+        bucket = self._buckets.find(start_ms) if start_ms >= self._retention.earliest_readable_ms else None
+        entry = None if bucket is None else bucket.get(key)
+        values = [] if entry is None else self._values(entry)
+        return values[-1] if values else None
+
+    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+        found = [
+            (start_ms, value)
+            for start_ms, bucket in self._readable(from_ms, to_ms)
+            if (entry := bucket.get(key)) is not None
+            for value in self._values(entry)
+        ]
+        return self._while_open(self._buckets, found)
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+        """In order of time, then of key. Later changes of windows that it has not come to are seen."""
+        buckets = self._buckets
+        return self._while_open(buckets, self._decoded(self._readable(from_ms, to_ms)))
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Raises ProcessorStateError for a key that is too short for a window key."""
+        self._require_open()
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            if key is None:
+                continue
+            if len(key) < SUFFIX_BYTES:
+                raise ProcessorStateError(
+                    f"store {self._name}: changelog {batch.partition.topic}-{batch.partition.partition} has a key "
+                    f"that is too short for a window store (offsets {batch.offsets[0]} to {batch.offsets[-1]})"
+                )
+            start_ms, sequence = suffix_of(key)
+            if self._is_live(start_ms):
+                self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
+
+    def flush(self) -> None:
+        """Memory is as far as it goes."""
+        self._require_open()
+
+    def close(self) -> None:
+        """The content is gone; iterators end with InvalidStateStore."""
+        self._open = False
+        self._buckets = WindowBuckets()
+        self._retention = WindowRetention(self._retention.retention_ms)
+
+    @abstractmethod
+    def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None: ...
+
+    @abstractmethod
+    def _values(self, entry: Entry) -> list[bytes]:
+        """Empty only for a moment, while another thread deletes the last one."""
+        ...
+
+    def _is_live(self, start_ms: int) -> bool:
+        """Takes note of the time, and drops what has expired by it."""
+        retention = self._retention
+        if start_ms > retention.observed_ms and retention.observe(start_ms):
+            self._buckets.remove_before(retention.first_live_segment * retention.segment_interval_ms)
+        return start_ms >= retention.earliest_readable_ms
+
+    def _remove_if_empty(self, bucket: Bucket[Entry], start_ms: int) -> None:
+        if not bucket:
+            self._buckets.remove(start_ms)
+
+    def _readable(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
+        self._require_open()
+        return self._buckets.between(max(from_ms, self._retention.earliest_readable_ms), to_ms)
+
+    def _decoded(self, found: list[tuple[int, Bucket[Entry]]]) -> Iterator[tuple[bytes, int, bytes]]:
+        for start_ms, bucket in found:
+            snapshot = bucket.copy()
+            for key in sorted(snapshot):
+                for value in self._values(snapshot[key]):
+                    yield key, start_ms, value
+
+    def _while_open(self, buckets: WindowBuckets[Entry], items: Iterable[Item]) -> Iterator[Item]:
+        for item in items:
+            if buckets is not self._buckets:
+                raise self._not_open()
+            yield item
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise self._not_open()
+
+    def _not_open(self) -> InvalidStateStore:
+        return InvalidStateStore(f"store {self._name} is not open")
+
+
+class InMemoryWindowStore(_InMemoryWindows[bytes]):
+    """`WindowBytesStore` with one value a key and start."""
+
+    __slots__ = ()
+
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        self._require_open()
+        if self._is_live(start_ms):
+            self._set(key, value, start_ms, 0)
+        return 0
+
+    def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
+        if value is not None:
+            self._buckets.find_or_add(start_ms)[key] = value
+        elif (bucket := self._buckets.find(start_ms)) is not None:
+            bucket.pop(key, None)
+            self._remove_if_empty(bucket, start_ms)
+
+    def _values(self, entry: bytes) -> list[bytes]:
+        return [entry]
+
+
+class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
+    """`WindowBytesStore` that keeps every value of a key and start, by sequence number."""
+
+    __slots__ = ("_sequence",)
+
+    def __init__(self, name: str, retention_ms: int) -> None:
+        super().__init__(name, retention_ms)
+        self._sequence = 0
+
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        self._require_open()
+        if value is None:
+            return None
+        self._sequence = next_sequence(self._sequence)
+        if self._is_live(start_ms):
+            self._sequence = self._free_sequence(key, start_ms)
+            self._set(key, value, start_ms, self._sequence)
+        return self._sequence
+
+    def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
+        if value is not None:
+            self._buckets.find_or_add(start_ms).setdefault(key, {})[sequence] = value
+            return
+        bucket = self._buckets.find(start_ms)
+        duplicates = None if bucket is None else bucket.get(key)
+        if bucket is not None and duplicates is not None:
+            duplicates.pop(sequence, None)
+            if not duplicates:
+                del bucket[key]
+                self._remove_if_empty(bucket, start_ms)
+
+    def _values(self, entry: dict[int, bytes]) -> list[bytes]:
+        duplicates = entry.copy()
+        return [duplicates[sequence] for sequence in sorted(duplicates)]
+
+    def _free_sequence(self, key: bytes, start_ms: int) -> int:
+        sequence = self._sequence
+        taken = (self._buckets.find(start_ms) or {}).get(key, {})
+        while sequence in taken:
+            sequence = next_sequence(sequence)
+        return sequence

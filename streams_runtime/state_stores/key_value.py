@@ -1,0 +1,81 @@
+"""The key-value store that processors use: objects in, objects out, bytes below. Source: `MeteredKeyValueStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.base import KeyValueStore
+from streams_runtime.state_stores.wrapped import WrappedStateStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generic[K, V]):
+    """`KeyValueStore[K, V]`. A key that is None raises StreamsRuntimeError; what a serde raises goes through."""
+
+    __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of")
+
+    def __init__(self, inner: KeyValueStore[bytes, bytes], key_serde: Serde[K], value_serde: Serde[V]) -> None:
+        super().__init__(inner)
+        self._from_key = key_serde.serialize
+        self._key_of = key_serde.deserialize
+        self._to_value = value_serde.serialize
+        self._value_of = value_serde.deserialize
+
+    def get(self, key: K) -> V | None:
+        stored = self._inner.get(self._stored_key(key))
+        return None if stored is None else self._value_of(stored)
+
+    def put(self, key: K, value: V | None) -> None:
+        self._inner.put(self._stored_key(key), None if value is None else self._to_value(value))
+
+    def put_if_absent(self, key: K, value: V) -> V | None:
+        """The value that was there; then nothing has changed. Raises StreamsRuntimeError when `value` is None."""
+        if value is None:
+            raise StreamsRuntimeError(f"store {self.name}: put_if_absent needs a value, None is none")
+        present = self._inner.put_if_absent(self._stored_key(key), self._to_value(value))
+        return None if present is None else self._value_of(present)
+
+    def put_all(self, entries: list[tuple[K, V | None]]) -> None:
+        """In this order; one that cannot be serialized leaves all of them out."""
+        self._inner.put_all(
+            [(self._stored_key(key), None if value is None else self._to_value(value)) for key, value in entries]
+        )
+
+    def delete(self, key: K) -> V | None:
+        """The value that was there."""
+        present = self._inner.delete(self._stored_key(key))
+        return None if present is None else self._value_of(present)
+
+    def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]:
+        return self._objects(self._inner.range(self._stored_bound(start), self._stored_bound(end)))
+
+    def reverse_range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]:
+        """From `end` down to `start`."""
+        return self._objects(self._inner.reverse_range(self._stored_bound(start), self._stored_bound(end)))
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        return self._objects(self._inner.all())
+
+    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]:
+        """`prefix`: of the serialized key."""
+        return self._objects(self._inner.prefix_scan(prefix))
+
+    def approximate_num_entries(self) -> int:
+        return self._inner.approximate_num_entries()
+
+    def _objects(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
+        key_of, value_of = self._key_of, self._value_of
+        return ((key_of(key), value_of(value)) for key, value in entries)
+
+    def _stored_key(self, key: K) -> bytes:
+        if key is None:
+            raise StreamsRuntimeError(f"store {self.name}: key cannot be None")
+        return self._from_key(key)
+
+    def _stored_bound(self, key: K | None) -> bytes | None:
+        return None if key is None else self._from_key(key)

@@ -1,0 +1,270 @@
+"""Bytes in RocksDB: one database a store, in `<task directory>/rocksdb/<store name>`.
+
+Keys are ordered as unsigned bytes. Nothing is logged by RocksDB itself: what was written since the last `flush` is gone
+after a crash, and is restored from the changelog. The task's thread writes, flushes and closes; any thread may read:
+a read that loses the race with `close` raises InvalidStateStore. Source: `RocksDBStore`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rocksdict import DbClosedError, Rdict, WriteBatch
+
+from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StreamsRuntimeError
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
+from streams_runtime.state_stores.rocksdb_cursors import Cursors, Entry
+from streams_runtime.state_stores.rocksdb_options import store_options, write_options
+
+ROCKSDB_DIRECTORY = "rocksdb"
+_RETRY_CLOSE_S = 0.001
+
+
+class _NotOpen:
+    """Stands where a database would be: all that is asked of it fails as it does just after a close."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise DbClosedError("not open")
+
+
+_NOT_OPEN: Any = _NotOpen()
+
+
+class RocksDBStore:
+    """`KeyValueStore[bytes, bytes]`. Errors of RocksDB come as ProcessorStateError with the directory in it."""
+
+    __slots__ = ("_cursors", "_database", "_directory", "_name", "_write_options")
+
+    persistent = True
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._directory = Path()
+        # Any: rocksdict's stub says less than it does, and a closed store has a stand-in here
+        self._database: Any = _NOT_OPEN
+        self._cursors = Cursors(self._failure)
+        self._cursors.close()
+        self._write_options = write_options()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        return self._database is not _NOT_OPEN
+
+    def open(self, context: StoreContext) -> None:
+        if self.is_open:
+            return
+        self._directory = context.directory / ROCKSDB_DIRECTORY / self._name
+        try:
+            self._directory.parent.mkdir(parents=True, exist_ok=True)
+            database = Rdict(str(self._directory), store_options())
+        except Exception as error:  # rocksdict raises plain Exception
+            raise self._cannot_open(error) from error
+        database.set_write_options(self._write_options)
+        self._cursors = Cursors(self._failure)
+        self._database = database
+
+    def rebind(self, context: StoreContext) -> None:
+        """Nothing here depends on the surroundings."""
+
+    def require_open(self) -> None:
+        if not self.is_open:
+            raise InvalidStateStore(f"store {self._name} is not open")
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            return self._database.get(key)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        try:
+            if value is None:
+                self._database.delete(key)
+            else:
+                self._database.put(key, value)
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
+        present = self.get(key)
+        if present is None:
+            self.put(key, value)
+        return present
+
+    def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        """All of them or, after an error, none."""
+        if entries:
+            self.write([key for key, _ in entries], [value for _, value in entries])
+
+    def delete(self, key: bytes) -> bytes | None:
+        present = self.get(key)
+        self.put(key, None)
+        return present
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Records without a key are passed over, as Kafka does."""
+        self.write(batch.keys, batch.values)
+
+    def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
+        """Columns of the same length, in one go: later ones win, value None deletes, key None is passed over.
+
+        With a None among them they are gone through twice.
+        """
+        batch: Any = WriteBatch(raw_mode=True)
+        try:
+            try:
+                # map into nothing: no Python code runs per record
+                deque(map(batch.put, keys, values), maxlen=0)
+            except (KeyError, ValueError):  # what rocksdict says to a None, which most batches do not have
+                batch = _batch_with_deletions(keys, values)
+            self._database.write(batch, self._write_options)
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def delete_range(self, start: bytes, before: bytes) -> None:
+        """Keys from `start` up to and without `before`, at the price of a single write."""
+        try:
+            self._database.delete_range(start, before, self._write_options)
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+        if is_inverted(start, end, self._name):
+            return iter(())
+        return self.scan(start, None if end is None else after(end))
+
+    def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+        if is_inverted(start, end, self._name):
+            return iter(())
+        return self._read(lambda database: _backwards(database, start, end))
+
+    def all(self) -> Iterator[Entry]:
+        return self.scan(None, None)
+
+    def prefix_scan(self, prefix: bytes) -> Iterator[Entry]:
+        return self.scan(prefix, prefix_end(prefix))
+
+    def scan(self, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
+        """Keys from `start` up to and without `before`, None for an open end, as they are now."""
+        return self._read(lambda database: _forwards(database, start, before))
+
+    def approximate_num_entries(self) -> int:
+        """RocksDB's estimate: overwritten and deleted keys may be counted until they are compacted away."""
+        try:
+            return max(0, self._database.property_int_value("rocksdb.estimate-num-keys") or 0)
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def flush(self) -> None:
+        try:
+            self._database.flush()
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def close(self) -> None:
+        """Also ends every iterator. Raises ProcessorStateError when the flush fails; it is closed all the same."""
+        database = self._database
+        if database is _NOT_OPEN:
+            return
+        self._database = _NOT_OPEN  # from here on other threads are refused
+        self._cursors.close()
+        try:
+            database.flush()
+        except Exception as error:
+            raise self._failure(error) from error
+        finally:
+            _close_when_unused(database)
+
+    def _read(self, entries_of: Callable[[Any], Iterator[Entry]]) -> Iterator[Entry]:
+        database = self._database
+        return self._cursors.read(lambda: entries_of(database))
+
+    def _cannot_open(self, error: Exception) -> ProcessorStateError:
+        if "lock hold" in str(error) or "/LOCK" in str(error):
+            what_to_do = "another owner has it open: let it close the store first"
+        else:
+            what_to_do = (
+                "delete this directory while the application is stopped, with the task's checkpoint file, "
+                "and the task restores it from its changelog"
+            )
+        return ProcessorStateError(f"store {self._name}: RocksDB cannot open {self._directory} ({error}); {what_to_do}")
+
+    def _failure(self, error: Exception) -> Exception:
+        if isinstance(error, StreamsRuntimeError):
+            return error
+        # "borrowed" is PyO3's word for use of an object that another thread is just closing
+        if isinstance(error, DbClosedError) or (isinstance(error, RuntimeError) and "borrowed" in str(error)):
+            return InvalidStateStore(f"store {self._name} is not open")
+        if isinstance(error, (KeyError, ValueError, TypeError)):
+            return StreamsRuntimeError(f"store {self._name} takes keys and values of bytes only ({error})")
+        return ProcessorStateError(f"store {self._name}: RocksDB failed in {self._directory} ({error})")
+
+
+# Not rocksdict's `items` with bounds in `ReadOptions`: as of 0.3.29 the bounds may be freed while they are in use, the
+# lower one is set as the upper one, and an iterator that meets a broken block ends as if there was nothing more.
+
+
+def _forwards(database: Any, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
+    entries = database.iter()
+    valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.next
+    if start is None:
+        entries.seek_to_first()
+    else:
+        entries.seek(start)
+    while valid():
+        key = key_of()
+        if before is not None and key >= before:
+            return
+        yield key, value_of()
+        step()
+    entries.status()  # raises when this is not the end
+
+
+def _backwards(database: Any, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+    entries = database.iter()
+    valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.prev
+    if end is None:
+        entries.seek_to_last()
+    else:
+        entries.seek_for_prev(end)
+    while valid():
+        key = key_of()
+        if start is not None and key < start:
+            return
+        yield key, value_of()
+        step()
+    entries.status()
+
+
+def _batch_with_deletions(keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> Any:
+    batch: Any = WriteBatch(raw_mode=True)
+    put, delete = batch.put, batch.delete
+    for key, value in zip(keys, values, strict=True):
+        if key is None:
+            continue
+        if value is None:
+            delete(key)
+        else:
+            put(key, value)
+    return batch
+
+
+def _close_when_unused(database: Any) -> None:
+    while True:
+        try:
+            database.close()
+            return
+        except RuntimeError as error:  # a reader is inside of it at this moment, and cannot come back
+            if "borrowed" not in str(error):
+                raise
+            time.sleep(_RETRY_CLOSE_S)

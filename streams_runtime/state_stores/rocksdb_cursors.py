@@ -1,0 +1,81 @@
+"""Open iterators of one RocksDB: each is a snapshot, read a few entries at a time, and ended when the store closes.
+
+RocksDB keeps its files locked for as long as an iterator lives, and a query may have one open in another thread while
+the task closes the store; so a store knows its cursors and takes them back. Source: `RocksDBStore.openIterators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from threading import Lock
+from weakref import WeakSet
+
+from rocksdict import DbClosedError
+
+Entry = tuple[bytes, bytes]
+
+CHUNK = 32
+"""Entries read at a time: RocksDB's iterator holds the interpreter while it reads."""
+
+
+class _Cursor:
+    __slots__ = ("__weakref__", "items")
+
+    def __init__(self, items: Iterator[Entry]) -> None:
+        self.items: Iterator[Entry] | None = items
+
+
+class Cursors:
+    """Those of one opening of a store, from `open` to `close`. Safe from any thread."""
+
+    __slots__ = ("_closed", "_failure", "_lock", "_open")
+
+    def __init__(self, failure: Callable[[Exception], Exception]) -> None:
+        """`failure`: what to raise for an error of the database."""
+        self._failure = failure
+        self._lock = Lock()
+        self._open: WeakSet[_Cursor] = WeakSet()
+        self._closed = False
+
+    def read(self, items: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
+        """What `items()`, called now, gives. Raises InvalidStateStore here and at each entry once it is closed."""
+        with self._lock:
+            if self._closed:
+                raise self._failure(DbClosedError())
+            cursor = _Cursor(items())
+            chunk = self._chunk(cursor)
+            if cursor.items is not None:
+                self._open.add(cursor)
+        return self._entries(chunk, cursor)
+
+    def close(self) -> None:
+        """Returns when no thread reads any more; nothing of RocksDB is held afterwards."""
+        with self._lock:
+            self._closed = True
+            for cursor in self._open:
+                cursor.items = None
+            self._open.clear()
+
+    def _entries(self, chunk: list[Entry], cursor: _Cursor) -> Iterator[Entry]:
+        while chunk:
+            for entry in chunk:
+                if self._closed:
+                    raise self._failure(DbClosedError())
+                yield entry
+            with self._lock:
+                if self._closed:
+                    raise self._failure(DbClosedError())
+                chunk = self._chunk(cursor)
+
+    def _chunk(self, cursor: _Cursor) -> list[Entry]:
+        if cursor.items is None:
+            return []
+        try:
+            chunk = list(islice(cursor.items, CHUNK))
+        except Exception as error:
+            raise self._failure(error) from error
+        if len(chunk) < CHUNK:
+            cursor.items = None
+            self._open.discard(cursor)
+        return chunk

@@ -1,0 +1,63 @@
+"""How much memory RocksDB may take, and what it is told to do with it.
+
+All stores of a process share one block cache (indexes and filters count into it) and one budget for memtables, so that
+memory does not grow with the number of tasks, nor while tens of millions of records are restored. There is no
+write-ahead log: the changelog is the log, and `flush` makes a checkpoint true. Source: `RocksDBStore.openDB`.
+Differs from Kafka: its defaults give every store a cache of 50 MiB of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager, WriteOptions
+
+_MIB = 1 << 20
+BLOCK_CACHE_BYTES = 64 * _MIB
+ALL_MEMTABLES_BYTES = 128 * _MIB
+MEMTABLE_BYTES = 16 * _MIB
+_MEMTABLES_A_STORE = 3
+_BLOCK_BYTES = 4096
+_BLOOM_BITS_A_KEY = 10
+_BACKGROUND_JOBS = 2
+_INFO_LOG_BYTES = _MIB
+_INFO_LOG_FILES = 2
+
+
+def store_options() -> Options:
+    """Fresh options; what is behind them (cache, memtable budget) is shared by the process."""
+    tables = BlockBasedOptions()
+    tables.set_block_cache(_block_cache())
+    tables.set_block_size(_BLOCK_BYTES)
+    tables.set_bloom_filter(_BLOOM_BITS_A_KEY, False)
+    tables.set_cache_index_and_filter_blocks(True)
+    tables.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(tables)
+    options.set_write_buffer_manager(_memtable_budget())
+    options.set_write_buffer_size(MEMTABLE_BYTES)
+    options.set_max_write_buffer_number(_MEMTABLES_A_STORE)
+    options.set_max_background_jobs(_BACKGROUND_JOBS)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_max_log_file_size(_INFO_LOG_BYTES)
+    options.set_keep_log_file_num(_INFO_LOG_FILES)
+    return options
+
+
+def write_options() -> WriteOptions:
+    # Any: the stub of rocksdict calls this attribute a method
+    options: Any = WriteOptions()
+    options.disable_wal = True
+    return options  # type: ignore[no-any-return]
+
+
+@cache
+def _block_cache() -> Cache:
+    return Cache(BLOCK_CACHE_BYTES)
+
+
+@cache
+def _memtable_budget() -> WriteBufferManager:
+    return WriteBufferManager(ALL_MEMTABLES_BYTES, False)

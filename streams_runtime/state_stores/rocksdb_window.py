@@ -1,0 +1,209 @@
+"""Windows in RocksDB: segments are prefixes of one database, so that a whole one expires with one range deletion.
+
+On disk a key is the segment's number (8 bytes, big-endian), then the window key. Source: `RocksDBWindowStore`,
+`RocksDBSegmentedBytesStore`. Differs from Kafka: it has a RocksDB for every segment; one a store costs less memory and
+less to open. A duplicate never overwrites one from before a restart; Kafka forgets their sequence numbers then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+from operator import add, itemgetter
+
+from assignor.types import JAVA_LONG_MAX
+from streams_runtime.errors import ProcessorStateError
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.window_keys import (
+    MAX_SEQUENCE,
+    START,
+    SUFFIX_BYTES,
+    next_sequence,
+    suffix_of,
+    window_key,
+)
+from streams_runtime.state_stores.window_retention import WindowRetention
+
+_SEGMENT_BYTES = 8
+_START_BYTES = 8
+_window_starts = itemgetter(START)
+
+
+class RocksDBWindowStore:
+    """`WindowBytesStore` on disk."""
+
+    __slots__ = ("_database", "_retain_duplicates", "_retention", "_segments", "_sequence")
+
+    persistent = True
+
+    def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool) -> None:
+        self._database = RocksDBStore(name)
+        self._retain_duplicates = retain_duplicates
+        self._retention = WindowRetention(retention_ms)
+        self._segments: tuple[int, ...] = ()
+        """Those that have windows, in order; replaced, never changed, because other threads read it."""
+        self._sequence = 0
+
+    @property
+    def name(self) -> str:
+        return self._database.name
+
+    @property
+    def is_open(self) -> bool:
+        return self._database.is_open
+
+    def open(self, context: StoreContext) -> None:
+        if self.is_open:
+            return
+        self._database.open(context)
+        self._retention = WindowRetention(self._retention.retention_ms)
+        self._segments = tuple(self._existing_segments())
+        self._sequence = 0
+
+    def rebind(self, context: StoreContext) -> None:
+        """Nothing here depends on the surroundings."""
+
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        if value is None and self._retain_duplicates:
+            return None
+        retention = self._retention
+        if start_ms > retention.observed_ms and retention.observe(start_ms):
+            self._drop_expired()
+        segment = start_ms // retention.segment_interval_ms
+        prefixed = self._prefix(segment) + key
+        if self._retain_duplicates:
+            self._sequence = next_sequence(self._sequence)
+        if start_ms < retention.earliest_readable_ms:
+            self._database.require_open()
+            return self._sequence
+        if self._retain_duplicates:
+            self._sequence = self._free_sequence(prefixed, start_ms)
+        if segment not in self._segments:
+            self._segments = tuple(sorted((*self._segments, segment)))
+        self._database.put(window_key(prefixed, start_ms, self._sequence), value)
+        return self._sequence
+
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        if start_ms < self._retention.earliest_readable_ms:
+            self._database.require_open()
+            return None
+        prefixed = self._prefix(start_ms // self._retention.segment_interval_ms) + key
+        if not self._retain_duplicates:
+            return self._database.get(window_key(prefixed, start_ms, 0))
+        newest_first = self._database.reverse_range(
+            window_key(prefixed, start_ms, 0), window_key(prefixed, start_ms, MAX_SEQUENCE)
+        )
+        return next((value for _, value in newest_first), None)
+
+    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+        from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
+        length = _SEGMENT_BYTES + len(key) + SUFFIX_BYTES
+        scans = []
+        for segment in self._segments_between(from_ms, to_ms):
+            prefixed = self._prefix(segment) + key
+            first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
+            scans.append(self._database.range(first, last))
+        # what lies between these bounds begins with the key; only if it is no longer than that is it the key itself
+        return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+        from_ms = max(from_ms, self._retention.earliest_readable_ms)
+        scans = [
+            self._database.scan(self._prefix(segment), self._prefix(segment + 1))
+            for segment in self._segments_between(from_ms, to_ms)
+        ]
+        return _decoded(chain.from_iterable(scans), from_ms, to_ms)
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Window keys in bulk. Raises ProcessorStateError for one that is too short to be one."""
+        keys, values, starts = _columns(batch)
+        if not keys:
+            return
+        # starts are compared as the bytes they are: big-endian and not negative, so in order of time
+        first, last = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
+        if len(b"".join(starts)) < _START_BYTES * len(starts):
+            raise ProcessorStateError(
+                f"store {self.name}: changelog {batch.partition.topic}-{batch.partition.partition} has a key that is "
+                f"too short for a window store (offsets {batch.offsets[0]} to {batch.offsets[-1]})"
+            )
+        expired = self._retention.observe(last)
+        self._write_restored(keys, values, starts, first, last)
+        if expired:
+            self._drop_expired()
+
+    def flush(self) -> None:
+        self._database.flush()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _write_restored(
+        self, keys: Sequence[bytes], values: Sequence[bytes | None], starts: list[bytes], first: int, last: int
+    ) -> None:
+        interval_ms, first_live = self._retention.segment_interval_ms, self._retention.first_live_segment
+        segment = first // interval_ms
+        if segment == last // interval_ms:
+            if segment < first_live:
+                return
+            found = {segment}
+            stored = map(add, repeat(self._prefix(segment)), keys)
+        else:
+            segment_of = {start: int.from_bytes(start, "big") // interval_ms for start in set(starts)}
+            found = {one for one in segment_of.values() if one >= first_live}
+            if segment < first_live:
+                live = [index for index, start in enumerate(starts) if segment_of[start] >= first_live]
+                keys, starts = [keys[index] for index in live], [starts[index] for index in live]
+                values = [values[index] for index in live]
+            prefixes = {start: self._prefix(one) for start, one in segment_of.items()}
+            stored = map(add, map(prefixes.__getitem__, starts), keys)
+        self._segments = tuple(sorted(found.union(self._segments)))
+        # a list where there may be deletions, because then they are gone through twice
+        self._database.write(stored if all(values) else list(stored), values)
+
+    def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:
+        sequence = self._sequence
+        while self._database.get(window_key(prefixed, start_ms, sequence)) is not None:
+            sequence = next_sequence(sequence)
+        return sequence
+
+    def _drop_expired(self) -> None:
+        first_live = self._retention.first_live_segment
+        if self._segments and self._segments[0] < first_live:
+            self._database.delete_range(self._prefix(self._segments[0]), self._prefix(first_live))
+            self._segments = tuple(segment for segment in self._segments if segment >= first_live)
+
+    def _segments_between(self, from_ms: int, to_ms: int) -> list[int]:
+        self._database.require_open()
+        interval_ms = self._retention.segment_interval_ms
+        first, last = from_ms // interval_ms, to_ms // interval_ms
+        return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
+
+    def _existing_segments(self) -> Iterator[int]:
+        start = b""
+        while (entry := next(self._database.scan(start, None), None)) is not None:
+            segment = int.from_bytes(entry[0][:_SEGMENT_BYTES], "big")
+            yield segment
+            start = self._prefix(segment + 1)
+
+    def _prefix(self, segment: int) -> bytes:
+        return segment.to_bytes(_SEGMENT_BYTES, "big")
+
+
+def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:
+    """Keys, values and window starts of the records that have a key."""
+    keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # if that is not so, the next line fails
+    try:
+        return keys, batch.values, list(map(_window_starts, keys))
+    except TypeError:
+        keys = [key for key in batch.keys if key is not None]
+        values = [value for key, value in zip(batch.keys, batch.values, strict=True) if key is not None]
+        return keys, values, list(map(_window_starts, keys))
+
+
+def _decoded(entries: Iterator[tuple[bytes, bytes]], from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+    for stored, value in entries:
+        start_ms, _ = suffix_of(stored)
+        if from_ms <= start_ms <= to_ms:
+            yield stored[_SEGMENT_BYTES:-SUFFIX_BYTES], start_ms, value

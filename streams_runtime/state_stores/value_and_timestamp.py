@@ -1,0 +1,59 @@
+"""A value with its timestamp as bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
+
+In the changelog the value stands alone and the timestamp is the record's, so what is restored has to be put together,
+a whole column at a time. Source: `ValueAndTimestampSerializer`, `RecordConverters.rawValueToTimestampedValue`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from operator import add
+from typing import overload
+
+TIMESTAMP_BYTES = 8
+_pack = struct.Struct(">q").pack
+_unpack_from = struct.Struct(">q").unpack_from
+
+
+def with_timestamp(value: bytes, timestamp_ms: int) -> bytes:
+    return _pack(timestamp_ms) + value
+
+
+def raw_value(stored: bytes) -> bytes:
+    return stored[TIMESTAMP_BYTES:]
+
+
+def timestamp_of(stored: bytes) -> int:
+    return _unpack_from(stored)[0]  # type: ignore[no-any-return]
+
+
+class ValuesWithTimestamps(Sequence[bytes | None]):
+    """A column of values and one of timestamps as one column of both; None stays None.
+
+    Put together while it is read, which is cheaper than a list of it.
+    """
+
+    __slots__ = ("_timestamps_ms", "_values")
+
+    def __init__(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> None:
+        self._values = values
+        self._timestamps_ms = timestamps_ms
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> ValuesWithTimestamps: ...
+    def __getitem__(self, index: int | slice) -> bytes | ValuesWithTimestamps | None:
+        if isinstance(index, slice):
+            return ValuesWithTimestamps(self._values[index], self._timestamps_ms[index])
+        value = self._values[index]
+        return None if value is None else _pack(self._timestamps_ms[index]) + value
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        if all(self._values):  # none of them None (or empty): no Python code has to run per record
+            return map(add, map(_pack, self._timestamps_ms), self._values)
+        return map(self.__getitem__, range(len(self._values)))

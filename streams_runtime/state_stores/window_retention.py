@@ -1,0 +1,41 @@
+"""Which windows a window store still has, by the stream time it has seen. Source: `AbstractSegments`,
+`AbstractRocksDBSegmentedBytesStore`.
+
+Windows are kept in segments of max(retention / 2, one minute) of window start, and go by whole segments; between that
+and their expiry they are there, but no read shows them. Observed stream time is the store's own: the highest window
+start that was put or restored since it was opened (a store that is opened again starts at -1, as Kafka's do).
+"""
+
+from __future__ import annotations
+
+NO_STREAM_TIME_MS = -1
+_MIN_SEGMENT_INTERVAL_MS = 60_000
+
+
+class WindowRetention:
+    """One per store and opening; only the task's thread changes it."""
+
+    __slots__ = ("first_live_segment", "next_expiry_ms", "observed_ms", "retention_ms", "segment_interval_ms")
+
+    def __init__(self, retention_ms: int) -> None:
+        self.retention_ms = retention_ms
+        self.segment_interval_ms = max(retention_ms // 2, _MIN_SEGMENT_INTERVAL_MS)
+        self.observed_ms = NO_STREAM_TIME_MS
+        self.first_live_segment = 0
+        self.next_expiry_ms = retention_ms + self.segment_interval_ms
+        """Observed stream time from which on another segment has expired."""
+
+    @property
+    def earliest_readable_ms(self) -> int:
+        return max(0, self.observed_ms - self.retention_ms + 1)
+
+    def observe(self, start_ms: int) -> bool:
+        """True when segments below `first_live_segment` have expired that had not before."""
+        if start_ms <= self.observed_ms:
+            return False
+        self.observed_ms = start_ms
+        if start_ms < self.next_expiry_ms:
+            return False
+        self.first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms
+        self.next_expiry_ms = (self.first_live_segment + 1) * self.segment_interval_ms + self.retention_ms
+        return True

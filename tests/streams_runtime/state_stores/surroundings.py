@@ -1,0 +1,54 @@
+"""What a store is opened with in these tests: a changelog that is a list, a clock that is set by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.state_stores import StoreContext
+
+CHANGELOG = TopicPartition("app-store-changelog", 0)
+
+
+class Change(NamedTuple):
+    store: str
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+
+
+@dataclass
+class RecordedChanges:
+    changes: list[Change] = field(default_factory=list)
+
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        self.changes.append(Change(store, key, value, timestamp_ms))
+
+
+@dataclass
+class SetClock:
+    record_timestamp_ms: int = -1
+    stream_time_ms: int = -1
+
+
+def context(directory: Path, changes: RecordedChanges | None = None, clock: SetClock | None = None) -> StoreContext:
+    return StoreContext(TaskId(0, 0), directory, changes, clock or SetClock())
+
+
+def batch(records: list[tuple[bytes | None, bytes | None, int]], first_offset: int = 0) -> RecordBatch:
+    """Of keys, values and timestamps."""
+    return RecordBatch(
+        CHANGELOG,
+        range(first_offset, first_offset + len(records)),
+        [timestamp_ms for _, _, timestamp_ms in records],
+        [key for key, _, _ in records],
+        [value for _, value, _ in records],
+    )
+
+
+def as_batch(changes: list[Change]) -> RecordBatch:
+    """The changelog as it would be read again."""
+    return batch([(change.key, change.value, change.timestamp_ms) for change in changes])

@@ -1,0 +1,146 @@
+"""Every change goes to the changelog, nothing else does. Kafka's: `ChangeLoggingKeyValueBytesStoreTest`, ..."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams_runtime.serdes import STRING
+from streams_runtime.state_stores import StateStore, key_value_store, timestamped_key_value_store, window_store
+from streams_runtime.state_stores.window_keys import window_key
+from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, batch, context
+
+KINDS = pytest.mark.parametrize("persistent", [True, False], ids=["rocksdb", "in_memory"])
+
+
+@KINDS
+def test_should_log_changes_with_the_timestamp_of_the_current_record(tmp_path: Path, persistent: bool) -> None:
+    changes, clock = RecordedChanges(), SetClock(record_timestamp_ms=10)
+    store = key_value_store("store", STRING, STRING, persistent=persistent).build()
+    store.open(context(tmp_path, changes, clock))
+    store.put("a", "1")
+    clock.record_timestamp_ms = 20
+    store.put_all([("b", "2"), ("a", None)])
+    clock.record_timestamp_ms = 30
+    store.delete("nobody")
+    store.put_if_absent("b", "3")
+    store.put_if_absent("c", "4")
+    store.close()
+
+    assert changes.changes == [
+        Change("store", b"a", b"1", 10),
+        Change("store", b"b", b"2", 20),
+        Change("store", b"a", None, 20),
+        Change("store", b"nobody", None, 30),
+        Change("store", b"c", b"4", 30),
+    ]
+
+
+@KINDS
+def test_should_log_windows_under_kafkas_changelog_key(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store = window_store("w", STRING, STRING, retention_ms=1_000, window_size_ms=10, persistent=persistent).build()
+    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=515)))
+    store.put("ab", "1", 513)
+    store.put("ab", None, 514)
+    store.close()
+
+    assert changes.changes == [
+        Change("w", b"ab\0\0\0\0\0\0\x02\x01\0\0\0\0", b"1", 515),
+        Change("w", b"ab\0\0\0\0\0\0\x02\x02\0\0\0\0", None, 515),
+    ]
+
+
+@KINDS
+def test_should_number_duplicates_in_the_changelog(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store = window_store(
+        "w", STRING, STRING, retention_ms=1_000, window_size_ms=10, retain_duplicates=True, persistent=persistent
+    ).build()
+    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=5)))
+    store.put("a", "1", 5)
+    store.put("a", None, 5)
+    store.put("a", "2", 5)
+    store.put("b", "3", 5)
+    store.close()
+
+    assert changes.changes == [
+        Change("w", window_key(b"a", 5, 1), b"1", 5),
+        Change("w", window_key(b"a", 5, 2), b"2", 5),
+        Change("w", window_key(b"b", 5, 3), b"3", 5),
+    ]
+
+
+@KINDS
+def test_should_log_an_expired_window_as_kafka_does(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store = window_store("w", STRING, STRING, retention_ms=10, window_size_ms=10, persistent=persistent).build()
+    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=1_000)))
+    store.put("a", "1", 1_000)
+    store.put("a", "2", 990)
+    store.close()
+
+    assert [change.key for change in changes.changes] == [window_key(b"a", 1_000, 0), window_key(b"a", 990, 0)]
+
+
+@KINDS
+def test_should_not_log_what_is_restored(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    stores: list[StateStore] = [
+        key_value_store("k", STRING, STRING, persistent=persistent).build(),
+        timestamped_key_value_store("t", STRING, STRING, persistent=persistent).build(),
+        window_store("w", STRING, STRING, retention_ms=10, window_size_ms=10, persistent=persistent).build(),
+    ]
+    for store in stores:
+        store.open(context(tmp_path, changes))
+        store.restore(batch([(window_key(b"a", 1, 0), b"1", 5)]))
+        store.close()
+
+    assert changes.changes == []
+
+
+@KINDS
+def test_should_log_to_its_new_surroundings_when_it_is_recycled(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store = key_value_store("store", STRING, STRING, persistent=persistent).build()
+    store.open(context(tmp_path))
+    store.put("a", "1")
+    store.rebind(context(tmp_path, changes, SetClock(record_timestamp_ms=9)))
+    store.put("b", "2")
+    store.rebind(context(tmp_path))
+    store.put("c", "3")
+
+    assert changes.changes == [Change("store", b"b", b"2", 9)]
+    assert [key for key, _ in store.all()] == ["a", "b", "c"]
+    store.close()
+
+
+@KINDS
+def test_should_log_nothing_when_it_has_no_changelog(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store = key_value_store("store", STRING, STRING, persistent=persistent, changelog=None).build()
+    store.open(context(tmp_path, changes))
+    store.put("a", "1")
+    store.close()
+
+    assert changes.changes == []
+
+
+@KINDS
+def test_should_restore_windows_that_it_logged(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    builder = window_store(
+        "w", STRING, STRING, retention_ms=100_000, window_size_ms=10, retain_duplicates=True, persistent=persistent
+    )
+    store, copy = builder.build(), builder.build()
+    store.open(context(tmp_path / "0_0", changes))
+    for start_ms in (0, 70_000, 70_000, 130_000, 20_000, 40_000):
+        store.put("a", f"{start_ms}", start_ms)
+    copy.open(context(tmp_path / "0_1"))
+    copy.restore(as_batch(changes.changes))
+
+    windows = [(40_000, "40000"), (70_000, "70000"), (70_000, "70000"), (130_000, "130000")]
+    assert list(copy.fetch_range("a", 0, 200_000)) == list(store.fetch_range("a", 0, 200_000)) == windows
+    store.close()
+    copy.close()

@@ -1,0 +1,65 @@
+"""What memory adds: no more of it than the entries take, and other threads that read. `InMemoryKeyValueStoreTest`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from threading import Barrier, Thread
+
+from streams_runtime.errors import InvalidStateStore
+from streams_runtime.serdes import BYTES
+from streams_runtime.state_stores import key_value_store, window_store
+from streams_runtime.state_stores.in_memory_key_value import InMemoryKeyValueStore
+from tests.streams_runtime.state_stores.surroundings import context
+
+
+def test_should_not_remember_keys_that_came_and_went_between_ranges(tmp_path: Path) -> None:
+    store = InMemoryKeyValueStore("store")
+    store.open(context(tmp_path))
+    assert list(store.all()) == []
+    for number in range(1000):
+        store.put(b"%d" % number, b"x")
+        store.put(b"%d" % number, None)
+
+    assert (store.approximate_num_entries(), len(store._added)) == (0, 0)
+    store.close()
+
+
+def test_should_let_other_threads_read_while_it_is_written_and_closed(tmp_path: Path) -> None:
+    answers: Counter[str] = Counter()
+    start = Barrier(4)
+    store = key_value_store("store", BYTES, BYTES, persistent=False).build()
+    windows = window_store("w", BYTES, BYTES, retention_ms=5_000, window_size_ms=1, persistent=False).build()
+    for one in (store, windows):
+        one.open(context(tmp_path))
+    store.put_all([(b"a-%05d" % number, b"x") for number in range(100)])
+
+    def read_until_closed() -> None:
+        start.wait()
+        while True:
+            try:
+                assert len(list(store.prefix_scan(b"a-"))) == 100
+                starts = [start_ms for start_ms, _ in windows.fetch_range(b"a", 100, 10_000_000)]
+                assert starts == sorted(starts)
+                assert all(start_ms >= 100 for start_ms in starts)
+                assert all(value == b"x" for _, value in windows.fetch_all(0, 10_000_000))
+            except InvalidStateStore:
+                answers["invalid state store"] += 1
+                return
+            except BaseException as error:
+                answers[repr(error)] += 1
+                return
+
+    readers = [Thread(target=read_until_closed) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    start.wait()
+    for number in range(3000):
+        store.put(b"b-%05d" % (number * 7919 % 3000), b"x")
+        windows.put(b"a", b"x", number * 7919 % 3000 + number * 100)
+    windows.close()
+    store.close()
+    for reader in readers:
+        reader.join()
+
+    assert answers == {"invalid state store": 3}

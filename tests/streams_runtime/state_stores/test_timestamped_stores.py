@@ -1,0 +1,111 @@
+"""A value's timestamp: before the value in the store, the record's in the changelog. KIP-258."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams_runtime.serdes import BYTES, STRING
+from streams_runtime.state_stores import ValueAndTimestamp, key_value_store, timestamped_key_value_store
+from streams_runtime.state_stores.value_and_timestamp import ValuesWithTimestamps
+from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, batch, context
+
+ONE = ValueAndTimestamp("one", 1_000)
+TWO = ValueAndTimestamp("two", 2_000)
+KINDS = pytest.mark.parametrize("persistent", [True, False], ids=["rocksdb", "in_memory"])
+
+
+def test_should_keep_eight_bytes_of_timestamp_before_the_value_on_disk(tmp_path: Path) -> None:
+    store = timestamped_key_value_store("table", STRING, STRING).build()
+    store.open(context(tmp_path))
+    store.put("a", ValueAndTimestamp("one", 258))
+    store.close()
+    on_disk = key_value_store("table", BYTES, BYTES).build()
+    on_disk.open(context(tmp_path))
+
+    assert list(on_disk.all()) == [(b"a", b"\0\0\0\0\0\0\x01\x02one")]
+    on_disk.close()
+
+
+@KINDS
+def test_should_log_the_plain_value_with_its_own_timestamp(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
+    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=77)))
+    store.put("a", ONE)
+    store.put_if_absent("a", TWO)
+    store.put_if_absent("b", TWO)
+    store.put_all([("c", ONE), ("b", None)])
+    store.put("a", None)
+    store.delete("c")
+    store.close()
+
+    assert changes.changes == [
+        Change("table", b"a", b"one", 1_000),
+        Change("table", b"b", b"two", 2_000),
+        Change("table", b"c", b"one", 1_000),
+        Change("table", b"b", None, 77),
+        Change("table", b"a", None, 77),
+        Change("table", b"c", None, 77),
+    ]
+
+
+@KINDS
+def test_should_give_value_and_timestamp_back(tmp_path: Path, persistent: bool) -> None:
+    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
+    store.open(context(tmp_path))
+    store.put_all([("a", ONE), ("b", TWO)])
+
+    assert (store.get("a"), store.get("c")) == (ONE, None)
+    assert list(store.all()) == [("a", ONE), ("b", TWO)]
+    assert [store.put_if_absent("a", TWO), store.delete("b")] == [ONE, TWO]
+    store.close()
+
+
+@KINDS
+def test_should_delete_when_the_value_beside_the_timestamp_is_none(tmp_path: Path, persistent: bool) -> None:
+    nothing: ValueAndTimestamp[str] = ValueAndTimestamp(None, 5)  # type: ignore[arg-type]
+    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
+    store.open(context(tmp_path))
+    store.put_all([("a", ONE), ("b", TWO), ("c", ONE)])
+    store.put("a", nothing)
+    store.put_all([("b", nothing)])
+
+    assert list(store.all()) == [("c", ONE)]
+    store.close()
+
+
+@KINDS
+def test_should_restore_timestamps_from_the_records(tmp_path: Path, persistent: bool) -> None:
+    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
+    store.open(context(tmp_path))
+    store.restore(batch([(b"a", b"one", 1_000), (b"b", b"x", 5)]))
+    store.restore(batch([(b"b", None, 6), (None, b"y", 7), (b"c", b"", 0), (b"d", b"two", 2_000)]))
+
+    assert list(store.all()) == [("a", ONE), ("c", ValueAndTimestamp("", 0)), ("d", TWO)]
+    store.close()
+
+
+@KINDS
+def test_should_restore_what_it_logged(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    builder = timestamped_key_value_store("table", STRING, STRING, persistent=persistent)
+    store, copy = builder.build(), builder.build()
+    store.open(context(tmp_path / "0_0", changes))
+    store.put_all([("a", ONE), ("b", TWO), ("a", TWO), ("c", ONE), ("c", None)])
+    copy.open(context(tmp_path / "0_1"))
+    copy.restore(as_batch(changes.changes))
+
+    assert list(copy.all()) == list(store.all()) == [("a", TWO), ("b", TWO)]
+    store.close()
+    copy.close()
+
+
+def test_should_put_columns_of_values_and_timestamps_together() -> None:
+    full = ValuesWithTimestamps([b"a", b"bc"], [1, 2])
+    with_gaps = ValuesWithTimestamps([None, b"a", b"", None], range(1, 5))
+
+    assert list(full) == [b"\0\0\0\0\0\0\0\x01a", b"\0\0\0\0\0\0\0\x02bc"]
+    assert list(with_gaps) == [None, b"\0\0\0\0\0\0\0\x02a", b"\0\0\0\0\0\0\0\x03", None]
+    assert (len(with_gaps), with_gaps[1], list(with_gaps[2:])) == (4, list(with_gaps)[1], list(with_gaps)[2:])

@@ -1,0 +1,364 @@
+"""Window stores, on disk and in memory: the same windows from both. Kafka's: `AbstractWindowBytesStoreTest`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from assignor.types import JAVA_LONG_MAX
+from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StreamsRuntimeError
+from streams_runtime.serdes import STRING
+from streams_runtime.state_stores import Windowed, window_store
+from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.window import SerdesWindowStore
+from streams_runtime.state_stores.window_keys import window_key
+from tests.streams_runtime.state_stores.surroundings import batch, context
+
+RETENTION_MS = 200_000
+SEGMENT_MS = RETENTION_MS // 2
+SIZE_MS = 3
+Store = SerdesWindowStore[str, str]
+Open = Callable[..., Store]
+
+
+@pytest.fixture(params=[True, False], ids=["rocksdb", "in_memory"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    opened: list[Store] = []
+
+    def open_one(retain_duplicates: bool = False, retention_ms: int = RETENTION_MS) -> Store:
+        store = window_store(
+            "windows",
+            STRING,
+            STRING,
+            retention_ms=retention_ms,
+            window_size_ms=SIZE_MS,
+            retain_duplicates=retain_duplicates,
+            persistent=request.param,
+        ).build()
+        store.open(context(tmp_path))
+        opened.append(store)
+        return store
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+def everything(store: Store) -> list[tuple[str, int, str]]:
+    return sorted((windowed.key, windowed.start_ms, value) for windowed, value in store.fetch_all(0, JAVA_LONG_MAX))
+
+
+def test_should_fetch_the_value_of_a_window(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "one", 10)
+    store.put("a", "two", 20)
+    store.put("b", "three", 10)
+    store.put("a", "one again", 10)
+
+    assert [store.fetch("a", start_ms) for start_ms in (9, 10, 20, 21)] == [None, "one again", "two", None]
+
+
+def test_should_delete_a_window_when_none_is_put(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "one", 10)
+    store.put("a", "two", 11)
+    store.put("a", None, 10)
+    store.put("a", None, 12)
+
+    assert everything(store) == [("a", 11, "two")]
+
+
+@pytest.mark.parametrize(
+    "from_ms, to_ms, expected",
+    [
+        (10, 30, [10, 20, 30]),
+        (11, 29, [20]),
+        (20, 20, [20]),
+        (30, 10, []),
+        (-5, 10, [10]),
+        (31, JAVA_LONG_MAX, [SEGMENT_MS - 1, SEGMENT_MS, SEGMENT_MS + 50]),
+        (-1, 10**30, [10, 20, 30, SEGMENT_MS - 1, SEGMENT_MS, SEGMENT_MS + 50]),
+    ],
+)
+def test_should_take_both_ends_of_a_range_of_times(
+    open_store: Open, from_ms: int, to_ms: int, expected: list[int]
+) -> None:
+    store = open_store()
+    for start_ms in (SEGMENT_MS + 50, 30, 10, SEGMENT_MS, 20, SEGMENT_MS - 1):
+        store.put("a", str(start_ms), start_ms)
+        store.put("b", "other", start_ms)
+
+    assert list(store.fetch_range("a", from_ms, to_ms)) == [(start_ms, str(start_ms)) for start_ms in expected]
+    found = sorted(windowed.start_ms for windowed, _ in store.fetch_all(from_ms, to_ms) if windowed.key == "a")
+    assert found == expected
+
+
+def test_should_not_take_a_longer_key_that_begins_alike_for_the_key(open_store: Open) -> None:
+    store = open_store()
+    for key in ("a", "a\0", "a" + "\0" * 12, "", "aa"):
+        store.put(key, key, 0)
+        store.put(key, key, 5)
+
+    assert list(store.fetch_range("a", 0, 10)) == [(0, "a"), (5, "a")]
+    assert list(store.fetch_range("", 0, 10)) == [(0, ""), (5, "")]
+
+
+def test_should_tell_the_windows_with_their_ends(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "one", 10)
+
+    assert list(store.fetch_all(0, 100)) == [(Windowed("a", 10, 13), "one")]
+
+
+def test_should_cut_off_the_end_of_a_window_at_the_end_of_time(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "one", JAVA_LONG_MAX - 1)
+
+    assert list(store.fetch_all(0, JAVA_LONG_MAX)) == [(Windowed("a", JAVA_LONG_MAX - 1, JAVA_LONG_MAX), "one")]
+
+
+def test_should_show_no_window_older_than_observed_stream_time_less_retention(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "first", 0)
+    store.put("a", "second", 1)
+    store.put("a", "third", RETENTION_MS - 1)
+    assert store.fetch("a", 0) == "first"
+
+    store.put("b", "moves the time", RETENTION_MS)
+    assert store.fetch("a", 0) is None
+    assert store.fetch("a", 1) == "second"
+    assert [start_ms for start_ms, _ in store.fetch_range("a", 0, RETENTION_MS)] == [1, RETENTION_MS - 1]
+    assert [start_ms for _, start_ms, _ in everything(store)] == [1, RETENTION_MS - 1, RETENTION_MS]
+
+
+def test_should_drop_a_put_into_an_expired_window(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "now", 10 * RETENTION_MS)
+    store.put("a", "late", 10 * RETENTION_MS - RETENTION_MS + 1)
+    store.put("a", "too late", 10 * RETENTION_MS - RETENTION_MS)
+    store.put("a", "far too late", 5)
+    store.put("a", None, 5)
+
+    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == [
+        (9 * RETENTION_MS + 1, "late"),
+        (10 * RETENTION_MS, "now"),
+    ]
+
+
+def test_should_move_the_time_with_deletions_too(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "one", 0)
+    store.put("b", None, RETENTION_MS)
+
+    assert everything(store) == []
+
+
+def test_should_advance_the_time_by_restored_windows(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "one", 0)
+    store.put("a", "two", RETENTION_MS)
+    store.restore(batch([(window_key(b"b", 3 * RETENTION_MS, 0), b"three", 0)]))
+
+    assert everything(store) == [("b", 3 * RETENTION_MS, "three")]
+    store.put("a", "too late", 2 * RETENTION_MS)
+    assert everything(store) == [("b", 3 * RETENTION_MS, "three")]
+
+
+def test_should_restore_windows_of_several_segments_in_one_batch(open_store: Open) -> None:
+    store = open_store()
+    starts_ms = (0, 5 * SEGMENT_MS, 4 * SEGMENT_MS, 3 * SEGMENT_MS, 3 * SEGMENT_MS + 1, 5 * SEGMENT_MS)
+    records: list[tuple[bytes | None, bytes | None, int]] = [
+        (window_key(b"a", start_ms, 0), b"%d" % index, 0) for index, start_ms in enumerate(starts_ms)
+    ]
+    store.restore(batch([*records, (window_key(b"a", 4 * SEGMENT_MS, 0), None, 0), (None, b"nobody", 0)]))
+
+    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == [(3 * SEGMENT_MS + 1, "4"), (5 * SEGMENT_MS, "5")]
+
+
+def test_should_restore_nothing_from_expired_windows(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "now", 10 * RETENTION_MS)
+    store.restore(batch([(window_key(b"a", 1, 0), b"old", 0), (window_key(b"b", 2, 0), b"old", 0)]))
+    store.restore(batch([(None, b"nobody", 0)]))
+
+    assert everything(store) == [("a", 10 * RETENTION_MS, "now")]
+
+
+def test_should_refuse_a_changelog_key_that_is_no_window_key(open_store: Open) -> None:
+    store = open_store()
+
+    with pytest.raises(ProcessorStateError, match=r"store windows: changelog app-store-changelog-0 has a key that is"):
+        store.restore(batch([(window_key(b"a", 1, 0), b"one", 0), (b"short", b"two", 0)]))
+
+
+def test_should_keep_duplicates_by_their_sequence_number(open_store: Open) -> None:
+    store = open_store(retain_duplicates=True)
+    for key, value, start_ms in (("a", "1", 10), ("b", "2", 10), ("a", "3", 10), ("a", "4", 9), ("a", "1", 10)):
+        store.put(key, value, start_ms)
+
+    assert list(store.fetch_range("a", 0, 100)) == [(9, "4"), (10, "1"), (10, "3"), (10, "1")]
+    assert everything(store) == [("a", 9, "4"), ("a", 10, "1"), ("a", 10, "1"), ("a", 10, "3"), ("b", 10, "2")]
+    assert [store.fetch("a", 9), store.fetch("a", 10), store.fetch("a", 11)] == ["4", "1", None]
+
+
+def test_should_not_delete_duplicates_when_none_is_put(open_store: Open) -> None:
+    store = open_store(retain_duplicates=True)
+    store.put("a", "1", 10)
+    store.put("a", None, 10)
+
+    assert everything(store) == [("a", 10, "1")]
+
+
+def test_should_restore_duplicates_and_never_overwrite_them(open_store: Open) -> None:
+    store = open_store(retain_duplicates=True)
+    store.restore(
+        batch(
+            [
+                (window_key(b"a", 10, 1), b"one", 0),
+                (window_key(b"a", 10, 2), b"two", 0),
+                (window_key(b"a", 10, 3), b"three", 0),
+                (window_key(b"a", 10, 2), None, 0),
+                (window_key(b"b", 10, 7), b"gone", 0),
+                (window_key(b"b", 10, 7), None, 0),
+                (window_key(b"c", 10, 7), None, 0),
+            ]
+        )
+    )
+    store.put("a", "new", 10)
+    store.put("a", "newer", 10)
+
+    assert everything(store) == [("a", 10, value) for value in ("new", "newer", "one", "three")]
+    assert [value for _, value in store.fetch_range("a", 10, 10)] == ["one", "new", "three", "newer"]
+
+
+def test_should_keep_duplicates_from_before_a_restart(tmp_path: Path) -> None:
+    store = window_store(
+        "windows", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS, retain_duplicates=True
+    ).build()
+    for value in ("before", "after"):
+        store.open(context(tmp_path))
+        store.put("a", value, 10)
+        store.close()
+    store.open(context(tmp_path))
+
+    assert list(store.fetch_range("a", 0, 20)) == [(10, "before"), (10, "after")]
+    store.close()
+
+
+def test_should_find_its_segments_again_when_it_is_opened_again(tmp_path: Path) -> None:
+    store = window_store("w", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS).build()
+    store.open(context(tmp_path))
+    now_ms = 1_700_000_000_000
+    for start_ms in range(now_ms - RETENTION_MS + 1, now_ms + 1, 20_000):
+        store.put("a", str(start_ms), start_ms)
+    windows = list(store.fetch_range("a", 0, JAVA_LONG_MAX))
+    store.close()
+    store.open(context(tmp_path))
+
+    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == windows
+    store.put("a", "much later", now_ms + 2 * RETENTION_MS)
+    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == [(now_ms + 2 * RETENTION_MS, "much later")]
+    store.close()
+
+
+def test_should_delete_whole_segments_from_disk_when_they_expire(tmp_path: Path) -> None:
+    store = window_store("w", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS).build()
+    store.open(context(tmp_path))
+    for segment in range(6):
+        store.put("a", "x", segment * SEGMENT_MS)
+        store.put("b", "x", segment * SEGMENT_MS)
+    store.close()
+    on_disk = RocksDBStore("w")
+    on_disk.open(context(tmp_path))
+
+    # segment 5 is the last, so that 5 - retention = 3 is the first that can still have a live window
+    expected = [
+        segment.to_bytes(8, "big") + window_key(key, segment * SEGMENT_MS, 0)
+        for segment in (3, 4, 5)
+        for key in (b"a", b"b")
+    ]
+    assert [key for key, _ in on_disk.all()] == expected
+    on_disk.close()
+
+
+def test_should_have_segments_of_a_minute_at_least(tmp_path: Path) -> None:
+    store = window_store("w", STRING, STRING, retention_ms=10, window_size_ms=SIZE_MS).build()
+    store.open(context(tmp_path))
+    store.put("a", "x", 59_999)
+    store.put("a", "y", 60_000)
+
+    assert list(store.fetch_range("a", 0, 100_000)) == [(59_999, "x"), (60_000, "y")]
+    store.close()
+    on_disk = RocksDBStore("w")
+    on_disk.open(context(tmp_path))
+    assert [key[:8] for key, _ in on_disk.all()] == [bytes(8), bytes(7) + b"\x01"]
+    on_disk.close()
+
+
+def test_should_not_show_an_open_iterator_what_is_put_later(open_store: Open) -> None:
+    store = open_store()
+    store.put("a", "1", 10)
+    store.put("a", "2", SEGMENT_MS)
+    windows = store.fetch_range("a", 0, JAVA_LONG_MAX)
+    store.put("a", "3", 11)
+    store.put("a", "4", SEGMENT_MS + 1)
+
+    assert list(windows) == [(10, "1"), (SEGMENT_MS, "2")]
+
+
+def test_should_let_an_open_iterator_go_on_when_its_windows_expire(open_store: Open) -> None:
+    store = open_store()
+    for start_ms in range(100):
+        store.put("a", "x", start_ms)
+    windows = store.fetch_all(0, 100)
+    next(windows)
+    store.put("a", "much later", 100 * RETENTION_MS)
+
+    assert len(list(windows)) == 99
+    assert everything(store) == [("a", 100 * RETENTION_MS, "much later")]
+
+
+@pytest.mark.parametrize("start_ms", [-1, JAVA_LONG_MAX + 1])
+def test_should_refuse_a_window_outside_of_time(open_store: Open, start_ms: int) -> None:
+    with pytest.raises(StreamsRuntimeError, match=f"store windows: no window can start at {start_ms} ms"):
+        open_store().put("a", "one", start_ms)
+
+
+def test_should_say_which_store_got_a_null_key(open_store: Open) -> None:
+    store, nobody = open_store(), None
+    refused: list[Callable[[], object]] = [
+        lambda: store.put(nobody, "x", 1),  # type: ignore[arg-type]
+        lambda: store.fetch(nobody, 1),  # type: ignore[arg-type]
+        lambda: store.fetch_range(nobody, 1, 2),  # type: ignore[arg-type]
+    ]
+    for use in refused:
+        with pytest.raises(StreamsRuntimeError, match="store windows: key cannot be None"):
+            use()
+
+
+@pytest.mark.parametrize("retain_duplicates", [False, True])
+def test_should_raise_invalid_state_store_when_it_is_closed(open_store: Open, retain_duplicates: bool) -> None:
+    store = open_store(retain_duplicates)
+    store.put("a", "late", RETENTION_MS)
+    windows, all_windows = store.fetch_range("a", 0, JAVA_LONG_MAX), store.fetch_all(0, JAVA_LONG_MAX)
+    store.close()
+    store.close()
+
+    refused: list[Callable[[], object]] = [
+        lambda: store.put("a", "x", 1),
+        lambda: store.put("a", "x", RETENTION_MS + 1),
+        lambda: store.fetch("a", -1),
+        lambda: store.fetch("a", RETENTION_MS),
+        lambda: store.fetch_range("a", 0, JAVA_LONG_MAX),
+        lambda: store.fetch_all(0, JAVA_LONG_MAX),
+        lambda: store.restore(batch([(window_key(b"a", RETENTION_MS, 1), b"x", 0)])),
+        store.flush,
+        lambda: next(windows),
+        lambda: next(all_windows),
+    ]
+    for use in refused:
+        with pytest.raises(InvalidStateStore, match="store windows is not open"):
+            use()
+    assert not store.is_open

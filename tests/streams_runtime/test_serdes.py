@@ -1,0 +1,81 @@
+"""The forms of Kafka's own serdes, byte for byte. Kafka's: `SerializationTest`."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, Serdes
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    "serde, value, data",
+    [
+        (BYTES, b"\0\xff", b"\0\xff"),
+        (STRING, "", b""),
+        (STRING, "Grüße €", b"Gr\xc3\xbc\xc3\x9fe \xe2\x82\xac"),
+        (LONG, 0, bytes(8)),
+        (LONG, 258, b"\0\0\0\0\0\0\x01\x02"),
+        (LONG, -1, b"\xff" * 8),
+        (LONG, 2**63 - 1, b"\x7f" + b"\xff" * 7),
+        (LONG, -(2**63), b"\x80" + bytes(7)),
+        (DOUBLE, 0.0, bytes(8)),
+        (DOUBLE, 1.5, b"\x3f\xf8" + bytes(6)),
+        (DOUBLE, -math.inf, b"\xff\xf0" + bytes(6)),
+        (JSON, {"b": [1, None], "a": "ü"}, '{"a":"ü","b":[1,null]}'.encode()),
+    ],
+)
+def test_should_write_and_read_kafkas_bytes(serde: Serde[object], value: object, data: bytes) -> None:
+    assert (serde.serialize(value), serde.deserialize(data)) == (data, value)
+
+
+@given(st.binary(), st.text(st.characters(exclude_categories=["Cs"])), st.integers(-(2**63), 2**63 - 1), JSON_VALUES)
+def test_should_read_back_what_was_written(data: bytes, text: str, number: int, document: object) -> None:
+    assert BYTES.deserialize(BYTES.serialize(data)) == data
+    assert STRING.deserialize(STRING.serialize(text)) == text
+    assert LONG.deserialize(LONG.serialize(number)) == number
+    assert JSON.deserialize(JSON.serialize(document)) == document
+
+
+@given(st.floats(allow_nan=False))
+def test_should_read_back_every_double(number: float) -> None:
+    assert DOUBLE.deserialize(DOUBLE.serialize(number)) == number
+
+
+@given(st.dictionaries(st.text(), st.integers(), max_size=5))
+def test_should_write_equal_documents_as_equal_bytes(document: dict[str, int]) -> None:
+    assert JSON.serialize(dict(reversed(document.items()))) == JSON.serialize(document)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_should_refuse_a_long_that_has_no_eight_bytes(number: int) -> None:
+    with pytest.raises(struct.error):
+        LONG.serialize(number)
+
+
+@pytest.mark.parametrize("serde", [LONG, DOUBLE])
+@pytest.mark.parametrize("size", [0, 7, 9])
+def test_should_refuse_numbers_of_another_size(serde: Serde[object], size: int) -> None:
+    with pytest.raises(struct.error):
+        serde.deserialize(bytes(size))
+
+
+def test_should_refuse_text_that_is_not_utf_8() -> None:
+    with pytest.raises(UnicodeDecodeError):
+        STRING.deserialize(b"\xff")
+
+
+def test_should_make_a_serde_of_two_functions() -> None:
+    pairs: Serdes[tuple[int, int]] = Serdes(bytes, lambda data: (data[0], data[1]))
+
+    assert (pairs.serialize((1, 2)), pairs.deserialize(b"\x01\x02")) == (b"\x01\x02", (1, 2))
