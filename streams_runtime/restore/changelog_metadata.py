@@ -1,0 +1,120 @@
+"""What the changelog reader knows of one changelog, and which of its records may be applied.
+
+    REGISTERED -> RESTORING -> COMPLETED
+
+A standby's changelog stays in RESTORING: it never completes. Source: `StoreChangelogReader.ChangelogMetadata`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from assignor.errors import IllegalStateError
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.tasks.task import TaskType
+
+if TYPE_CHECKING:
+    from streams_runtime.tasks.state_manager import StateManager
+
+
+class ChangelogState(StrEnum):
+    """REGISTERED: no offsets looked up yet. RESTORING: read by the restore consumer. COMPLETED: active tasks only."""
+
+    REGISTERED = "registered"
+    RESTORING = "restoring"
+    COMPLETED = "completed"
+
+
+_BEFORE = {ChangelogState.RESTORING: ChangelogState.REGISTERED, ChangelogState.COMPLETED: ChangelogState.RESTORING}
+
+
+class ChangelogMetadata:
+    """`end`: records from here on are not applied (yet): an active's fixed end, the limit of a standby whose changelog
+    is a source topic, else None. `log_end`: end offset of the log when last looked up, None when never.
+
+    `buffered`: records read and not applied, all from `end` on, in order. `restored`: records applied since it was
+    registered. `retry_at_ms`: no look-up before this time (monotonic).
+    """
+
+    __slots__ = (
+        "buffered",
+        "end",
+        "has_limit",
+        "is_active",
+        "is_source",
+        "log_end",
+        "partition",
+        "restored",
+        "retry_at_ms",
+        "state",
+        "state_manager",
+        "store",
+        "task_id",
+    )
+
+    def __init__(self, partition: TopicPartition, state_manager: StateManager) -> None:
+        self.partition = partition
+        self.state_manager = state_manager
+        self.task_id: TaskId = state_manager.task_id
+        self.is_active = state_manager.task_type is TaskType.ACTIVE
+        self.is_source = state_manager.changelog_as_source(partition)
+        self.has_limit = self.is_source and not self.is_active
+        self.store: str = state_manager.metadata(partition).store.name
+        self.state = ChangelogState.REGISTERED
+        self.end: int | None = None
+        self.log_end: int | None = None
+        self.buffered: deque[RecordBatch] = deque()
+        self.restored = 0
+        self.retry_at_ms = 0
+
+    def __repr__(self) -> str:
+        role = TaskType.ACTIVE if self.is_active else TaskType.STANDBY
+        return f"{role} task {self.task_id} ({self.partition} {self.state}, end {self.end})"
+
+    @property
+    def next_offset(self) -> int | None:
+        """Offset after the last applied record; None when none is known to be applied."""
+        applied = self.state_manager.metadata(self.partition).offset
+        return None if applied is None else applied + 1
+
+    def start(self, begin: int | None, log_end: int, committed: int | None) -> int:
+        """REGISTERED to RESTORING; where to read from. `begin`: of the log, if needed; `committed`: of a source."""
+        self._to(ChangelogState.RESTORING)
+        if self.is_active:
+            self.end = log_end if committed is None else min(log_end, committed)
+            self.state_manager.metadata(self.partition).limit = self.end
+        elif self.has_limit:
+            self.move_limit(committed or 0)
+        self.log_ends_at(log_end)
+        after_applied = self.next_offset
+        return (begin or 0) if after_applied is None else after_applied
+
+    def complete(self) -> None:
+        self._to(ChangelogState.COMPLETED)
+
+    def log_ends_at(self, offset: int) -> None:
+        self.log_end = self.state_manager.metadata(self.partition).end_offset = offset
+
+    def move_limit(self, committed: int) -> None:
+        """What was applied stays applied, so the limit never goes back."""
+        self.end = committed if self.end is None else max(self.end, committed)
+        self.state_manager.metadata(self.partition).limit = self.end
+
+    def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:
+        """The records before the end, and those from it on."""
+        end = self.end
+        if end is None or batch.offsets[-1] < end:
+            return batch, None
+        inside = bisect_left(batch.offsets, end)
+        if inside == 0:
+            return None, batch
+        return batch.part(0, inside), batch.part(inside, len(batch))
+
+    def _to(self, state: ChangelogState) -> None:
+        if _BEFORE.get(state) is not self.state:
+            raise IllegalStateError(f"changelog {self.partition} cannot go from {self.state} to {state}")
+        self.state = state

@@ -1,0 +1,93 @@
+"""The offsets that a changelog needs before it can be read, looked up in the log.
+
+Rules:
+- One look-up for all changelogs; when a topic is missing, task by task, so that one task does not hold up the others.
+- A task has offsets for all of its changelogs, or an error that is worth trying again.
+
+Source: `StoreChangelogReader.endOffsetForChangelogs`, `committedOffsetForChangelogs`. Differs from Kafka: end offsets
+under exactly-once are last stable ones (there: the high watermark, KAFKA-10167). A task claims its partitions before it
+restores, so a transaction that is open on its changelog then can never be committed any more; and standbys have their
+end offsets looked up too, to know their lag and whether the topic is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.logs.base import IsolationLevel, Log
+from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
+from streams_runtime.restore.changelog_metadata import ChangelogMetadata
+
+
+class ChangelogOffsets(NamedTuple):
+    """`begin`: None when it was not asked for. `committed`: the group's offset of a source topic, 0 when it has none;
+    None for other changelogs."""
+
+    begin: int | None
+    end: int
+    committed: int | None
+
+
+class ChangelogOffsetLookup:
+    def __init__(self, log: Log, group_id: str, isolation: IsolationLevel) -> None:
+        self._log = log
+        self._group_id = group_id
+        self._isolation = isolation
+
+    def look_up(
+        self, changelogs: Sequence[ChangelogMetadata]
+    ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
+        """What was found, and the tasks for which something is missing, with the reason."""
+        try:
+            return self._offsets(changelogs), {}
+        except LogTimeout as error:
+            return {}, dict.fromkeys((each.task_id for each in changelogs), error)
+        except UnknownTopicOrPartition:
+            return self._by_task(changelogs)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Raises LogTimeout, UnknownTopicOrPartition."""
+        return self._log.end_offsets(partitions, self._isolation)
+
+    def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """0 for a partition of which the group has committed nothing. Raises LogTimeout."""
+        committed = self._log.committed_offsets(self._group_id, partitions)
+        return {each: committed[each].offset if each in committed else 0 for each in partitions}
+
+    def _by_task(
+        self, changelogs: Sequence[ChangelogMetadata]
+    ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
+        of_tasks: dict[TaskId, list[ChangelogMetadata]] = {}
+        for each in changelogs:
+            of_tasks.setdefault(each.task_id, []).append(each)
+        found: dict[TopicPartition, ChangelogOffsets] = {}
+        failed: dict[TaskId, LogError] = {}
+        for task_id, of_task in of_tasks.items():
+            try:
+                found |= self._offsets(of_task)
+            except (LogTimeout, UnknownTopicOrPartition) as error:
+                failed[task_id] = error
+        return found, failed
+
+    def _offsets(self, changelogs: Sequence[ChangelogMetadata]) -> dict[TopicPartition, ChangelogOffsets]:
+        ends = self.end_offsets([each.partition for each in changelogs])
+        unread = [each.partition for each in changelogs if each.next_offset is None]
+        begins = self._log.begin_offsets(unread) if unread else {}
+        sources = [each.partition for each in changelogs if each.is_source]
+        committed = self.committed_offsets(sources) if sources else {}
+        _check_complete(unread, begins)
+        _check_complete([each.partition for each in changelogs], ends)
+        return {
+            each.partition: ChangelogOffsets(
+                begins.get(each.partition), ends[each.partition], committed.get(each.partition)
+            )
+            for each in changelogs
+        }
+
+
+def _check_complete(asked: Iterable[TopicPartition], answer: Mapping[TopicPartition, int]) -> None:
+    missing = [str(each) for each in asked if each not in answer]
+    if missing:
+        raise UnknownTopicOrPartition(f"the log gave no offsets for {', '.join(missing)}")

@@ -1,0 +1,390 @@
+"""Reads changelogs into stores: restores the active tasks of a thread, and keeps its standbys up to date.
+
+Rules:
+- A changelog is registered, then restoring, then completed. Where an active's restore ends is fixed when it starts: the
+  end offset (last stable under exactly-once); of a source topic used as changelog no further than the committed offset.
+- Reading starts after the last applied record, or at the beginning. Records go into stores by whole batches of columns;
+  none from the end on. Complete is what the consumer's position says, since the last offsets may hold no record.
+- Standbys are read only while no active task of the thread restores. One whose changelog is a source topic stops at its
+  limit, the committed offset: what was read beyond it waits, and the partition is paused, until the limit moves.
+- A position that is out of range is corruption of exactly that task. Time-outs, and topics that are not there yet, are
+  tried again for task.timeout.ms of the task.
+- Beside running tasks a pass is bounded in records and time and never waits; without them it may wait poll.ms for data.
+
+Source: `StoreChangelogReader`. Differs from Kafka: it runs on the stream thread, not one of its own, so passes are
+bounded; a start behind the end of the log is corruption too, where Kafka takes the restore for complete; a limit that
+goes back is ignored, where Kafka ends the thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from assignor.errors import IllegalStateError
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.clock import Clock
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.errors import TaskCorrupted
+from streams_runtime.logs.base import Consumer, Log, RecordBatch
+from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.restore.changelog_metadata import ChangelogMetadata, ChangelogState
+from streams_runtime.restore.changelog_offsets import ChangelogOffsetLookup, ChangelogOffsets
+from streams_runtime.restore.keyless_records import records_with_keys
+from streams_runtime.restore.poll_size import PollSize
+from streams_runtime.restore.restore_consumer import RestoreConsumer
+from streams_runtime.restore.restore_isolation import restore_isolation
+from streams_runtime.restore.restore_listener import (
+    RestoreListener,
+    RestoreListenerFailed,
+    SilentRestoreListener,
+    tell_restore_listener,
+)
+from streams_runtime.restore.restore_meter import RestoreMeter
+from streams_runtime.restore.task_deadlines import TaskDeadlines
+
+if TYPE_CHECKING:
+    from streams_runtime.metrics import ThreadMetrics
+    from streams_runtime.tasks.state_manager import StateManager
+    from streams_runtime.tasks.task import Task
+
+_RETRY_BACKOFF_MS = 100
+_LOG_ENDS_MS = 1_000
+_LONGEST_LIMIT_INTERVAL_MS = 300_000
+_LOOK_UP = "look up the offsets of its changelogs"
+_READ = "read its changelogs"
+_LIMIT = "look up the committed offsets that limit its standby"
+
+
+class ReaderState(StrEnum):
+    """What is read: changelogs of active tasks, or those of standbys; never both."""
+
+    ACTIVE_RESTORING = "active_restoring"
+    STANDBY_UPDATING = "standby_updating"
+
+
+class ChangelogReader:
+    """One a stream thread, used by it only.
+
+    `consumer`: its own, opened with `restore_isolation(configs)`. `group_id`: under which the application commits.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        consumer: Consumer,
+        *,
+        group_id: str,
+        configs: StreamsConfig,
+        clock: Clock,
+        listener: RestoreListener | None = None,
+        metrics: ThreadMetrics | None = None,
+    ) -> None:
+        self._consumer = RestoreConsumer(consumer)
+        self._clock = clock
+        self._listener: RestoreListener = SilentRestoreListener() if listener is None else listener
+        self._lookup = ChangelogOffsetLookup(log, group_id, restore_isolation(configs))
+        self._deadlines = TaskDeadlines(configs.task_timeout_ms, clock)
+        self._meter = RestoreMeter(metrics, clock)
+        self._poll_ms = configs.poll_ms
+        self._pass_records = configs.restore_batch_records
+        self._pass_ms = configs.restore_pass_ms
+        self._poll_size_alone = PollSize(configs.restore_batch_records, configs.poll_ms)
+        self._poll_size_beside = PollSize(configs.restore_batch_records, configs.restore_pass_ms)
+        self._limit_interval_ms = min(configs.effective_commit_interval_ms, _LONGEST_LIMIT_INTERVAL_MS)
+        self._state = ReaderState.ACTIVE_RESTORING
+        self._changelogs: dict[TopicPartition, ChangelogMetadata] = {}
+        self._registered: dict[TopicPartition, ChangelogMetadata] = {}
+        self._restoring: dict[TopicPartition, ChangelogMetadata] = {}
+        self._limits_at_ms = self._log_ends_at_ms = clock.monotonic_ms()
+
+    # --- what there is to read
+
+    @property
+    def state(self) -> ReaderState:
+        return self._state
+
+    def register(self, partition: TopicPartition, state: StateManager) -> None:
+        """A task was initialised: its stores are open, its checkpoint is read. Raises IllegalStateError, KeyError."""
+        if partition in self._changelogs:
+            raise IllegalStateError(f"changelog {partition} is registered already, by {self._changelogs[partition]}")
+        changelog = ChangelogMetadata(partition, state)
+        self._changelogs[partition] = self._registered[partition] = changelog
+        if changelog.is_active:
+            self.enforce_restore_active()
+
+    def unregister(self, partitions: Iterable[TopicPartition]) -> None:
+        """A task leaves the reader; unknown partitions are fine. Raises RestoreListenerFailed, when all is done."""
+        removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
+        if not removed:
+            return
+        self._consumer.remove(each.partition for each in removed)
+        for changelog in removed:
+            self._registered.pop(changelog.partition, None)
+            self._restoring.pop(changelog.partition, None)
+            self._deadlines.forget(changelog.task_id)
+        if not self._changelogs:
+            self._state = ReaderState.ACTIVE_RESTORING
+        self._meter.report(self._lags())
+        failure: RestoreListenerFailed | None = None
+        for changelog in removed:
+            if changelog.is_active and changelog.state is ChangelogState.RESTORING:
+                try:
+                    self._tell(self._listener.on_restore_suspended, changelog, changelog.restored)
+                except RestoreListenerFailed as error:
+                    failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def clear(self) -> None:
+        """As `unregister` of everything."""
+        self.unregister(tuple(self._changelogs))
+
+    def is_empty(self) -> bool:
+        return not self._changelogs
+
+    # --- active tasks first, then standbys
+
+    def enforce_restore_active(self) -> None:
+        """There are active tasks to restore: standbys wait. May be called again; `register` does so for an active."""
+        if self._state is ReaderState.STANDBY_UPDATING:
+            self._state = ReaderState.ACTIVE_RESTORING
+            self._consumer.read_only(frozenset())
+
+    def transit_to_update_standby(self) -> None:
+        """All active tasks are restored: standbys go on. May be called again.
+
+        Raises IllegalStateError while an active task is not.
+        """
+        unfinished = (*self._registered.values(), *self._restoring.values())
+        waiting = [str(each.partition) for each in unfinished if each.is_active]
+        if waiting:
+            raise IllegalStateError(f"standbys have to wait: {', '.join(waiting)} of active tasks are not restored yet")
+        self._state = ReaderState.STANDBY_UPDATING
+
+    # --- how far it is
+
+    def completed_changelogs(self) -> set[TopicPartition]:
+        return {p for p, each in self._changelogs.items() if each.state is ChangelogState.COMPLETED}
+
+    def restored_records(self, partition: TopicPartition) -> int:
+        """Records applied since it was registered; 0 for one that is not."""
+        changelog = self._changelogs.get(partition)
+        return 0 if changelog is None else changelog.restored
+
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Of each changelog that is restoring or updating the offset up to where (without) it was applied."""
+        return {partition: self._position(each) for partition, each in self._restoring.items()}
+
+    def lags(self) -> Mapping[TopicPartition, int]:
+        """Of each changelog that is restoring or updating, how many offsets are left: to the fixed end of an active,
+        to the log's end, not older than about a second, for a standby."""
+        return {each.partition: lag for each, lag in self._lags()}
+
+    # --- a pass
+
+    def restore(self, tasks: Mapping[TaskId, Task], *, others_run: bool) -> int:
+        """Read and apply; the number of records applied. Changelogs of tasks that are not in `tasks` are left alone.
+
+        `others_run`: tasks of this thread process records meanwhile, so be quick and do not wait. Raises TaskCorrupted,
+        TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
+        """
+        unfinished = len(self._registered) + len(self._restoring)
+        if not unfinished:
+            return 0
+        self._initialise(tasks)
+        applied = self._move_limits(tasks)
+        self._refresh_log_ends()
+        progressed = applied > 0 or len(self._registered) + len(self._restoring) < unfinished
+        applied += self._read(tasks, others_run=others_run, wait_ms=0 if others_run or progressed else self._poll_ms)
+        if self._meter.is_due() or len(self._registered) + len(self._restoring) < unfinished:
+            self._meter.report(self._lags())
+        return applied
+
+    def _read(self, tasks: Mapping[TaskId, Task], *, others_run: bool, wait_ms: int) -> int:
+        size = self._poll_size_beside if others_run else self._poll_size_alone
+        now_ms = self._clock.monotonic_ms()
+        ends_ms = now_ms + (self._pass_ms if others_run else self._poll_ms)
+        left = self._pass_records
+        applied = 0
+        while True:
+            self._consumer.read_only(self._readable(tasks))
+            if not self._consumer.reading and not wait_ms:
+                return applied
+            asked = min(size.records, left)
+            read, applied_now = self._poll(wait_ms, asked)
+            applied += applied_now
+            completed = self._complete_restored()
+            polled_ms, now_ms = now_ms, self._clock.monotonic_ms()
+            if not wait_ms:
+                size.took(asked, read, now_ms - polled_ms)
+            if others_run:
+                left -= read
+            if now_ms >= ends_ms or left <= 0 or not (read or completed):
+                return applied
+            wait_ms = 0
+
+    def _poll(self, wait_ms: int, records: int) -> tuple[int, int]:
+        reading = {self._restoring[each].task_id for each in self._consumer.reading}
+        try:
+            counts = self._consumer.poll(wait_ms, records, self._take)
+        except OffsetOutOfRange as error:
+            tasks = {self._changelogs[each].task_id for each in error.positions if each in self._changelogs}
+            raise TaskCorrupted(tasks, f"changelog position out of range ({error})") from error
+        except (LogTimeout, UnknownTopicOrPartition) as error:
+            for task_id in reading:
+                self._deadlines.failed(task_id, _READ, error)
+            return 0, 0
+        for task_id in reading:
+            self._deadlines.succeeded(task_id, _READ)
+        return counts
+
+    # --- one changelog
+
+    def _take(self, batch: RecordBatch) -> int:
+        """Apply what lies before the end; a standby keeps the rest."""
+        changelog = self._restoring[batch.partition]
+        inside, rest = changelog.split(batch)
+        applied = 0 if inside is None else self._apply(changelog, inside)
+        if rest is not None and changelog.has_limit:
+            changelog.buffered.append(rest)
+        return applied
+
+    def _apply(self, changelog: ChangelogMetadata, batch: RecordBatch) -> int:
+        records = records_with_keys(batch)
+        if records is None:
+            return 0
+        changelog.state_manager.restore(changelog.partition, records)
+        count = len(records)
+        changelog.restored += count
+        self._meter.applied(count, active=changelog.is_active)
+        if changelog.is_active:
+            self._tell(self._listener.on_batch_restored, changelog, records.offsets[-1], count)
+        return count
+
+    def _complete_restored(self) -> bool:
+        """Whether an active's changelog has come to its end."""
+        done = [
+            each
+            for each in self._restoring.values()
+            if each.is_active and each.end is not None and self._consumer.position(each.partition) >= each.end
+        ]
+        for changelog in done:
+            changelog.complete()
+            del self._restoring[changelog.partition]
+            self._consumer.pause(changelog.partition)
+            self._tell(self._listener.on_restore_end, changelog, changelog.restored)
+        return bool(done)
+
+    # --- starting
+
+    def _initialise(self, tasks: Mapping[TaskId, Task]) -> None:
+        if not self._registered:
+            return
+        now_ms = self._clock.monotonic_ms()
+        due = [each for each in self._registered.values() if each.task_id in tasks and each.retry_at_ms <= now_ms]
+        if not due:
+            return
+        found, failed = self._lookup.look_up(due)
+        for changelog in due:
+            if changelog.task_id in failed:
+                changelog.retry_at_ms = now_ms + _RETRY_BACKOFF_MS
+        self._start([(each, found[each.partition]) for each in due if each.partition in found])
+        for task_id, error in failed.items():
+            self._deadlines.failed(task_id, _LOOK_UP, error)
+
+    def _start(self, changelogs: list[tuple[ChangelogMetadata, ChangelogOffsets]]) -> None:
+        """Start all but those of corrupt tasks, then raise these."""
+        corrupt = {
+            each.task_id
+            for each, offsets in changelogs
+            if each.is_active and each.next_offset is not None and each.next_offset > offsets.end
+        }
+        starts: list[tuple[ChangelogMetadata, int]] = []
+        for changelog, (begin, end, committed) in changelogs:
+            if changelog.task_id not in corrupt:
+                starts.append((changelog, changelog.start(begin, end, committed)))
+                del self._registered[changelog.partition]
+                self._restoring[changelog.partition] = changelog
+                self._deadlines.succeeded(changelog.task_id, _LOOK_UP)
+        self._consumer.add((changelog.partition, start) for changelog, start in starts)
+        for changelog, start in starts:
+            if changelog.is_active and changelog.end is not None:
+                self._tell(self._listener.on_restore_start, changelog, start, changelog.end)
+        self._complete_restored()
+        if corrupt:
+            raise TaskCorrupted(corrupt, "state is ahead of the end of its changelog")
+
+    # --- standbys: limits and lags
+
+    def _move_limits(self, tasks: Mapping[TaskId, Task]) -> int:
+        """Once in a commit interval, if records wait; apply those that are inside then. Returns how many."""
+        now_ms = self._clock.monotonic_ms()
+        if self._state is not ReaderState.STANDBY_UPDATING or now_ms - self._limits_at_ms < self._limit_interval_ms:
+            return 0
+        waiting = [each for each in self._restoring.values() if each.buffered and each.task_id in tasks]
+        if not waiting:
+            return 0
+        self._limits_at_ms = now_ms
+        try:
+            committed = self._lookup.committed_offsets([each.partition for each in waiting])
+        except LogTimeout as error:
+            for task_id in {each.task_id for each in waiting}:
+                self._deadlines.failed(task_id, _LIMIT, error)
+            return 0
+        applied = 0
+        for changelog in waiting:
+            self._deadlines.succeeded(changelog.task_id, _LIMIT)
+            changelog.move_limit(committed[changelog.partition])
+            applied += self._apply_buffered(changelog)
+        return applied
+
+    def _apply_buffered(self, changelog: ChangelogMetadata) -> int:
+        buffered = changelog.buffered
+        applied = 0
+        while buffered:
+            inside, rest = changelog.split(buffered[0])
+            if inside is None:
+                break
+            applied += self._apply(changelog, inside)
+            buffered.popleft()
+            if rest is not None:
+                buffered.appendleft(rest)
+        return applied
+
+    def _refresh_log_ends(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        standbys = [each for each in self._restoring.values() if not each.is_active]
+        if not standbys or now_ms - self._log_ends_at_ms < _LOG_ENDS_MS:
+            return
+        self._log_ends_at_ms = now_ms
+        try:
+            ends = self._lookup.end_offsets([each.partition for each in standbys])
+        except LogError:
+            return  # only lags are of it: they stay as they are until the log answers again
+        for changelog in standbys:
+            if changelog.partition in ends:
+                changelog.log_ends_at(ends[changelog.partition])
+
+    # --- small things
+
+    def _readable(self, tasks: Mapping[TaskId, Task]) -> frozenset[TopicPartition]:
+        active = self._state is ReaderState.ACTIVE_RESTORING
+        return frozenset(
+            partition
+            for partition, each in self._restoring.items()
+            if each.is_active is active and not each.buffered and each.task_id in tasks
+        )
+
+    def _position(self, changelog: ChangelogMetadata) -> int:
+        return changelog.buffered[0].offsets[0] if changelog.buffered else self._consumer.position(changelog.partition)
+
+    def _lags(self) -> Iterable[tuple[ChangelogMetadata, int]]:
+        for changelog in self._restoring.values():
+            end = changelog.end if changelog.is_active else changelog.log_end
+            if end is not None:
+                yield changelog, max(0, end - self._position(changelog))
+
+    def _tell(self, callback: Callable[..., None], changelog: ChangelogMetadata, *numbers: int) -> None:
+        tell_restore_listener(callback, changelog.task_id, changelog.partition, changelog.store, *numbers)

@@ -1,0 +1,100 @@
+"""What is told about the restore of active tasks, changelog by changelog; standbys are not told about.
+
+Rule: start, then batches, then one of end and suspended, for each changelog each time it is restored; and an error of
+the listener says whose it is. Source: `StateRestoreListener`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.errors import StreamsRuntimeError
+
+
+class RestoreListener(Protocol):
+    """Called by the stream thread, which waits; an instance may have several threads. Offsets are of the changelog."""
+
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
+        """`start`: the first offset that will be read. `end`: where the restore ends; the record there is not read."""
+        ...
+
+    def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
+        """`count` records were applied, the last one with offset `batch_end`."""
+        ...
+
+    def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
+        """The store is complete; `total` records since the start."""
+        ...
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
+        """The task left before its store was complete."""
+        ...
+
+
+class SilentRestoreListener:
+    """Tells nobody."""
+
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None: ...
+    def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None: ...
+    def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None: ...
+    def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None: ...
+
+
+class RestoreListeners:
+    """Tells several listeners, in their order."""
+
+    def __init__(self, listeners: Sequence[RestoreListener]) -> None:
+        self._listeners = tuple(listeners)
+
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
+        for listener in self._listeners:
+            _tell(listener.on_restore_start, partition, store, start, end)
+
+    def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
+        for listener in self._listeners:
+            _tell(listener.on_batch_restored, partition, store, batch_end, count)
+
+    def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
+        for listener in self._listeners:
+            _tell(listener.on_restore_end, partition, store, total)
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
+        for listener in self._listeners:
+            _tell(listener.on_restore_suspended, partition, store, total)
+
+
+class RestoreListenerFailed(StreamsRuntimeError):
+    """A listener raised; its error is the `__cause__`. The message names listener, callback, store and changelog."""
+
+
+def tell_restore_listener(
+    callback: Callable[..., None], task_id: TaskId, partition: TopicPartition, store: str, *numbers: int
+) -> None:
+    """Call one of a listener's callbacks. Raises RestoreListenerFailed."""
+    try:
+        _tell(callback, partition, store, *numbers)
+    except RestoreListenerFailed as error:
+        error.task_id = task_id
+        raise
+
+
+def _tell(callback: Callable[..., None], partition: TopicPartition, store: str, *numbers: int) -> None:
+    try:
+        callback(partition, store, *numbers)
+    except RestoreListenerFailed:
+        raise
+    except Exception as error:
+        raise RestoreListenerFailed(
+            f"restore listener {_qualified(callback)} failed for store {store!r} "
+            f"(changelog {partition}): {type(error).__name__}: {error}"
+        ) from error
+
+
+def _qualified(callback: Callable[..., None]) -> str:
+    owner = getattr(callback, "__self__", None)
+    name = getattr(callback, "__name__", repr(callback))
+    if owner is None:
+        return f"{getattr(callback, '__module__', '?')}.{name}"
+    return f"{type(owner).__module__}.{type(owner).__qualname__}.{name}"

@@ -1,0 +1,221 @@
+"""A standby: the stores of a task, kept close to the active one by reading its changelogs; no processors, no input.
+
+Rules:
+- It is RUNNING as soon as its stores are open; the changelog reader does the work and moves its offsets.
+- It needs a commit when its offsets moved since its last checkpoint; a commit is a checkpoint, under both guarantees.
+- Recycled it gives its stores away open. Closed dirty under exactly-once it leaves nothing on disk.
+
+Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: `commit_needed` is not always true; and a dirty close leaves
+alone what is on disk when this task never had the directory's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.clock import Clock
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.errors import TaskTimeout
+from streams_runtime.state_stores.base import StateStore, StoreContext
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.tasks.task_lifecycle import TaskLifecycle
+
+_log = logging.getLogger(__name__)
+_MAY_COMMIT = (TaskState.CREATED, TaskState.RUNNING, TaskState.SUSPENDED)
+
+
+class _NoRecords:
+    """A standby processes no record, so there is no time of one."""
+
+    record_timestamp_ms = -1
+    stream_time_ms = -1
+
+
+class StandbyTask:
+    """Implements `Task`. `state`: made for a standby, or handed over by an active task's `recycle_state`.
+
+    `clock`: as every task gets one; nothing here has a time of its own.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        input_partitions: frozenset[TopicPartition],
+        state: StateManager,
+        *,
+        configs: StreamsConfig,
+        clock: Clock,
+    ) -> None:
+        self._id = task_id
+        self._input_partitions = input_partitions
+        self._state_manager = state
+        self._exactly_once = configs.exactly_once
+        self._timeout_ms = configs.task_timeout_ms
+        self._deadline_ms: int | None = None
+        self._lifecycle = TaskLifecycle(task_id, TaskType.STANDBY)
+        self._checkpointed: Mapping[TopicPartition, int] | None = None
+        # a recycled task's stores are open, and their directory locked, before it is initialised
+        self._has_directory = state.task_type is not TaskType.STANDBY
+        self._initialized = False
+
+    def __repr__(self) -> str:
+        return f"StandbyTask({self._id}, {self.state})"
+
+    @property
+    def id(self) -> TaskId:
+        return self._id
+
+    @property
+    def type(self) -> TaskType:
+        return TaskType.STANDBY
+
+    @property
+    def state(self) -> TaskState:
+        return self._lifecycle.state
+
+    @property
+    def state_manager(self) -> StateManager:
+        """Where the changelog reader applies records."""
+        return self._state_manager
+
+    @property
+    def input_partitions(self) -> frozenset[TopicPartition]:
+        return self._input_partitions
+
+    @property
+    def changelog_partitions(self) -> frozenset[TopicPartition]:
+        return self._state_manager.changelog_partitions
+
+    @property
+    def stores(self) -> Mapping[str, StateStore]:
+        return self._state_manager.stores
+
+    # --- its life
+
+    def initialize_if_needed(self) -> None:
+        """As `Task` says. Its changelogs are registered with the reader by the thread, afterwards."""
+        if self.state is not TaskState.CREATED:
+            return
+        state = self._state_manager
+        state.lock()
+        self._has_directory = True
+        context = StoreContext(self._id, state.task_directory, None, _NoRecords())
+        if state.task_type is not TaskType.STANDBY:
+            state.transition_to(TaskType.STANDBY, context)
+        state.open_stores(context)
+        state.load_checkpoint()
+        self._checkpointed = state.changelog_offsets()
+        self._initialized = True
+        self._lifecycle.to(TaskState.RESTORING)
+        self._lifecycle.to(TaskState.RUNNING)
+
+    def suspend(self) -> None:
+        if self.state in (TaskState.CREATED, TaskState.RUNNING):
+            self._lifecycle.to(TaskState.SUSPENDED)
+        elif self.state is not TaskState.SUSPENDED:
+            raise self._lifecycle.illegal("be suspended")
+
+    def resume(self) -> None:
+        if self.state is TaskState.SUSPENDED:
+            if self._initialized:
+                self._lifecycle.to(TaskState.RESTORING)
+                self._lifecycle.to(TaskState.RUNNING)
+            else:
+                self._lifecycle.to(TaskState.CREATED)
+        elif self.state is TaskState.CLOSED:
+            raise self._lifecycle.illegal("be resumed")
+
+    def close_clean(self) -> None:
+        """As `Task` says. Raises ProcessorStateError; the task is SUSPENDED still, and has to be closed dirty."""
+        if self.state is TaskState.CLOSED:
+            return
+        self._lifecycle.expect("be closed", TaskState.SUSPENDED)
+        if self._has_directory:
+            self._state_manager.maybe_checkpoint(enforce=True)
+            self._state_manager.close()
+        self._closed()
+
+    def close_dirty(self) -> None:
+        if self.state is TaskState.CLOSED:
+            return
+        if self.state is not TaskState.SUSPENDED:
+            self._lifecycle.to(TaskState.SUSPENDED)
+        if self._has_directory:
+            try:
+                if self._exactly_once:
+                    self._state_manager.wipe()
+                else:
+                    self._state_manager.close()
+            except Exception:
+                _log.exception("%s: its state could not be closed in good order", self)
+        self._closed()
+
+    def recycle_state(self) -> StateManager:
+        """SUSPENDED: give up the state manager, stores open and directory locked, and be CLOSED."""
+        self._lifecycle.expect("be recycled", TaskState.SUSPENDED)
+        self._initialized = False
+        self._has_directory = False
+        self._lifecycle.to(TaskState.CLOSED)
+        return self._state_manager
+
+    def revive(self) -> None:
+        self._lifecycle.expect("be revived", TaskState.CLOSED)
+        self.clear_task_timeout()
+        self._lifecycle.to(TaskState.CREATED)
+
+    def _closed(self) -> None:
+        try:
+            if self._has_directory:
+                self._state_manager.unlock()
+        finally:
+            self._initialized = False
+            self._has_directory = False
+            self._checkpointed = None
+            self._lifecycle.to(TaskState.CLOSED)
+
+    # --- commits
+
+    def commit_needed(self) -> bool:
+        """Whether its offsets moved since its last checkpoint."""
+        return self._initialized and self._state_manager.changelog_offsets() != self._checkpointed
+
+    def commit_requested(self) -> bool:
+        """Nobody can ask a standby for one."""
+        return False
+
+    def prepare_commit(self) -> Mapping[TopicPartition, int]:
+        """A standby sent nothing and commits no offsets."""
+        self._lifecycle.expect("prepare a commit", *_MAY_COMMIT)
+        return {}
+
+    def post_commit(self, *, enforce_checkpoint: bool) -> None:
+        """Checkpoint. One that is not initialised leaves the file on disk alone. Raises ProcessorStateError."""
+        self._lifecycle.expect("be committed", *_MAY_COMMIT)
+        if self._initialized:
+            self._state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
+            self._checkpointed = self._state_manager.changelog_offsets()
+
+    def changelog_offsets(self) -> Mapping[TopicPartition, int]:
+        return self._state_manager.changelog_offsets()
+
+    # --- what the thread asks of every task
+
+    def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
+        self._input_partitions = partitions
+
+    def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
+        self._state_manager.mark_changelogs_corrupted(partitions)
+
+    def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
+        """Something timed out: the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
+        if self._deadline_ms is None:
+            self._deadline_ms = now_ms + self._timeout_ms
+        elif now_ms > self._deadline_ms:
+            passed_ms = now_ms - self._deadline_ms + self._timeout_ms
+            raise TaskTimeout(f"made no progress within {passed_ms} ms (task.timeout.ms): {cause}", self._id) from cause
+
+    def clear_task_timeout(self) -> None:
+        self._deadline_ms = None

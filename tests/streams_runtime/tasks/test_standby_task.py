@@ -1,0 +1,389 @@
+"""A standby's life: its states, its checkpoints, how it is recycled and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.clock import SystemClock
+from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
+from streams_runtime.errors import LockError, ProcessorStateError, StreamsRuntimeError, TaskCorrupted, TaskTimeout
+from streams_runtime.tasks.checkpoint_file import CheckpointFile
+from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.task import Task, TaskState, TaskType
+from tests.streams_runtime.tasks.file_store import FileStore, batch_of, store_context
+from tests.streams_runtime.tasks.state_on_disk import in_thread
+
+TASK = TaskId(0, 1)
+COUNTS = TopicPartition("app-counts-changelog", 1)
+INPUT = frozenset({TopicPartition("words", 1)})
+
+both_guarantees = pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
+
+
+class Standby:
+    """A standby on a state directory, with one store that writes down what is done with it."""
+
+    def __init__(self, directory: StateDirectory, *, exactly_once: bool) -> None:
+        self.directory = directory
+        self.configs = StreamsConfig("app", "memory:standby", task_timeout_ms=1_000)
+        if exactly_once:
+            self.configs = replace(self.configs, processing_guarantee=ProcessingGuarantee.EXACTLY_ONCE_V2)
+        self.store = FileStore("counts")
+        self.state = self._state(TaskType.STANDBY)
+        self.task = self.standby(self.state)
+
+    def standby(self, state: StateManager) -> StandbyTask:
+        return StandbyTask(TASK, INPUT, state, configs=self.configs, clock=SystemClock())
+
+    def _state(self, task_type: TaskType) -> StateManager:
+        return StateManager(
+            TASK,
+            task_type,
+            exactly_once=self.configs.exactly_once,
+            directory=self.directory,
+            stores=[self.store],
+            changelogs={"counts": COUNTS},
+        )
+
+    def active_state(self) -> StateManager:
+        """That of an active task which runs, and has applied a record."""
+        state = self._state(TaskType.ACTIVE)
+        state.lock()
+        state.open_stores(store_context(TASK, state.task_directory))
+        state.load_checkpoint()
+        state.restore(COUNTS, batch_of(COUNTS, 0, (b"a", b"1")))
+        return state
+
+    def update(self, offset: int, *entries: tuple[bytes, bytes | None]) -> None:
+        """As the changelog reader does."""
+        self.state.restore(COUNTS, batch_of(COUNTS, offset, *entries))
+
+    def commit(self, *, enforce_checkpoint: bool = False) -> None:
+        assert self.task.prepare_commit() == {}
+        self.task.post_commit(enforce_checkpoint=enforce_checkpoint)
+
+    def on_disk(self) -> dict[TopicPartition, int]:
+        return CheckpointFile(self.directory.application_directory / str(TASK)).read()
+
+
+def state_of(task: StandbyTask) -> TaskState:
+    """Asked anew each time, which mypy does not expect of a property."""
+    return task.state
+
+
+StartStandby = Callable[..., Standby]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[StartStandby]:
+    directory = StateDirectory(tmp_path, "app", SystemClock())
+    yield lambda *, exactly_once=False: Standby(directory, exactly_once=exactly_once)
+    directory.close()
+
+
+@pytest.fixture
+def running(start: StartStandby) -> Standby:
+    standby = start()
+    standby.task.initialize_if_needed()
+    return standby
+
+
+def test_should_be_a_task(start: StartStandby) -> None:
+    task: Task = start().task
+    assert (task.id, task.type, task.state, task.input_partitions, task.changelog_partitions) == (
+        TASK,
+        TaskType.STANDBY,
+        TaskState.CREATED,
+        INPUT,
+        frozenset({COUNTS}),
+    )
+    assert not task.commit_requested()
+    task.update_input_partitions(frozenset())
+    assert task.input_partitions == frozenset()
+
+
+def test_should_run_as_soon_as_its_stores_are_open(start: StartStandby) -> None:
+    standby = start()
+    standby.task.initialize_if_needed()
+    assert standby.task.state is TaskState.RUNNING
+    assert standby.task.stores["counts"].is_open
+    assert standby.store.context is not None
+    assert standby.store.context.changes is None, "a standby writes no changelog"
+    standby.task.initialize_if_needed()
+    assert standby.store.done == ["open counts"]
+
+
+def test_should_try_again_when_another_thread_has_the_directory(start: StartStandby) -> None:
+    standby = start()
+    assert in_thread(lambda: standby.directory.lock(TASK))
+    with pytest.raises(LockError, match="other-thread"):
+        standby.task.initialize_if_needed()
+    assert (standby.task.state, standby.store.done) == (TaskState.CREATED, [])
+
+
+@both_guarantees
+def test_should_start_from_its_checkpoint(start: StartStandby, exactly_once: bool) -> None:
+    first = start(exactly_once=exactly_once)
+    first.task.initialize_if_needed()
+    first.update(0, (b"a", b"1"), (b"b", b"2"))
+    first.task.suspend()
+    first.task.close_clean()
+    assert first.on_disk() == {COUNTS: 1}
+
+    second = start(exactly_once=exactly_once)
+    second.task.initialize_if_needed()
+    assert second.task.changelog_offsets() == {COUNTS: 2}
+    assert second.store.content == {b"a": b"1", b"b": b"2"}
+    assert not second.task.commit_needed()
+    assert second.on_disk() == ({} if exactly_once else {COUNTS: 1}), "exactly-once takes it away when it is loaded"
+
+
+@both_guarantees
+def test_should_write_a_checkpoint_at_every_commit(start: StartStandby, exactly_once: bool) -> None:
+    standby = start(exactly_once=exactly_once)
+    standby.task.initialize_if_needed()
+    for offset in range(3):
+        standby.update(offset, (b"a", b"%d" % offset))
+        standby.commit()
+        assert standby.on_disk() == {COUNTS: offset}
+    assert standby.store.done.count("flush counts") == 3, "the disk has what the checkpoint promises"
+
+
+def test_should_need_a_commit_only_when_its_offsets_moved_since_the_last_checkpoint(start: StartStandby) -> None:
+    standby = start()
+    assert not standby.task.commit_needed()
+    standby.task.initialize_if_needed()
+    assert not standby.task.commit_needed()
+    standby.update(0, (b"a", b"1"))
+    assert standby.task.commit_needed()
+    standby.commit()
+    assert not standby.task.commit_needed()
+
+
+def test_should_leave_the_checkpoint_alone_when_it_was_never_initialized(start: StartStandby) -> None:
+    first = start()
+    first.task.initialize_if_needed()
+    first.update(0, (b"a", b"1"))
+    first.task.suspend()
+    first.task.close_clean()
+
+    second = start()
+    second.commit(enforce_checkpoint=True)
+    second.task.suspend()
+    second.task.close_clean()
+    assert second.on_disk() == {COUNTS: 0}
+    assert second.store.done == []
+
+
+def test_should_suspend_twice_and_resume(running: Standby) -> None:
+    running.task.suspend()
+    running.task.suspend()
+    assert state_of(running.task) is TaskState.SUSPENDED
+    running.commit()
+    running.task.resume()
+    assert state_of(running.task) is TaskState.RUNNING
+    running.task.resume()
+    assert state_of(running.task) is TaskState.RUNNING
+
+
+def test_should_be_initialized_after_resume_when_it_was_suspended_before(start: StartStandby) -> None:
+    standby = start()
+    standby.task.suspend()
+    standby.task.resume()
+    assert state_of(standby.task) is TaskState.CREATED
+    standby.task.initialize_if_needed()
+    assert state_of(standby.task) is TaskState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda task: task.close_clean(), "be closed"),
+        (lambda task: task.recycle_state(), "be recycled"),
+        (lambda task: task.revive(), "be revived"),
+    ],
+)
+def test_should_tell_its_story_when_a_step_is_illegal(
+    running: Standby, call: Callable[[StandbyTask], None], message: str
+) -> None:
+    with pytest.raises(StreamsRuntimeError, match=rf"0_1.*{message}.*created -> restoring -> running"):
+        call(running.task)
+    assert running.task.state is TaskState.RUNNING
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda task: task.suspend(),
+        lambda task: task.resume(),
+        lambda task: task.prepare_commit(),
+        lambda task: task.post_commit(enforce_checkpoint=True),
+        lambda task: task.recycle_state(),
+    ],
+)
+def test_should_do_nothing_any_more_when_closed(running: Standby, call: Callable[[StandbyTask], None]) -> None:
+    running.task.suspend()
+    running.task.close_clean()
+    with pytest.raises(StreamsRuntimeError, match="closed"):
+        call(running.task)
+
+
+@both_guarantees
+def test_should_checkpoint_close_and_unlock_at_a_clean_close(start: StartStandby, exactly_once: bool) -> None:
+    standby = start(exactly_once=exactly_once)
+    standby.task.initialize_if_needed()
+    standby.update(0, (b"a", b"1"))
+    standby.task.suspend()
+    standby.task.close_clean()
+    standby.task.close_clean()
+    assert standby.task.state is TaskState.CLOSED
+    assert not standby.store.is_open
+    assert standby.on_disk() == {COUNTS: 0}
+    assert standby.directory.lock_owner(TASK) is None
+
+
+def test_should_close_dirty_after_a_clean_close_failed(running: Standby) -> None:
+    running.update(0, (b"a", b"1"))
+    running.task.suspend()
+    running.store.fail_at["flush"] = OSError("disk full")
+    with pytest.raises(ProcessorStateError, match="disk full"):
+        running.task.close_clean()
+    assert state_of(running.task) is TaskState.SUSPENDED
+    running.task.close_dirty()
+    assert state_of(running.task) is TaskState.CLOSED
+    assert running.on_disk() == {}
+    assert running.directory.lock_owner(TASK) is None
+
+
+@both_guarantees
+@pytest.mark.parametrize("suspended", [False, True])
+def test_should_leave_no_state_for_exactly_once_at_a_dirty_close(
+    start: StartStandby, exactly_once: bool, suspended: bool
+) -> None:
+    standby = start(exactly_once=exactly_once)
+    standby.task.initialize_if_needed()
+    standby.update(0, (b"a", b"1"))
+    standby.commit()
+    standby.update(1, (b"a", b"2"))
+    if suspended:
+        standby.task.suspend()
+    standby.task.close_dirty()
+    standby.task.close_dirty()
+    assert standby.task.state is TaskState.CLOSED
+    assert not standby.store.is_open
+    assert standby.directory.lock_owner(TASK) is None
+    assert standby.on_disk() == ({} if exactly_once else {COUNTS: 0})
+    assert standby.directory.is_empty(TASK) is exactly_once
+
+
+def test_should_never_raise_from_a_dirty_close(running: Standby) -> None:
+    running.store.fail_at["close"] = OSError("disk gone")
+    running.task.close_dirty()
+    assert running.task.state is TaskState.CLOSED
+    assert running.directory.lock_owner(TASK) is None
+
+
+def test_should_leave_state_on_disk_alone_when_closed_dirty_before_it_had_the_lock(start: StartStandby) -> None:
+    first = start(exactly_once=True)
+    first.task.initialize_if_needed()
+    first.update(0, (b"a", b"1"))
+    first.task.suspend()
+    first.task.close_clean()
+    second = start(exactly_once=True)
+    second.task.close_dirty()
+    assert (second.task.state, second.on_disk()) == (TaskState.CLOSED, {COUNTS: 0})
+
+
+@both_guarantees
+def test_should_be_revived_without_state_when_it_was_corrupt(start: StartStandby, exactly_once: bool) -> None:
+    standby = start(exactly_once=exactly_once)
+    standby.task.initialize_if_needed()
+    standby.update(0, (b"a", b"1"))
+    standby.commit()
+    standby.task.mark_changelogs_corrupted([COUNTS])
+    standby.task.suspend()
+    standby.task.close_dirty()
+    standby.task.revive()
+    assert standby.task.state is TaskState.CREATED
+    standby.task.initialize_if_needed()
+    assert (standby.task.changelog_offsets(), standby.store.content) == ({COUNTS: 0}, {})
+
+
+def test_should_be_corrupt_when_exactly_once_finds_state_without_a_checkpoint(start: StartStandby) -> None:
+    first = start(exactly_once=True)
+    first.task.initialize_if_needed()
+    first.update(0, (b"a", b"1"))
+    first.state.flush()
+    first.state.close()  # what a process leaves that was killed
+    first.state.unlock()
+
+    second = start(exactly_once=True)
+    with pytest.raises(TaskCorrupted):
+        second.task.initialize_if_needed()
+    second.task.close_dirty()
+    second.task.revive()
+    second.task.initialize_if_needed()
+    assert (second.task.state, second.store.content) == (TaskState.RUNNING, {})
+
+
+@both_guarantees
+def test_should_give_its_stores_away_open_when_recycled(start: StartStandby, exactly_once: bool) -> None:
+    standby = start(exactly_once=exactly_once)
+    standby.task.initialize_if_needed()
+    standby.update(0, (b"a", b"1"))
+    standby.task.suspend()
+    state = standby.task.recycle_state()
+    assert state is standby.state
+    assert standby.task.state is TaskState.CLOSED
+    standby.task.close_clean()
+    standby.task.close_dirty()
+    assert standby.store.is_open, "closing what was given away does nothing"
+    assert state.changelog_offsets() == {COUNTS: 1}
+    assert standby.directory.lock_owner(TASK) is not None
+
+
+@both_guarantees
+def test_should_go_on_with_the_open_stores_of_an_active_task(start: StartStandby, exactly_once: bool) -> None:
+    standby = start(exactly_once=exactly_once)
+    task = standby.standby(standby.active_state())
+    standby.store.done.clear()
+    task.initialize_if_needed()
+    assert (task.state, standby.store.done) == (TaskState.RUNNING, ["rebind counts"])
+    assert task.state_manager.task_type is TaskType.STANDBY
+    assert task.changelog_offsets() == {COUNTS: 1}
+    task.suspend()
+    task.close_clean()
+    assert standby.on_disk() == {COUNTS: 0}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_should_close_the_stores_of_an_active_task_when_it_ends_before_it_was_initialized(
+    start: StartStandby, clean: bool
+) -> None:
+    standby = start(exactly_once=True)
+    task = standby.standby(standby.active_state())
+    task.suspend()
+    if clean:
+        task.close_clean()
+    else:
+        task.close_dirty()
+    assert not standby.store.is_open
+    assert standby.on_disk() == ({COUNTS: 0} if clean else {})
+    assert standby.directory.lock_owner(TASK) is None
+
+
+def test_should_time_out_when_it_makes_no_progress_for_task_timeout_ms(start: StartStandby) -> None:
+    task = start().task
+    task.maybe_init_task_timeout_or_throw(10_000, OSError("slow"))
+    task.maybe_init_task_timeout_or_throw(11_000, OSError("slow"))
+    with pytest.raises(TaskTimeout, match=r"0_1.*within 1001 ms.*slow"):
+        task.maybe_init_task_timeout_or_throw(11_001, OSError("slow"))
+    task.clear_task_timeout()
+    task.maybe_init_task_timeout_or_throw(20_000, OSError("slow"))

@@ -1,0 +1,88 @@
+"""What an instance measures."""
+
+from __future__ import annotations
+
+from assignor.types import TaskId
+from streams_runtime.metrics import METRICS, InstanceMetrics
+from streams_runtime.tasks.task import TaskState, TaskType
+
+ACTIVE_RUNNING = (TaskType.ACTIVE, TaskState.RUNNING)
+STANDBY_RUNNING = (TaskType.STANDBY, TaskState.RUNNING)
+
+
+def samples(metrics: InstanceMetrics) -> set[str]:
+    lines = metrics.exposition().decode().splitlines()
+    return {line for line in lines if not line.startswith("#") and "_created" not in line}
+
+
+def test_should_show_every_metric_of_the_list_and_no_other() -> None:
+    metrics = InstanceMetrics()
+    thread = metrics.thread("t-1")
+    thread.restoring({TaskId(0, 0): 1}, 1.0)
+    thread.standby_lags({(TaskId(0, 1), "counts"): 1})
+    thread.tasks([ACTIVE_RUNNING])
+    shown = {line.split("{")[0] for line in samples(metrics)}
+    assert shown == {metric.name for metric in METRICS}
+
+
+def test_should_count_by_thread() -> None:
+    metrics = InstanceMetrics()
+    one, other = metrics.thread("t-1"), metrics.thread("t-2")
+    one.processed(100)
+    one.processed(50)
+    one.committed()
+    one.punctuated(3)
+    one.restored(1_000, active=True)
+    one.restored(10, active=False)
+    other.processed(7)
+    assert samples(metrics) == {
+        'streams_processed_records_total{thread="t-1"} 150.0',
+        'streams_commits_total{thread="t-1"} 1.0',
+        'streams_punctuations_total{thread="t-1"} 3.0',
+        'streams_restored_records_total{thread="t-1",type="active"} 1000.0',
+        'streams_restored_records_total{thread="t-1",type="standby"} 10.0',
+        'streams_processed_records_total{thread="t-2"} 7.0',
+        'streams_commits_total{thread="t-2"} 0.0',
+        'streams_punctuations_total{thread="t-2"} 0.0',
+        'streams_restored_records_total{thread="t-2",type="active"} 0.0',
+        'streams_restored_records_total{thread="t-2",type="standby"} 0.0',
+    }
+
+
+def gauges(metrics: InstanceMetrics) -> set[str]:
+    return {line for line in samples(metrics) if "_total" not in line}
+
+
+def test_should_show_only_tasks_that_the_thread_has_now() -> None:
+    metrics = InstanceMetrics()
+    thread = metrics.thread("t-1")
+    thread.tasks([ACTIVE_RUNNING, ACTIVE_RUNNING, STANDBY_RUNNING])
+    thread.restoring({TaskId(0, 0): 10, TaskId(0, 1): 20}, 5.5)
+    thread.standby_lags({(TaskId(1, 0), "counts"): 4})
+    thread.tasks([ACTIVE_RUNNING])
+    thread.restoring({TaskId(0, 1): 15}, 2.5)
+    assert gauges(metrics) == {
+        'streams_tasks{state="running",thread="t-1",type="active"} 1.0',
+        'streams_remaining_records{task="0_1",thread="t-1"} 15.0',
+        'streams_restore_rate{thread="t-1"} 2.5',
+        'streams_standby_lag{store="counts",task="1_0",thread="t-1"} 4.0',
+    }
+
+
+def test_should_keep_counts_but_no_gauges_of_a_thread_that_ended() -> None:
+    metrics = InstanceMetrics()
+    ended, other = metrics.thread("t-1"), metrics.thread("t-2")
+    for thread in (ended, other):
+        thread.processed(1)
+        thread.tasks([ACTIVE_RUNNING])
+    ended.close()
+    metrics.thread("t-1").processed(1)
+    assert gauges(metrics) == {'streams_tasks{state="running",thread="t-2",type="active"} 1.0'}
+    assert 'streams_processed_records_total{thread="t-1"} 2.0' in samples(metrics)
+
+
+def test_should_have_a_registry_an_instance() -> None:
+    one, other = InstanceMetrics(), InstanceMetrics()
+    one.thread("t-1").processed(1)
+    other.thread("t-1")
+    assert 'streams_processed_records_total{thread="t-1"} 0.0' in samples(other)
