@@ -1,48 +1,66 @@
-"""`assignor demo`: the whole path once, for real, on one machine, and it ends by itself.
+"""`assignor demo`: a real job on one machine, with a real fault, and its result checked to the last count.
 
-A coordinator on SQLite, Spark executors as members, one executor killed, the group followed until it is whole again,
-and then recorded rounds of real Kafka groups through the same pipeline. Everything that was started is stopped at the
-end.
+A word count with a stream-table join and a repartition step over the sources of Python's standard library, under
+exactly-once, on Spark executors. One executor is killed while it runs. At the end all counts are compared with a plain
+loop over the same text. Everything that was started is stopped at the end. Then recorded rounds of real Kafka groups
+run through the same leader.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from assignor.errors import AssignorFault
 from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.demo_group import GROUP_ID, PARTITIONS, demo_definition
-from spark_jobs.demo_tables import assignment_table, recordings_table, rounds_table
-from spark_jobs.group_view import GroupView, NotInTime, explanation_text, round_summaries, wait_until_held
+from spark_jobs.demo_progress import Progress, ProgressMeter
+from spark_jobs.demo_tables import assignment_table, recordings_table, rounds_table, takeovers_table
+from spark_jobs.group_view import GroupView, NotInTime, explanation_text, group_view, round_summaries, wait_until_held
 from spark_jobs.kafka_rounds import recorded_groups, replay
-from spark_jobs.member_process import InstanceSettings
-from spark_jobs.ownership_history import Gap, executors_of_members, gaps, overlaps, ownership_intervals
+from spark_jobs.member_process import EXECUTOR_TAG
+from spark_jobs.ownership_history import executors_of_members, gaps, overlaps, ownership_intervals
 from spark_jobs.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.rounds_seen import rounds_seen
 from spark_jobs.session import spark_session
-from spark_jobs.workers import instance_settings, run_members
+from spark_jobs.stdlib_text import SourceLine, stdlib_lines
+from spark_jobs.takeovers import Takeover, takeovers
+from spark_jobs.word_count import (
+    COUNT_STORE,
+    LINES,
+    PARTITIONS,
+    TextFeed,
+    different_counts,
+    expected_counts,
+    read_counts,
+    word_count,
+)
+from spark_jobs.workers import run
+from streams_runtime.application import Application
 from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.opening import open_log
 
+APPLICATION_ID = "demo"
+TEXT_LINES = 200_000
 EXECUTORS = 3
 THREADS = 2
-TASKS = 3 * PARTITIONS
+TASKS = 2 * PARTITIONS
+KILL_AT_SHARE = 0.4
 INITIAL_DELAY_MS = 3_000
 SESSION_TIMEOUT_MS = 3_000  # a busy machine stalls for a second; the takeover does not wait for it
 HEARTBEAT_INTERVAL_MS = 200
-RESTORE_RATE = 30_000.0
 JOIN_TIMEOUT_S = 90.0
 FAILOVER_TIMEOUT_S = 20.0
-NEW_EXECUTOR_TIMEOUT_S = 60.0
+PROCESSING_TIMEOUT_S = 600.0
+TELL_EVERY_S = 5.0
 
 
 class DemoFailed(AssignorFault):
@@ -62,82 +80,109 @@ class Kill:
 class Demo:
     """One run. `console`: where it is shown; a line at a time, so that it needs no terminal."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, text_lines: int = TEXT_LINES) -> None:
         self._console = console
+        self._text_lines = text_lines
         self._started_s = time.monotonic()
 
     def run(self) -> None:
         """Raises DemoFailed and what starting the coordinator or Spark raises."""
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
-            self._executors_as_members(Path(directory))
+            self._word_count_on_executors(Path(directory))
         self._kafka_again()
 
-    def _executors_as_members(self, directory: Path) -> None:
+    def _word_count_on_executors(self, directory: Path) -> None:
+        application = word_count(_configs(directory))
+        address = application.configs.bootstrap_servers
         self._say("starting a coordinator (uvicorn on loopback, SQLite)")
-        coordinator = CoordinatorProcess(directory, {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS})
+        coordinator = CoordinatorProcess(
+            directory,
+            {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, "cluster.bootstrap.servers": address},
+        )
         coordinator.launch()  # it gets ready while Spark does
         try:
+            log = open_log(address)
+            lines = self._write_text(log)
             master = f"local-cluster[{EXECUTORS},1,1024]"
-            self._say(f"starting Spark: {master}, {THREADS} member threads an executor")
+            self._say(f"starting Spark: {master}, {THREADS} stream threads an executor, one standby a task")
             with spark_session(master, "assignor demo") as spark:
                 coordinator.wait_until_ready()
-                settings = _instance_settings(coordinator.url, directory)
-                workers = run_members(spark, demo_definition(), settings, EXECUTORS)
+                workers = run(
+                    spark,
+                    application,
+                    instances=EXECUTORS,
+                    coordinator_url=coordinator.url,
+                    state_dir=str(directory / "state"),
+                    log_dir=str(directory / "log"),
+                )
                 try:
                     with CoordinatorClient(coordinator.url) as client:
-                        self._watch(client, Path(settings.log_dir))
+                        self._watch(client, log, directory / "log", application)
                 finally:
-                    self._say("telling the members to stop")
+                    self._say("telling the instances to stop")
                     workers.stop()
+            self._compare(log, lines)
+            log.close()
         finally:
             coordinator.stop()
 
-    def _watch(self, client: CoordinatorClient, log: Path) -> None:
+    def _write_text(self, log: Log) -> list[SourceLine]:
+        lines = list(stdlib_lines(self._text_lines))
+        feed = TextFeed(log, lines)
+        feed.write(lines)
+        feed.close()
+        modules = len({line.module for line in lines})
+        self._say(f"{len(lines):,} lines of {modules} modules of Python's standard library are in topic {LINES!r}")
+        return lines
+
+    def _watch(self, client: CoordinatorClient, log: Log, log_dir: Path, application: Application) -> None:
         def wait(wanted: Callable[[GroupView], bool], what: str, timeout_s: float) -> GroupView:
             self._say(f"waiting for {what}")
-            return wait_until_held(client, GROUP_ID, log, wanted, what, timeout_s)
+            return wait_until_held(client, APPLICATION_ID, log_dir, wanted, what, timeout_s)
 
-        wait(_is_whole, "all members to have joined", JOIN_TIMEOUT_S)
-        view = wait(_is_caught_up, "the standbys to have caught up", JOIN_TIMEOUT_S)
-        self._show_assignment("everybody caught up", view, log)
-        kill = self._kill_an_executor(view, read_ownership(log))
+        meter = ProgressMeter(log, APPLICATION_ID, (LINES, f"{APPLICATION_ID}-{COUNT_STORE}-repartition"))
+        view = wait(_is_whole, "all threads to have joined", JOIN_TIMEOUT_S)
+        self._show_assignment("everybody here", view, log_dir)
+        meter.wait(lambda seen: seen.share >= KILL_AT_SHARE, PROCESSING_TIMEOUT_S, self._teller())
+        kill = self._kill_an_executor(client, read_ownership(log_dir))
         view = wait(_is_whole_without(kill), "the others to have taken over", FAILOVER_TIMEOUT_S)
-        self._show_assignment(f"executor {kill.executor} gone", view, log)
+        self._show_assignment(f"executor {kill.executor} gone", view, log_dir)
+        done = meter.wait(lambda seen: seen.is_complete, PROCESSING_TIMEOUT_S, self._teller())
+        self._say(f"all {done.there:,} records are processed and committed")
         try:
-            view = wait(_is_whole, "Spark to start a new executor", NEW_EXECUTOR_TIMEOUT_S)
-            self._show_assignment("with the executor that Spark started anew", view, log)
+            view = wait(_is_whole, "Spark's new executor to be part of it", JOIN_TIMEOUT_S)
+            self._show_assignment("with the executor that Spark started anew", view, log_dir)
         except NotInTime:
-            self._say(f"Spark has not started a new executor within {NEW_EXECUTOR_TIMEOUT_S:g} s; going on without")
-        self._show_what_happened(client, kill, read_ownership(log))
+            self._say(f"Spark has not started a new executor within {JOIN_TIMEOUT_S:g} s; going on without")
+        self._show_what_happened(client, kill, read_ownership(log_dir))
 
-    def _kill_an_executor(self, view: GroupView, lines: list[OwnershipLine]) -> Kill:
+    def _kill_an_executor(self, client: CoordinatorClient, lines: list[OwnershipLine]) -> Kill:
         executor_of = executors_of_members(lines)
+        view = group_view(client, APPLICATION_ID)
         active: Counter[str] = Counter()
         for member in view.members:
             active[executor_of[member.member_id]] += len(member.active)
         executor, tasks = max(sorted(active.items()), key=lambda entry: entry[1])
         pids = {line.jvm_pid for line in lines if line.executor == executor and line.jvm_pid is not None}
         if len(pids) != 1:
-            raise DemoFailed(f"the members of executor {executor} do not say which JVM it is: {pids}")
+            raise DemoFailed(f"the threads of executor {executor} do not say which JVM it is: {pids}")
         gone = frozenset(member_id for member_id, its_executor in executor_of.items() if its_executor == executor)
         kill = Kill(executor, pids.pop(), gone, time.time() * 1000)
         os.kill(kill.jvm_pid, signal.SIGKILL)
-        self._say(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {tasks} active tasks")
+        self._say(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {tasks} active tasks, in mid-work")
         return kill
 
     def _show_what_happened(self, client: CoordinatorClient, kill: Kill, lines: list[OwnershipLine]) -> None:
         seen = {one.generation_id: one for one in rounds_seen(lines) if one.ended_ms >= kill.at_ms}
-        summaries = [one for one in round_summaries(client, GROUP_ID) if one.generation_id in seen]
+        summaries = [one for one in round_summaries(client, APPLICATION_ID) if one.generation_id in seen]
         self._show(rounds_table("rounds since the kill", summaries, seen))
-        dead = {line.pid: kill.at_ms for line in lines if line.jvm_pid == kill.jvm_pid}
-        without_owner = gaps(ownership_intervals(lines, dead), after_ms=kill.at_ms)
-        orphaned = [gap for gap in without_owner if gap.start_ms == kill.at_ms]
-        handed_over = [gap for gap in without_owner if gap.start_ms != kill.at_ms]
-        self._say(f"after the kill: {_without_owner(orphaned)}")
-        if orphaned and summaries:
+        deaths = {line.pid: kill.at_ms for line in lines if line.jvm_pid == kill.jvm_pid}
+        lost = takeovers(lines, kill.at_ms, deaths)
+        self._show(takeovers_table(f"the tasks of executor {kill.executor}, counted from its death", lost))
+        self._say(_summed_up(lost))
+        if lost and summaries:
             first = summaries[0].generation_id
-            self._say(f"why, for one of them: {explanation_text(client, GROUP_ID, first, orphaned[0].task)}")
-        self._say(f"handed over between living threads: {_without_owner(handed_over)}")
+            self._say(f"why, for one of them: {explanation_text(client, APPLICATION_ID, first, lost[0].task)}")
         as_written = ownership_intervals(lines)
         orphans = [gap.task for gap in gaps(as_written) if gap.end_ms is None]
         twice = overlaps(as_written)
@@ -145,8 +190,17 @@ class Demo:
         if orphans or twice:
             raise DemoFailed(f"a task was lost or owned twice: {orphans} {twice}")
 
+    def _compare(self, log: Log, lines: list[SourceLine]) -> None:
+        expected, found = expected_counts(lines), read_counts(log)
+        wrong = different_counts(found, expected)
+        if wrong:
+            raise DemoFailed(f"{len(wrong):,} of {len(expected):,} counts differ: {'; '.join(wrong[:5])}")
+        self._say(
+            f"{len(found):,} counts over {sum(found.values()):,} words are exactly those of a plain loop over the text"
+        )
+
     def _kafka_again(self) -> None:
-        self._say("running recorded rounds of real Kafka Streams 4.3.1 groups through the same pipeline")
+        self._say("running recorded rounds of real Kafka Streams 4.3.1 groups through the same leader")
         replayed = [replay(name, rounds) for name, rounds in recorded_groups()]
         self._show(recordings_table("what Kafka's own leader sent, and what comes out here", replayed))
         rounds, equal = sum(one.rounds for one in replayed), sum(one.equal for one in replayed)
@@ -155,33 +209,45 @@ class Demo:
         if different:
             raise DemoFailed("not equal to Kafka: " + "; ".join(different[:5]))
 
+    def _teller(self) -> Callable[[Progress], None]:
+        """Says how far it is every few seconds."""
+        next_s = time.monotonic()
+
+        def tell(seen: Progress) -> None:
+            nonlocal next_s
+            if time.monotonic() >= next_s:
+                next_s = time.monotonic() + TELL_EVERY_S
+                self._say(f"{seen.first_done:,} of {seen.first_there:,} lines read, {seen.done:,} records in all")
+
+        return tell
+
     def _say(self, text: str) -> None:
         self._console.print(f"{time.monotonic() - self._started_s:6.1f} s  {text}", highlight=False)
 
-    def _show_assignment(self, when: str, view: GroupView, log: Path) -> None:
-        executors = executors_of_members(read_ownership(log))
+    def _show_assignment(self, when: str, view: GroupView, log_dir: Path) -> None:
+        executors = executors_of_members(read_ownership(log_dir))
         self._show(assignment_table(f"generation {view.generation_id}, {when}", view, executors))
 
     def _show(self, table: object) -> None:
         self._console.print(table)
 
 
-def _instance_settings(coordinator_url: str, directory: Path) -> InstanceSettings:
-    return replace(
-        instance_settings(demo_definition(), coordinator_url, str(directory / "state"), str(directory / "log")),
-        threads=THREADS,
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-        restore_rate=RESTORE_RATE,
-    )
+def _configs(directory: Path) -> dict[str, object]:
+    return {
+        "application.id": APPLICATION_ID,
+        "bootstrap.servers": f"embedded:{directory / 'log-of-records'}",
+        "processing.guarantee": "exactly_once_v2",
+        "num.stream.threads": THREADS,
+        "num.standby.replicas": 1,
+        "acceptable.recovery.lag": 20,  # the table's changelogs are shorter than Kafka's default of 10,000
+        "rack.aware.assignment.tags": EXECUTOR_TAG,  # a standby belongs on another executor than its active
+        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+    }
 
 
 def _is_whole(view: GroupView) -> bool:
     return len(view.members) == EXECUTORS * THREADS and _is_owned_once(view)
-
-
-def _is_caught_up(view: GroupView) -> bool:
-    return _is_whole(view) and all(lag <= 0 for lag in view.lags.values())
 
 
 def _is_whole_without(kill: Kill) -> Callable[[GroupView], bool]:
@@ -196,9 +262,14 @@ def _is_owned_once(view: GroupView) -> bool:
     return len(owners) == TASKS and all(len(names) == 1 for names in owners.values())
 
 
-def _without_owner(found: Iterable[Gap]) -> str:
-    lengths = [gap.length_ms for gap in found if gap.length_ms is not None]
-    if not lengths:
+def _summed_up(lost: list[Takeover]) -> str:
+    """One sentence on the executor's tasks."""
+    without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
+    from_standby = [one for one in lost if one.origin == "standby"]
+    if not without:
         return "no task was without an owner"
-    longest, median = max(lengths), statistics.median(lengths)
-    return f"{len(lengths)} tasks had no owner for {longest:.0f} ms at most, {median:.0f} ms in the median"
+    return (
+        f"{len(lost)} tasks had no owner for {max(without):.0f} ms at most; "
+        f"{len(from_standby)} of them went on from a hot standby, "
+        f"with {sum(one.records or 0 for one in lost):,} records restored in all"
+    )

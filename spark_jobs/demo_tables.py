@@ -9,6 +9,7 @@ from rich.table import Table
 from spark_jobs.group_view import GroupView, RoundSummary
 from spark_jobs.kafka_rounds import ReplayedGroup
 from spark_jobs.rounds_seen import RoundSeen
+from spark_jobs.takeovers import Takeover
 
 
 def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
@@ -40,6 +41,27 @@ def rounds_table(title: str, summaries: Iterable[RoundSummary], seen: Mapping[in
             "-" if of_members is None else f"{of_members.duration_ms:.0f} ms",
         )
     return table
+
+
+def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
+    """One line a lost task: who has it now, after what time, and from which state it went on."""
+    table = Table(title=title, title_justify="left")
+    for column in ("task", "now on", "no owner for", "first record after", "started from", "records restored"):
+        table.add_column(column, justify="right" if "for" in column or "re" in column else "left")
+    for one in found:
+        table.add_row(
+            one.task,
+            one.thread or "nobody",
+            _milliseconds(one.assigned_ms),
+            _milliseconds(one.processed_ms),
+            one.origin or "-",
+            "-" if one.records is None else str(one.records),
+        )
+    return table
+
+
+def _milliseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} ms"
 
 
 def recordings_table(title: str, replayed: Iterable[ReplayedGroup]) -> Table:

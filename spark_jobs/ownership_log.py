@@ -22,7 +22,8 @@ class OwnershipEvent(StrEnum):
     """What a line says.
 
     `started`, `lost`, `closed`: nothing is held. `joining`: a subscription is about to be sent, everything is held on
-    to. `revoked`: what was not given up is held. `assigned`: all anew, by the assignment of a generation.
+    to. `revoked`: what was not given up is held. `assigned`: all anew, by the assignment of a generation. `restored`,
+    `processed`: nothing changes hands; the active task named has its state, or has processed its first record here.
     """
 
     STARTED = "started"
@@ -31,13 +32,16 @@ class OwnershipEvent(StrEnum):
     ASSIGNED = "assigned"
     LOST = "lost"
     CLOSED = "closed"
+    RESTORED = "restored"
+    PROCESSED = "processed"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnershipLine:
     """One change: after it, this thread holds exactly `active` and `standby`.
 
-    `pid`: its process, `jvm_pid`: the executor's, None where it is not known.
+    `pid`: its process, `jvm_pid`: the executor's, None where it is not known. `task`: of `restored` and `processed`;
+    `origin`, `records`: what it started from, and how many records it read from changelogs before it ran.
     """
 
     at_ms: float
@@ -52,6 +56,9 @@ class OwnershipLine:
     active: tuple[str, ...] = ()
     standby: tuple[str, ...] = ()
     reason: str | None = None
+    task: str | None = None
+    origin: str | None = None
+    records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,9 @@ class OwnershipLog:
         active: Iterable[str] = (),
         standby: Iterable[str] = (),
         reason: str | None = None,
+        task: str | None = None,
+        origin: str | None = None,
+        records: int | None = None,
     ) -> None:
         """Append one line; when this returns, the line survives this process. Raises OSError."""
         line = OwnershipLine(
@@ -93,6 +103,9 @@ class OwnershipLog:
             active=tuple(sorted(active)),
             standby=tuple(sorted(standby)),
             reason=reason,
+            task=task,
+            origin=origin,
+            records=records,
         )
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(line)) + "\n")

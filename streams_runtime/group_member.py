@@ -7,6 +7,8 @@ Rules, all of them Kafka's own for the cooperative protocol (KIP-429):
 - Heartbeats go out on a schedule of their own, also while the member waits for an assignment or works.
 - UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, join anew. REBALANCE_IN_PROGRESS: keep working, rejoin.
   FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH: a newer incarnation took over; all tasks are lost and the member ends.
+- A holder that has lost its tasks on its own (another thread had them already) says so: the member joins anew without
+  owned partitions. A holder may also ask for a round, or for the end of the whole application.
 - A coordinator that cannot be reached takes nothing away: the member keeps its tasks and goes on asking, as a
   consumer does.
 
@@ -114,6 +116,7 @@ class GroupMember:
         self._owned = _Owned()
         self._standing = GroupStanding()
         self._closing = threading.Event()
+        self._shutdown_requested = False
         self._holding = threading.RLock()  # between the member's thread and whoever closes it
 
     def run(self) -> MemberEnd:
@@ -141,6 +144,22 @@ class GroupMember:
                 self._holder.close()
         self._standing.wake()
         self._leave()
+
+    def tasks_were_lost(self, reason: str) -> None:
+        """The holder found that others have its tasks: join again as one that owns nothing, after `lost`; any thread.
+
+        Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member id stays.
+        """
+        self._standing.tell_lost(reason)
+
+    def request_rejoin(self) -> None:
+        """Ask for a round, keeping everything meanwhile; any thread. Source: `Consumer.enforceRebalance`."""
+        self._standing.ask_to_rejoin()
+
+    def request_shutdown(self) -> None:
+        """Have the leader end every member of the group, this one included; any thread. Source: KIP-671."""
+        self._shutdown_requested = True
+        self._standing.ask_to_rejoin()
 
     def _membership(self) -> MemberEnd:
         while True:
@@ -179,10 +198,14 @@ class GroupMember:
     def _join(self) -> int:
         """Send the subscription; gives the generation to wait for."""
         self._holder.rebalance_started()
+        offset_sums = self._holder.offset_sums()
+        self._standing.joining()  # whatever the holder asks for from here on is not in this subscription
         subscription = self._writer.next_subscription(
-            self._holder.offset_sums(), self._owned.partitions, self._owned.generation_id
+            offset_sums,
+            self._owned.partitions,
+            self._owned.generation_id,
+            AssignorErrorCode.SHUTDOWN_REQUESTED if self._shutdown_requested else AssignorErrorCode.NONE,
         )
-        self._standing.joining()
         joined = self._client.join(
             self._settings.group_id,
             JoinRequest(
@@ -234,6 +257,9 @@ class GroupMember:
             raise news.refused
         if news.stop:
             return self._end_in_good_order(MemberEnd.STOPPED)
+        if news.lost is not None:
+            self._lose(news.lost)
+            self._standing.forget(member_too=False)
         return None
 
     def _end_by_error(self, code: AssignorErrorCode) -> MemberEnd:

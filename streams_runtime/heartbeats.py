@@ -41,14 +41,18 @@ class HeartbeatSchedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What the member's thread has to act on. `refused`: the error that a heartbeat was answered with, or died of."""
+    """What the member's thread has to act on. `refused`: the error that a heartbeat was answered with, or died of.
+
+    `lost`: why the holder has dropped its tasks on its own; None when it has not.
+    """
 
     rejoin: bool = False
     stop: bool = False
     refused: Exception | None = None
+    lost: str | None = None
 
     def __bool__(self) -> bool:
-        return self.rejoin or self.stop or self.refused is not None
+        return self.rejoin or self.stop or self.refused is not None or self.lost is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,18 @@ class GroupStanding:
 
     def _is_behind(self, question: Question) -> bool:
         return self._waiting or question.generation_id != self._generation_id
+
+    def ask_to_rejoin(self) -> None:
+        """The holder itself wants the next round."""
+        with self._changed:
+            self._news = replace(self._news, rejoin=True)
+            self._changed.notify_all()
+
+    def tell_lost(self, reason: str) -> None:
+        """The holder has dropped its tasks on its own; only `take_news` answers that, no join does."""
+        with self._changed:
+            self._news = replace(self._news, lost=reason)
+            self._changed.notify_all()
 
     def has_news(self) -> bool:
         with self._changed:

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import TaskAssignmentError
-from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
+from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, decode_assignment_info
 from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, next_subscription_version
 from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
-from streams_runtime.task_holder import HeldTasks, Partitions
+from streams_runtime.task_holder import HeldTasks, HostMaps, Partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,16 @@ class SubscriptionWriter:
     _unique_field: int = 0
 
     def next_subscription(
-        self, offset_sums: Mapping[TaskId, int], owned: Partitions, generation_id: int | None
+        self,
+        offset_sums: Mapping[TaskId, int],
+        owned: Partitions,
+        generation_id: int | None,
+        error_code: AssignorErrorCode = AssignorErrorCode.NONE,
     ) -> bytes:
-        """`owned`: partitions of active tasks that this member has and has not given up; `generation_id`: theirs."""
+        """`owned`: partitions of active tasks that this member has and has not given up; `generation_id`: theirs.
+
+        `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
+        """
         self._unique_field = (self._unique_field + 1 + 128) % 256 - 128  # a signed byte, as in Java
         info = SubscriptionInfo(
             version=self._used_version,
@@ -58,6 +65,7 @@ class SubscriptionWriter:
             user_end_point=None if self.user_endpoint is None else str(self.user_endpoint),
             task_offset_sums=dict(offset_sums),
             unique_field=self._unique_field,
+            error_code=int(error_code),
             client_tags=dict(self.client_tags),
         )
         return encode_subscription(
@@ -88,11 +96,16 @@ class SubscriptionWriter:
                 generation_id,
                 _active_tasks(partitions, info),
                 {task: frozenset(of_task) for task, of_task in info.standby_tasks.items()},
+                HostMaps(_by_host(info.partitions_by_host), _by_host(info.standby_partitions_by_host)),
             ),
             frozenset(partitions),
             AssignorErrorCode(info.err_code),
             rejoin_now=version_changed or info.next_rebalance_ms == 0,
         )
+
+
+def _by_host(hosts: HostPartitions) -> dict[HostInfo, Partitions]:
+    return {host: frozenset(partitions) for host, partitions in hosts.items()}
 
 
 def _active_tasks(partitions: list[TopicPartition], info: AssignmentInfo) -> dict[TaskId, Partitions]:

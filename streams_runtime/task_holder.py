@@ -12,22 +12,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from assignor.types import TaskId, TopicPartition
+from assignor.types import HostInfo, TaskId, TopicPartition
 
 Partitions = frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class HostMaps:
+    """Which instance answers queries for which input partitions: of active copies, and of standby copies (KIP-535)."""
+
+    active: Mapping[HostInfo, Partitions] = field(default_factory=dict)
+    standby: Mapping[HostInfo, Partitions] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
     """Everything that one member holds under one generation.
 
-    Standbys include warm-ups: a member cannot tell them apart.
+    Standbys include warm-ups: a member cannot tell them apart. `hosts`: of the whole group, not of this member.
     """
 
     member_id: str
     generation_id: int
     active: Mapping[TaskId, Partitions] = field(default_factory=dict)
     standby: Mapping[TaskId, Partitions] = field(default_factory=dict)
+    hosts: HostMaps = field(default_factory=HostMaps)
 
 
 class TaskHolder(Protocol):

@@ -186,6 +186,47 @@ def test_should_report_how_far_it_is_when_it_heartbeats(client: CoordinatorClien
         )
 
 
+def test_should_join_again_without_owned_partitions_when_its_holder_has_lost_its_tasks(
+    client: CoordinatorClient,
+) -> None:
+    definition = small_definition("migrated")
+    client.declare("migrated", definition.body())
+    with RunningMember(client, definition, "a") as member:
+        wait_until_owned_once([member], task_names(4))
+        member_id, generation_id = member.holder.held.member_id, member.holder.held.generation_id
+        member.member.tasks_were_lost("another thread has them")
+        member.holder.wait_for(lambda: member.holder.names()[-2:] == ["lost", "assign"], "a new assignment")
+        assert member.holder.names() == ["assign", "lost", "assign"]
+        assert member.holder.held.member_id == member_id
+        assert member.holder.held.generation_id > generation_id
+        assert member.holder.active == task_names(4)
+
+
+def test_should_go_through_a_round_with_everything_it_has_when_its_holder_asks_for_one(
+    client: CoordinatorClient,
+) -> None:
+    definition = small_definition("asked")
+    client.declare("asked", definition.body())
+    with RunningMember(client, definition, "a") as member:
+        wait_until_owned_once([member], task_names(4))
+        generation_id = member.holder.held.generation_id
+        member.member.request_rejoin()
+        member.holder.wait_for(lambda: member.holder.held.generation_id > generation_id, "another round")
+        assert member.holder.names() == ["assign", "assign"], "a rejoin that changes nothing takes nothing away"
+
+
+def test_should_end_every_member_when_one_requests_shutdown(client: CoordinatorClient) -> None:
+    definition = small_definition("shutdown")
+    client.declare("shutdown", definition.body())
+    with RunningMember(client, definition, "a") as first, RunningMember(client, definition, "b") as second:
+        wait_until_owned_once([first, second], task_names(4))
+        first.member.request_shutdown()
+        first.join()
+        second.join()
+        assert (first.end, second.end) == (MemberEnd.SHUTDOWN_REQUESTED, MemberEnd.SHUTDOWN_REQUESTED)
+        assert (first.holder.names()[-1], second.holder.names()[-1]) == ("close", "close")
+
+
 def test_should_heartbeat_three_times_a_session_unless_told_otherwise() -> None:
     assert MemberSettings("g", "c", session_timeout_ms=6_000).heartbeat_interval_s == 2.0
     assert MemberSettings("g", "c", session_timeout_ms=6_000, heartbeat_interval_ms=250).heartbeat_interval_s == 0.25

@@ -87,6 +87,24 @@ def test_should_forget_the_call_to_rejoin_but_not_to_stop_when_it_joins() -> Non
     assert standing.take_news() == News(stop=True)
 
 
+def test_should_hear_of_lost_tasks_even_when_a_join_was_under_way() -> None:
+    standing = settled_member()
+    standing.tell_lost("migrated")
+    standing.joining()
+    standing.joined("m")
+    assert standing.take_news() == News(lost="migrated"), "its subscription may have claimed what is lost"
+
+
+def test_should_rejoin_when_its_holder_asks_for_it_after_the_subscription_was_written() -> None:
+    standing = settled_member()
+    standing.ask_to_rejoin()
+    standing.joining()
+    assert not standing.has_news(), "the subscription that follows answers it"
+    standing.ask_to_rejoin()
+    standing.joined("m")
+    assert standing.take_news() == News(rejoin=True)
+
+
 def test_should_bear_an_illegal_generation_only_while_an_assignment_is_under_way() -> None:
     refusal = IllegalGeneration("ILLEGAL_GENERATION", 409, "")
     standing = settled_member()

@@ -11,7 +11,7 @@ from assignor.protocol.consumer_protocol import Assignment, decode_subscription,
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
 from streams_runtime.member_subscription import ReceivedAssignment, SubscriptionWriter
-from streams_runtime.task_holder import HeldTasks
+from streams_runtime.task_holder import HeldTasks, HostMaps
 
 PROCESS = ProcessId.parse("2230ea3e-4048-4d7d-bee0-e650940ec648")
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -76,6 +76,25 @@ def test_should_give_the_nth_partition_to_the_nth_active_task() -> None:
         AssignorErrorCode.NONE,
         rejoin_now=False,
     )
+
+
+def test_should_know_which_host_answers_for_which_partitions() -> None:
+    info = AssignmentInfo(
+        11,
+        active_tasks=(TaskId(0, 0),),
+        partitions_by_host={HostInfo("h", 9): (A0, A1), HostInfo("g", 8): (B0,)},
+        standby_partitions_by_host={HostInfo("g", 8): (A0,)},
+    )
+    assert writer().read(assignment(info, A0), "m", 7).held.hosts == HostMaps(
+        {HostInfo("h", 9): frozenset({A0, A1}), HostInfo("g", 8): frozenset({B0})},
+        {HostInfo("g", 8): frozenset({A0})},
+    )
+
+
+def test_should_ask_the_leader_to_end_the_application_when_told_so() -> None:
+    asked = writer().next_subscription({}, frozenset(), 1, AssignorErrorCode.SHUTDOWN_REQUESTED)
+    assert info_of(asked).error_code == AssignorErrorCode.SHUTDOWN_REQUESTED
+    assert info_of(writer().next_subscription({}, frozenset(), 1)).error_code == AssignorErrorCode.NONE
 
 
 def test_should_rejoin_at_once_when_the_next_rebalance_is_due_now() -> None:

@@ -1,0 +1,68 @@
+"""What an instance does in the background: delete state that nobody wants any more, and keep the log in shape.
+
+Rule: neither holds up a stream thread, and no error of theirs ends anything; it is logged and tried again.
+Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from streams_runtime.logs.base import Log
+from streams_runtime.tasks.state_directory import StateDirectory
+
+LOG_INTERVAL_MS = 5_000
+_SHORTEST_CLEANUP_INTERVAL_MS = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    """One thread; `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the time between two passes."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: StateDirectory,
+        log: Log,
+        cleanup_delay_ms: int,
+        log_interval_ms: int = LOG_INTERVAL_MS,
+    ) -> None:
+        self._directory = directory
+        self._log = log
+        self._cleanup_delay_ms = cleanup_delay_ms
+        self._cleanup_interval_ms = max(cleanup_delay_ms, _SHORTEST_CLEANUP_INTERVAL_MS)
+        self._log_interval_ms = log_interval_ms
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{name}-housekeeping", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Return when what has begun is done."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        until_cleanup_ms = self._cleanup_interval_ms
+        while True:
+            pause_ms = min(self._log_interval_ms, until_cleanup_ms)
+            if self._stop.wait(min(pause_ms / 1_000, threading.TIMEOUT_MAX)):
+                return
+            until_cleanup_ms -= pause_ms
+            try:
+                self._log.maintain()
+            except Exception:
+                _log.exception("the log could not be maintained; trying again later")
+            if until_cleanup_ms <= 0:
+                until_cleanup_ms = self._cleanup_interval_ms
+                self._clean()
+
+    def _clean(self) -> None:
+        try:
+            self._directory.clean_obsolete(self._cleanup_delay_ms)
+        except Exception:
+            _log.exception("obsolete state could not be deleted; trying again later")

@@ -1,0 +1,326 @@
+"""One instance of an application in one process: a state directory, a process id, and stream threads.
+
+    CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING, or ERROR when an error ended it
+
+Rules:
+- A second process in the same state directory is refused. The process id stays with the directory.
+- RUNNING when every thread is; REBALANCING while any is not. When the last thread has ended, the instance has.
+- What becomes of a thread that failed is the user's choice: another one in its place, the end of this instance (by
+  default), or the end of the whole application.
+- `close` drains: everything is committed, checkpointed and closed before the group hears that the members leave.
+
+Source: `KafkaStreams`. Signals are not its business, nor is the declaration of the group.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from assignor.types import HostInfo, ProcessId
+from streams_runtime.application import Application, ThreadErrorResponse
+from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.group_member import MemberEnd, MemberSettings
+from streams_runtime.housekeeping import Housekeeping
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.opening import open_log
+from streams_runtime.member_subscription import SubscriptionWriter
+from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
+from streams_runtime.stream_thread import StreamThread, ThreadSetting
+from streams_runtime.task_holder import HostMaps
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.thread_listener import SilentListener, ThreadListener
+from streams_runtime.thread_status import TaskCopy, ThreadState, ThreadStatus
+
+_log = logging.getLogger(__name__)
+_SYSTEM_CLOCK = SystemClock()
+
+
+class InstanceState(StrEnum):
+    CREATED = "created"
+    REBALANCING = "rebalancing"
+    RUNNING = "running"
+    PENDING_SHUTDOWN = "pending-shutdown"
+    NOT_RUNNING = "not-running"
+    ERROR = "error"
+
+
+_ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """A snapshot, for tables that people watch."""
+
+    application_id: str
+    process_id: ProcessId | None
+    state: InstanceState
+    endpoint: HostInfo | None
+    threads: tuple[ThreadStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOptions:
+    """What one instance has of its own; everything else is the application's, the same for all.
+
+    `thread_name`: of an index, unique in the group. `incarnation`: given, threads are static members under their names,
+    and a higher one fences a lower one. `lock_wait_ms`: for a process before this one that is just ending.
+    """
+
+    thread_name: Callable[[int], str] | None = None
+    thread_listener: Callable[[str], ThreadListener] = lambda _name: SilentListener()
+    restore_listener: RestoreListener | None = None
+    incarnation: int | None = None
+    endpoint: HostInfo | None = None
+    client_tags: Mapping[str, str] | None = None
+    rack: str | None = None
+    token: str | None = None
+    lock_wait_ms: int = 0
+    clock: Clock = _SYSTEM_CLOCK
+
+
+class StreamsInstance:
+    """`start`, then `wait` or `close`; all calls may come from any thread.
+
+    `coordinator`: its URL, or a client that stays the caller's to close. `metrics`: what its threads measure.
+    """
+
+    def __init__(
+        self, application: Application, coordinator: CoordinatorClient | str, options: InstanceOptions | None = None
+    ) -> None:
+        self.application = application
+        self._options = options or InstanceOptions()
+        self._coordinator = coordinator
+        self._changed = threading.Condition()
+        self._state = InstanceState.CREATED
+        self._threads: list[StreamThread] = []
+        self._errors: list[Exception] = []
+        self._closing = False
+        self._failed = False
+        self._process_id: ProcessId | None = None
+        self.metrics = InstanceMetrics()
+        self._supervisor = threading.Thread(target=self._supervise, name=f"{application.id}-instance", daemon=True)
+
+    # --- what can be seen
+
+    @property
+    def application_id(self) -> str:
+        return self.application.id
+
+    @property
+    def state(self) -> InstanceState:
+        return self._state
+
+    @property
+    def errors(self) -> tuple[Exception, ...]:
+        """What ended threads of this instance, oldest first."""
+        return tuple(self._errors)
+
+    @property
+    def process_id(self) -> ProcessId | None:
+        """None before `start`."""
+        return self._process_id
+
+    def status(self) -> InstanceStatus:
+        return InstanceStatus(
+            self.application_id,
+            self._process_id,
+            self._state,
+            self._options.endpoint,
+            tuple(thread.status() for thread in self._threads),
+        )
+
+    def metadata(self) -> HostMaps:
+        """Which instance answers for which partitions, by the newest assignment of any thread."""
+        held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
+        return HostMaps() if held is None else held.hosts
+
+    def copies(self) -> tuple[TaskCopy, ...]:
+        """All tasks of this instance with open stores."""
+        return tuple(copy for thread in self._threads for copy in thread.copies())
+
+    # --- its life
+
+    def start(self) -> None:
+        """Take the state directory, join the group, return at once.
+
+        Raises LockError when another process has the directory, InputError, LogError, StreamsRuntimeError.
+        """
+        with self._changed:
+            if self._state is not InstanceState.CREATED:
+                raise StreamsRuntimeError(f"an instance starts once; this one is {self._state}")
+            self._state = InstanceState.REBALANCING
+        try:
+            self._open()
+        except BaseException:
+            self._state = InstanceState.ERROR
+            raise
+        for thread in self._threads:
+            thread.start()
+        self._housekeeping.start()
+        self._supervisor.start()
+
+    def close(self, timeout_s: float | None = None) -> bool:
+        """Drain and leave; whether it has ended within the time. On a thread of its own it does not wait."""
+        with self._changed:
+            self._closing = True
+            if self._state is InstanceState.CREATED:
+                self._state = InstanceState.NOT_RUNNING
+            self._changed.notify_all()
+        own = {self._supervisor.name, *(thread.name for thread in self._threads)}
+        if threading.current_thread().name in own:
+            return self._state in _ENDED
+        return self.wait(timeout_s) in _ENDED
+
+    def wait(self, timeout_s: float | None = None) -> InstanceState:
+        """Return when it has ended, or when time is up."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._state in _ENDED, timeout_s)
+            return self._state
+
+    def wait_until_running(self, timeout_s: float | None = None) -> bool:
+        """Whether every thread runs everything it was assigned; False when time is up or the instance ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._state in (InstanceState.RUNNING, *_ENDED), timeout_s)
+            return self._state is InstanceState.RUNNING
+
+    # --- inside
+
+    def _open(self) -> None:
+        configs = self.application.configs
+        options = self._options
+        self._directory = StateDirectory(
+            configs.state_dir, self.application_id, options.clock, lock_wait_ms=options.lock_wait_ms
+        )
+        self._process_id = self._directory.process_id
+        try:
+            self._log: Log = open_log(configs.bootstrap_servers)
+        except BaseException:
+            self._directory.close()
+            raise
+        self._client = (
+            CoordinatorClient(self._coordinator, token=options.token)
+            if isinstance(self._coordinator, str)
+            else self._coordinator
+        )
+        self._housekeeping = Housekeeping(
+            self.application_id, self._directory, self._log, configs.state_cleanup_delay_ms
+        )
+        self._threads = [self._new_thread(index) for index in range(configs.num_stream_threads)]
+
+    def _new_thread(self, index: int) -> StreamThread:
+        configs = self.application.configs
+        options = self._options
+        name = f"{configs.client_id or f'{self.application_id}-{self._process_id}'}-StreamThread-{index + 1}"
+        if options.thread_name is not None:
+            name = options.thread_name(index)
+        topics = {topic for each in self.application.parsed().subtopologies for topic in each.source_topics}
+        return StreamThread(
+            ThreadSetting(
+                name=name,
+                application=self.application,
+                log=self._log,
+                directory=self._directory,
+                client=self._client,
+                member=MemberSettings(
+                    group_id=self.application_id,
+                    client_id=name,
+                    group_instance_id=None if options.incarnation is None else name,
+                    incarnation=options.incarnation,
+                    session_timeout_ms=configs.session_timeout_ms,
+                    rebalance_timeout_ms=configs.rebalance_timeout_ms,
+                    heartbeat_interval_ms=configs.heartbeat_interval_ms,
+                ),
+                subscriptions=SubscriptionWriter(
+                    self._directory.process_id,
+                    tuple(sorted(topics)),
+                    {**configs.client_tags, **(options.client_tags or {})},
+                    options.endpoint,
+                    options.rack,
+                ),
+                transactional_id=(
+                    f"{self.application_id}-{self._process_id}-{index}" if configs.exactly_once else None
+                ),
+                clock=options.clock,
+                listener=options.thread_listener(name),
+                restore_listener=options.restore_listener or SilentRestoreListener(),
+                metrics=self.metrics.thread(name),
+                state_changed=self._thread_changed,
+            )
+        )
+
+    def _thread_changed(self, _thread: StreamThread) -> None:
+        with self._changed:
+            if self._state in (InstanceState.REBALANCING, InstanceState.RUNNING):
+                alive = [thread.state for thread in self._threads if thread.state is not ThreadState.DEAD]
+                runs = bool(alive) and all(state is ThreadState.RUNNING for state in alive)
+                self._state = InstanceState.RUNNING if runs else InstanceState.REBALANCING
+            self._changed.notify_all()
+
+    def _supervise(self) -> None:
+        """Replace or mourn threads until there are none; then let go of everything."""
+        handled: set[StreamThread] = set()
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._closing or any(thread not in handled for thread in self._dead_threads())
+                )
+                if self._closing:
+                    self._state = InstanceState.PENDING_SHUTDOWN
+            if self._closing:
+                break
+            for thread in self._dead_threads():
+                if thread not in handled:
+                    handled.add(thread)
+                    self._after(thread)
+            if all(thread.state is ThreadState.DEAD for thread in self._threads):
+                break
+        self._end()
+
+    def _dead_threads(self) -> list[StreamThread]:
+        return [thread for thread in self._threads if thread.state is ThreadState.DEAD]
+
+    def _after(self, thread: StreamThread) -> None:
+        thread.join()
+        if thread.end is MemberEnd.SHUTDOWN_REQUESTED:
+            self._failed = self._closing = True
+        if thread.error is None:
+            return
+        self._errors.append(thread.error)
+        if thread.response is ThreadErrorResponse.REPLACE_THREAD:
+            index = self._threads.index(thread)
+            self._threads[index] = self._new_thread(index)
+            self._threads[index].start()
+            return
+        if thread.response is ThreadErrorResponse.SHUTDOWN_APPLICATION and thread.end is None:
+            for other in self._threads:  # its own member could not pass it on
+                other.request_shutdown()
+        self._failed = self._closing = True
+
+    def _end(self) -> None:
+        closers = [threading.Thread(target=thread.close, name=f"{thread.name}-close") for thread in self._threads]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join()
+        for thread in self._threads:
+            thread.join()
+        self._errors += [thread.error for thread in self._threads if thread.error and thread.error not in self._errors]
+        self._housekeeping.close()
+        for name, closing in (("state directory", self._directory.close), ("log", self._log.close)):
+            try:
+                closing()
+            except Exception:
+                _log.exception("the %s could not be closed", name)
+        if isinstance(self._coordinator, str):
+            self._client.close()
+        with self._changed:
+            ended_by_error = self._failed or any(thread.error is not None for thread in self._threads)
+            self._state = InstanceState.ERROR if ended_by_error else InstanceState.NOT_RUNNING
+            self._changed.notify_all()

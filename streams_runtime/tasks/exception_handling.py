@@ -1,0 +1,163 @@
+"""What becomes of a record that fails: the thread ends, the record is dropped, or it goes to the dead-letter topic.
+
+Rules: the user's handler decides, one for processing and one for reading (serdes, timestamps); the default is FAIL.
+FAIL raises ProcessingFailed that names task, topic, partition, offset and node. A dead letter is the record as it was
+read, with its own headers and then Kafka's, sent like any output, so under exactly-once it is in the transaction that
+commits the record's offset. A handler that fails itself, or answers nonsense, is a FAIL.
+Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
+
+Differs from Kafka: an error ends the whole record, also for siblings of the node that failed, whose turn would have
+come later. The topic of dead letters is used by every handler that answers DEAD_LETTER; the header of the task is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import NamedTuple, Protocol
+
+from assignor.types import TaskId
+from streams_runtime.errors import ProcessingFailed
+from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.records import Headers, RecordMetadata
+
+HEADER_EXCEPTION = "__streams.errors.exception"
+HEADER_MESSAGE = "__streams.errors.message"
+HEADER_STACKTRACE = "__streams.errors.stacktrace"
+HEADER_TOPIC = "__streams.errors.topic"
+HEADER_PARTITION = "__streams.errors.partition"
+HEADER_OFFSET = "__streams.errors.offset"
+HEADER_TASK = "__streams.errors.task"
+
+NO_RECORD = RecordMetadata("", -1, -1)
+"""Where a punctuation fails: there is no input record."""
+
+_log = logging.getLogger(__name__)
+
+
+def fail(record: FailedRecord) -> HandlerResponse:
+    """The default: whoever wants to go on without a record has to say so."""
+    _log.error("%s; the thread ends", described(record))
+    return HandlerResponse.FAIL
+
+
+def log_and_continue(record: FailedRecord) -> HandlerResponse:
+    """The record is dropped. Source: `LogAndContinueProcessingExceptionHandler`."""
+    _log.warning("%s; the record is dropped", described(record))
+    return HandlerResponse.CONTINUE
+
+
+def dead_letter(record: FailedRecord) -> HandlerResponse:
+    """The record goes to `dead.letter.topic`, and processing goes on."""
+    _log.warning("%s; the record goes to the dead-letter topic", described(record))
+    return HandlerResponse.DEAD_LETTER
+
+
+class FailedInputRecord(NamedTuple):
+    """A `FailedRecord`. In a punctuation: metadata NO_RECORD, no key and value, and the time at which it fired."""
+
+    task_id: TaskId
+    metadata: RecordMetadata
+    node: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+    error: Exception
+
+
+def described(record: FailedRecord) -> str:
+    """One line: task, place, node and error."""
+    topic, partition, offset = record.metadata
+    if offset < 0:
+        what = f"punctuation at {record.timestamp_ms}"
+    else:
+        what = f"record topic={topic}, partition={partition}, offset={offset}"
+    return f"task={record.task_id}, node={record.node}, {what}: {_class_name(record.error)}: {record.error}"
+
+
+def dead_letter_headers(record: FailedRecord) -> Headers:
+    """The record's own headers, then those of KIP-1034 and the task."""
+    error = record.error
+    topic, partition, offset = record.metadata
+    trace = "".join(traceback.format_exception(error))
+    return (
+        *record.headers,
+        (HEADER_EXCEPTION, _class_name(error).encode()),
+        (HEADER_MESSAGE, str(error).encode()),
+        (HEADER_STACKTRACE, trace.encode(errors="backslashreplace")),
+        (HEADER_TOPIC, topic.encode() if topic else None),
+        (HEADER_PARTITION, str(partition).encode()),
+        (HEADER_OFFSET, str(offset).encode()),
+        (HEADER_TASK, str(record.task_id).encode()),
+    )
+
+
+class Sender(Protocol):
+    """Where dead letters go out; the task's record collector."""
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None: ...
+
+
+class ExceptionHandling:
+    """Asks a handler and does what it says. `dead_letter_topic`: full name, None when there is none."""
+
+    __slots__ = ("_dead_letter_topic", "_deserialization", "_processing", "_sender", "dropped_records")
+
+    def __init__(
+        self,
+        sender: Sender,
+        dead_letter_topic: str | None,
+        processing: ExceptionHandler,
+        deserialization: ExceptionHandler,
+    ) -> None:
+        self._sender = sender
+        self._dead_letter_topic = dead_letter_topic
+        self._processing = processing
+        self._deserialization = deserialization
+        self.dropped_records = 0
+
+    def processing_failed(self, record: FailedRecord) -> None:
+        """Returns when the task may go on. Raises ProcessingFailed, and what sending a dead letter raises."""
+        self._handle(self._processing, "processing", record)
+
+    def deserialization_failed(self, record: FailedRecord) -> None:
+        """As `processing_failed`, for a record that could not be read."""
+        self._handle(self._deserialization, "deserialization", record)
+
+    def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:
+        try:
+            response = HandlerResponse(handler(record))
+        except Exception as error:
+            raise ProcessingFailed(
+                f"the {kind} handler itself failed ({_class_name(error)}: {error}) on {described(record)}",
+                record.task_id,
+            ) from record.error
+        if response is HandlerResponse.FAIL:
+            raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
+        if response is HandlerResponse.DEAD_LETTER:
+            self._send_dead_letter(kind, record)
+        self.dropped_records += 1
+
+    def _send_dead_letter(self, kind: str, record: FailedRecord) -> None:
+        topic = self._dead_letter_topic
+        if topic is None:
+            raise ProcessingFailed(
+                f"the {kind} handler wants a dead letter, but dead.letter.topic is not set: {described(record)}",
+                record.task_id,
+            ) from record.error
+        timestamp_ms = max(0, record.timestamp_ms)  # a record may be bad because of its timestamp
+        self._sender.send(topic, None, record.key, record.value, timestamp_ms, dead_letter_headers(record))
+
+
+def _class_name(error: Exception) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

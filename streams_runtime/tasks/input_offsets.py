@@ -1,0 +1,110 @@
+"""Where a task reads its input from, and up to where it is committed.
+
+Rules: reading begins at the committed offset, else by `auto.offset.reset` (of the source, else the config's). What is
+committed is the offset of the next record to process: that of the first one buffered, else the consumer's position, so
+that gaps which transactions and compaction leave count as consumed. Only what has moved is committed. Partition time
+goes into the commit's metadata and comes back from it.
+Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.configs import OffsetReset, StreamsConfig
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logs.base import Consumer, Log, OffsetAndMetadata
+from streams_runtime.processors.graph import SourceRunner
+from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_partition_time
+from streams_runtime.tasks.record_queue import RecordQueue
+
+
+class InputOffsets:
+    """`committed`: what this task has read as committed, or committed itself."""
+
+    __slots__ = ("_configs", "_consumer", "_log", "_settled", "_sources", "_task_id", "committed")
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        sources: Mapping[str, SourceRunner],
+        log: Log,
+        consumer: Consumer,
+        configs: StreamsConfig,
+    ) -> None:
+        self._task_id = task_id
+        self._sources = sources
+        self._log = log
+        self._consumer = consumer
+        self._configs = configs
+        self.committed: dict[TopicPartition, int] = {}
+        self._settled: dict[TopicPartition, int] = {}  # committed, or where reading began: nothing to commit there
+
+    def begin(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Let the consumer read on where the group is; partition times by partition, -1 for one that is not known.
+
+        Raises LogTimeout, and StreamsRuntimeError when there is no offset and auto.offset.reset is none.
+        """
+        committed = self._log.committed_offsets(self._configs.application_id, partitions)
+        begin = {partition: one.offset for partition, one in committed.items()}
+        begin |= self._reset_positions([p for p in partitions if p not in committed], "has no committed offset")
+        for partition, offset in begin.items():
+            self._consumer.seek(partition, offset)
+            self._settled[partition] = offset
+        self._consumer.resume(partitions)
+        self.committed.update((partition, one.offset) for partition, one in committed.items())
+        return {partition: decode_partition_time(one.metadata) for partition, one in committed.items()}
+
+    def reset(self, partitions: Collection[TopicPartition]) -> None:
+        """The consumer's position is out of range: go on by auto.offset.reset. Raises as `begin` does."""
+        for partition, offset in self._reset_positions(partitions, "has no record at its position").items():
+            self._consumer.seek(partition, offset)
+            self._settled.pop(partition, None)  # wherever that is, it is news to the group
+
+    def moved(
+        self, queues: Iterable[RecordQueue], unfinished: tuple[TopicPartition, int] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What there is to commit. `unfinished`: a record that was taken from its queue and has to be processed yet."""
+        moved: dict[TopicPartition, OffsetAndMetadata] = {}
+        for queue in queues:
+            partition = queue.partition
+            if unfinished is not None and partition == unfinished[0]:
+                offset: int | None = unfinished[1]
+            else:
+                offset = queue.next_offset()
+                if offset is None:
+                    offset = self._consumer.position(partition)
+            if offset is not None and self.is_news(partition, offset):
+                moved[partition] = OffsetAndMetadata(offset, encode_partition_time(queue.partition_time_ms))
+        return moved
+
+    def is_news(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the group does not know already that the partition is to be read from there."""
+        return offset != self._settled.get(partition)
+
+    def is_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for partition, one in offsets.items():
+            self.committed[partition] = self._settled[partition] = one.offset
+
+    def clear(self) -> None:
+        self.committed.clear()
+        self._settled.clear()
+
+    def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> dict[TopicPartition, int]:
+        by_reset: dict[OffsetReset, list[TopicPartition]] = {}
+        for partition in partitions:
+            source = self._sources[partition.topic]
+            by_reset.setdefault(source.auto_offset_reset or self._configs.auto_offset_reset, []).append(partition)
+        if none := by_reset.get(OffsetReset.NONE):
+            raise StreamsRuntimeError(
+                f"{', '.join(map(str, none))} {why}, and auto.offset.reset is none: set it to earliest or latest, or "
+                "commit an offset for the group",
+                self._task_id,
+            )
+        positions: dict[TopicPartition, int] = {}
+        if earliest := by_reset.get(OffsetReset.EARLIEST):
+            positions |= self._log.begin_offsets(earliest)
+        if latest := by_reset.get(OffsetReset.LATEST):
+            positions |= self._log.end_offsets(latest)
+        return positions

@@ -1,0 +1,33 @@
+"""What a task writes beside a committed offset: the partition time, so that the next owner's stream time goes on.
+
+The form is Kafka's version 1: base64 of one byte 1 and the time in eight bytes; its version 2, which adds more behind,
+is read as well. Anything else (another program's text, a broken one) means that the time is not known.
+Source: `TopicPartitionMetadata`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+
+UNKNOWN_TIME = -1
+
+_FORM = struct.Struct(">Bq")
+_VERSIONS = (1, 2)
+
+
+def encode_partition_time(partition_time_ms: int) -> str:
+    return base64.b64encode(_FORM.pack(1, partition_time_ms)).decode()
+
+
+def decode_partition_time(metadata: str) -> int:
+    """Milliseconds since the epoch; UNKNOWN_TIME for what cannot be read."""
+    try:
+        data = base64.b64decode(metadata, validate=True)
+    except (binascii.Error, ValueError):
+        return UNKNOWN_TIME
+    if len(data) < _FORM.size:
+        return UNKNOWN_TIME
+    version, time_ms = _FORM.unpack_from(data)
+    return max(int(time_ms), UNKNOWN_TIME) if version in _VERSIONS else UNKNOWN_TIME

@@ -1,0 +1,106 @@
+"""Which of a task's partitions gives the next record: the one whose next record has the lowest timestamp.
+
+Rules of `max.task.idle.ms`, when a partition has nothing buffered: -1 takes what is there; 0 waits only for partitions
+of which the log is known to have more (or of which nothing is known yet); above 0 waits that long beyond that for new
+records, counted for each partition from when it was found to have no more. With nothing buffered at all there is
+nothing to do. Among equal timestamps the lower partition goes first. One partition needs none of this: `only`.
+Source: `PartitionGroup` (KIP-695).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import Any
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.records import Record
+from streams_runtime.tasks.input_lags import InputLags
+from streams_runtime.tasks.record_queue import RecordQueue
+
+MAX_TASK_IDLE_DISABLED = -1
+
+
+class PartitionGroup:
+    """`only`: the queue, when there is one partition. `polled`: the queue that gave the last record."""
+
+    __slots__ = ("_deadlines", "_heap", "_idle", "_lags", "_max_task_idle_ms", "_queues", "only", "polled")
+
+    def __init__(self, queues: Iterable[RecordQueue], lags: InputLags, max_task_idle_ms: int) -> None:
+        self._lags = lags
+        self._max_task_idle_ms = max_task_idle_ms
+        self.set_queues(queues)
+
+    def set_queues(self, queues: Iterable[RecordQueue]) -> None:
+        """Other partitions; queues that stay keep their records."""
+        self._queues = {queue.partition: queue for queue in sorted(queues, key=lambda queue: queue.partition)}
+        self.only = next(iter(self._queues.values())) if len(self._queues) == 1 else None
+        self.polled: RecordQueue | None = self.only
+        # a queue is in the heap with its head's timestamp, or idle: empty, or its head has not been looked at
+        self._heap: list[tuple[int, TopicPartition, RecordQueue]] = []
+        self._idle = dict(self._queues)
+        self._deadlines: dict[TopicPartition, int] = {}
+
+    def queues(self) -> list[RecordQueue]:
+        return list(self._queues.values())
+
+    def __getitem__(self, partition: TopicPartition) -> RecordQueue:
+        return self._queues[partition]
+
+    def __len__(self) -> int:
+        """Records buffered."""
+        return sum(map(len, self._queues.values()))
+
+    def add(self, batch: RecordBatch) -> int:
+        """How many records of the partition are buffered now. KeyError for a partition that is not of the group."""
+        queue = self._queues[batch.partition]
+        queue.add(batch)
+        return len(queue)
+
+    def ready(self, now_ms: int) -> bool:
+        """Whether a record may be processed. Raises what reading a record raises, when there are several partitions."""
+        if self.only is not None:
+            return len(self.only) > 0
+        if self._idle:
+            self._look_at_heads()
+        if not self._idle or not self._heap:
+            return bool(self._heap)
+        return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
+
+    def poll(self, now_ms: int) -> Record[Any, Any] | None:
+        """The next record, for several partitions; None when not `ready`."""
+        if not self.ready(now_ms):
+            return None
+        _, partition, queue = heapq.heappop(self._heap)
+        self._idle[partition] = queue
+        self.polled = queue
+        return queue.poll()
+
+    def clear(self) -> None:
+        """Forget records, times and what was known about the log."""
+        for queue in self._queues.values():
+            queue.clear()
+        self._lags.clear()
+        self.set_queues(self._queues.values())
+
+    def _look_at_heads(self) -> None:
+        for partition, queue in list(self._idle.items()):
+            timestamp_ms = queue.head_timestamp_ms()
+            if timestamp_ms is None:
+                continue
+            heapq.heappush(self._heap, (timestamp_ms, partition, queue))
+            del self._idle[partition]
+            self._deadlines.pop(partition, None)
+            self._lags.read_up_to_here(partition)
+
+    def _waited_enough(self, now_ms: int) -> bool:
+        enough = True
+        behind = self._lags.behind(self._idle, now_ms)
+        for partition in self._idle:
+            if partition in behind:
+                self._deadlines.pop(partition, None)
+                enough = False
+            elif now_ms < self._deadlines.setdefault(partition, now_ms + self._max_task_idle_ms):
+                enough = False
+        return enough

@@ -1,0 +1,102 @@
+"""Schedules of punctuations, and which are due.
+
+Rules: STREAM_TIME fires at the first stream time that is seen (its schedule counts from 0), then at every interval;
+WALL_CLOCK_TIME first when the interval has passed. Missed intervals collapse into one: scheduled at 5 with interval 5
+and now 21, it fires once, with 21, and next at 25. A start time anchors a schedule (KIP-1146): it fires at start + n *
+interval only; a start that has passed already waits for the next such time. Cancelled from inside its own callback, a
+schedule does not come again. Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
+
+Differs from Kafka: a punctuation that was cut short by an error stays due, so that it is not lost when the thread tries
+again after a time-out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from streams_runtime.processors.api import PunctuationType, Punctuator
+
+
+class PunctuationSchedule:
+    """The handle that the user gets. `time_ms`: when it fires next."""
+
+    __slots__ = ("callback", "cancelled", "interval_ms", "node", "time_ms")
+
+    def __init__(self, node: str, time_ms: int, interval_ms: int, callback: Punctuator) -> None:
+        self.node = node
+        self.time_ms = time_ms
+        self.interval_ms = interval_ms
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def advance(self, now_ms: int) -> None:
+        """To the first time of the schedule after `now_ms`, and one interval ahead at least."""
+        missed = max(0, now_ms - self.time_ms) // self.interval_ms
+        self.time_ms += (missed + 1) * self.interval_ms
+
+
+class PunctuationQueue:
+    """All schedules of one type of one task; those of the same time fire in the order in which they were made."""
+
+    __slots__ = ("_heap", "_made")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, PunctuationSchedule]] = []
+        self._made = 0
+
+    def add(self, schedule: PunctuationSchedule) -> None:
+        self._made += 1
+        heapq.heappush(self._heap, (schedule.time_ms, self._made, schedule))
+
+    def maybe_punctuate(self, now_ms: int, punctuate: Callable[[PunctuationSchedule], None]) -> bool:
+        """Hand everything that is due to `punctuate`; whether there was anything."""
+        heap = self._heap
+        punctuated = False
+        while heap and heap[0][0] <= now_ms:
+            due = heapq.heappop(heap)
+            schedule = due[2]
+            if schedule.cancelled:
+                continue
+            try:
+                punctuate(schedule)
+            except BaseException:
+                heapq.heappush(heap, due)
+                raise
+            punctuated = True
+            if not schedule.cancelled:
+                schedule.advance(now_ms)
+                heapq.heappush(heap, (schedule.time_ms, due[1], schedule))
+        return punctuated
+
+    def next_time_ms(self) -> int | None:
+        """When the next one is due; None when there is none."""
+        heap = self._heap
+        while heap and heap[0][2].cancelled:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def clear(self) -> None:
+        self._heap.clear()
+
+
+def first_schedule(
+    node: str,
+    interval_ms: int,
+    type: PunctuationType,
+    callback: Punctuator,
+    *,
+    start_time_ms: int | None,
+    now_ms: int,
+) -> PunctuationSchedule:
+    """`now_ms`: stream time or wall-clock time, by the type."""
+    if start_time_ms is None:
+        first_ms = 0 if type is PunctuationType.STREAM_TIME else now_ms + interval_ms
+        return PunctuationSchedule(node, first_ms, interval_ms, callback)
+    schedule = PunctuationSchedule(node, start_time_ms, interval_ms, callback)
+    if start_time_ms < now_ms:
+        schedule.advance(now_ms)
+    return schedule

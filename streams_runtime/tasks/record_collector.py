@@ -1,0 +1,95 @@
+"""Everything one task writes: outputs by topic and key, changes of its stores, dead letters.
+
+Rules: without a given partition a record goes where Kafka's murmur2 of its key says; one without a key goes round. A
+store's change goes to the changelog partition of the task. What was written to changelogs is known by offset only once
+it is acknowledged (and committed): that is what a checkpoint may say. Source: `RecordCollectorImpl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.records import Headers
+from streams_runtime.tasks.partitioner import positive_hash
+from streams_runtime.tasks.streams_producer import StreamsProducer
+
+
+class RecordCollector:
+    """`changelogs`: of each logged store the partition for its changes. Is the `ChangeLogger` of the task's stores."""
+
+    __slots__ = ("_changelogs", "_keyless", "_producer", "_send", "_targets", "_task_id", "_written")
+
+    def __init__(self, task_id: TaskId, producer: StreamsProducer, changelogs: Mapping[str, TopicPartition]) -> None:
+        self._task_id = task_id
+        self._producer = producer
+        self._send = producer.send
+        self._changelogs = dict(changelogs)
+        self._targets: dict[str, tuple[TopicPartition, ...]] = {}
+        self._written: set[TopicPartition] = set()
+        self._keyless = task_id.partition  # so that tasks start at different partitions
+
+    def partitions_of(self, topic: str) -> int:
+        """Raises StreamsRuntimeError for a topic that the log does not have, LogTimeout."""
+        return len(self._targets.get(topic) or self._look_up(topic))
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None:
+        """Raises StreamsRuntimeError (topic, partition, timestamp), TaskMigrated, LogTimeout."""
+        targets = self._targets.get(topic) or self._look_up(topic)
+        if partition is None:
+            if key is None:
+                self._keyless += 1
+                partition = self._keyless % len(targets)
+            else:
+                partition = positive_hash(key) % len(targets)
+        elif not 0 <= partition < len(targets):
+            raise StreamsRuntimeError(f"topic {topic} has {len(targets)} partitions, not {partition}", self._task_id)
+        if timestamp_ms < 0:
+            raise StreamsRuntimeError(f"a record for topic {topic} has the timestamp {timestamp_ms}", self._task_id)
+        self._send(targets[partition], key, value, timestamp_ms, headers)
+
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """A change of a store, to its changelog. Raises as `send` does."""
+        changelog = self._changelogs[store]
+        self._written.add(changelog)
+        # before any record (in `init`) there is no time; the log has no negative ones
+        self._send(changelog, key, value, timestamp_ms if timestamp_ms > 0 else 0)
+
+    def flush(self) -> None:
+        """Everything sent is written. Raises StreamsRuntimeError that names the task, TaskMigrated, LogTimeout."""
+        try:
+            self._producer.flush()
+        except TaskMigrated:
+            raise
+        except StreamsRuntimeError as error:
+            raise StreamsRuntimeError(f"could not write its records: {error}", self._task_id) from error
+
+    def written_offsets(self) -> dict[TopicPartition, int]:
+        """Of each changelog this task has written to, the offset of the last record that is acknowledged."""
+        if not self._written:
+            return {}
+        last = self._producer.last_offsets()
+        # the thread's producer may remember what an earlier task of the same id wrote; only what this one wrote counts
+        return {changelog: last[changelog] for changelog in self._written if changelog in last}
+
+    def clear(self) -> None:
+        """The task is closed; what it wrote is told or lost."""
+        self._written.clear()
+        self._targets.clear()
+
+    def _look_up(self, topic: str) -> tuple[TopicPartition, ...]:
+        description = self._producer.log.topics().get(topic)
+        if description is None or description.partitions < 1:
+            raise StreamsRuntimeError(f"topic {topic} is not there; nothing can be sent to it", self._task_id)
+        targets = tuple(TopicPartition(topic, partition) for partition in range(description.partitions))
+        self._targets[topic] = targets
+        return targets

@@ -1,0 +1,202 @@
+"""Records of one input partition that are read but not processed yet.
+
+Rules: batches are kept as they came, as bytes; a record becomes objects when its turn comes (or, with several
+partitions, when its timestamp is needed to choose). Partition time is the highest timestamp handed out, -1 before the
+first, and is what a timestamp extractor is given. A record that cannot be read goes to the handler, one with a negative
+timestamp is dropped; both count as consumed. Source: `RecordQueue`, `RecordDeserializer`.
+
+Differs from Kafka: the record behind the one that is processed is not looked at before its turn, so a broken record
+cannot stop the ones before it; and an error of a timestamp extractor goes to the handler as that of a serde does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.processors.graph import SourceRunner
+from streams_runtime.records import Headers, Record, RecordMetadata
+from streams_runtime.serdes import BytesSerde
+from streams_runtime.tasks.exception_handling import FailedInputRecord
+from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
+
+_log = logging.getLogger(__name__)
+
+_NONE: tuple[()] = ()
+_new_record = tuple.__new__
+
+
+class RecordQueue:
+    """`on_failure` is given what could not be read, and raises or lets it be dropped.
+
+    `process`: the source's; `poll` gives what to call it with.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_batches",
+        "_deserialize_key",
+        "_deserialize_value",
+        "_extract_timestamp",
+        "_head",
+        "_headers",
+        "_index",
+        "_keys",
+        "_length",
+        "_offsets",
+        "_on_failure",
+        "_source",
+        "_task_id",
+        "_timestamps",
+        "_values",
+        "dropped_records",
+        "partition",
+        "partition_time_ms",
+        "process",
+    )
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        partition: TopicPartition,
+        source: SourceRunner,
+        on_failure: Callable[[FailedInputRecord], None],
+    ) -> None:
+        self.partition = partition
+        self.process: Callable[[Record[Any, Any]], None] = source.process
+        self.partition_time_ms = UNKNOWN_TIME
+        self.dropped_records = 0
+        self._task_id = task_id
+        self._source = source
+        self._on_failure = on_failure
+        # bytes that stay bytes need no call
+        self._deserialize_key = None if isinstance(source.key_serde, BytesSerde) else source.key_serde.deserialize
+        self._deserialize_value = None if isinstance(source.value_serde, BytesSerde) else source.value_serde.deserialize
+        self._extract_timestamp = source.timestamp_extractor
+        self._batches: deque[RecordBatch] = deque()
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all records and the partition time."""
+        self._batches.clear()
+        self._backlog = 0  # records in batches behind the current one
+        self._offsets: Sequence[int] = _NONE
+        self._timestamps: Sequence[int] = _NONE
+        self._keys: Sequence[bytes | None] = _NONE
+        self._values: Sequence[bytes | None] = _NONE
+        self._headers: Sequence[Headers] | None = None
+        self._length = 0
+        self._index = 0  # of the first record of the current batch that nobody has looked at
+        self._head: Record[Any, Any] | None = None
+        self.partition_time_ms = UNKNOWN_TIME
+
+    def __len__(self) -> int:
+        return self._backlog + self._length - self._index + (self._head is not None)
+
+    def add(self, batch: RecordBatch) -> None:
+        self._batches.append(batch)
+        self._backlog += len(batch)
+
+    def poll(self) -> Record[Any, Any] | None:
+        """The next record; None when there is none. Raises what `on_failure` does; the record is then still there."""
+        record = self._head
+        if record is None:
+            record = self._read()
+            if record is None:
+                return None
+        else:
+            self._head = None
+        if record[2] > self.partition_time_ms:
+            self.partition_time_ms = record[2]
+        return record
+
+    def head_timestamp_ms(self) -> int | None:
+        """Of the record that `poll` gives next, which is read for it; None when there is none. Raises as `poll`."""
+        if self._head is None:
+            self._head = self._read()
+        return None if self._head is None else self._head[2]
+
+    def next_offset(self) -> int | None:
+        """Of the first record that `poll` has not given; None when the queue is empty."""
+        if self._head is not None:
+            return self._offsets[self._index - 1]
+        if self._index < self._length:
+            return self._offsets[self._index]
+        return self._batches[0].offsets[0] if self._batches else None
+
+    def polled_metadata(self) -> RecordMetadata:
+        """Of the record that `poll` gave last; it holds until the queue is looked at again."""
+        topic, partition = self.partition
+        return RecordMetadata(topic, partition, self._offsets[self._index - 1])
+
+    def failed(self, index: int, node: str, error: Exception) -> FailedInputRecord:
+        """The record of the current batch at `index`, as it was read."""
+        topic, partition = self.partition
+        return FailedInputRecord(
+            self._task_id,
+            RecordMetadata(topic, partition, self._offsets[index]),
+            node,
+            self._keys[index],
+            self._values[index],
+            () if self._headers is None else self._headers[index],
+            self._timestamps[index],
+            error,
+        )
+
+    def polled_failed(self, node: str, error: Exception) -> FailedInputRecord:
+        """The record that `poll` gave last, as it was read."""
+        return self.failed(self._index - 1, node, error)
+
+    def _read(self) -> Record[Any, Any] | None:
+        """The next good record. Those that are not are dropped, if the handler lets it go on."""
+        while True:
+            index = self._index
+            if index == self._length:
+                if not self._batches:
+                    return None
+                self._take(self._batches.popleft())
+                index = 0
+            key: Any = self._keys[index]
+            value: Any = self._values[index]
+            timestamp_ms = self._timestamps[index]
+            headers = _NONE if self._headers is None else self._headers[index]
+            try:
+                if key is not None and self._deserialize_key is not None:
+                    key = self._deserialize_key(key)
+                if value is not None and self._deserialize_value is not None:
+                    value = self._deserialize_value(value)
+                if self._extract_timestamp is not None:
+                    read: Record[Any, Any] = Record(key, value, timestamp_ms, headers)
+                    timestamp_ms = self._extract_timestamp(read, self.partition_time_ms)
+            except Exception as error:
+                self._on_failure(self.failed(index, self._source.name, error))
+                self._index = index + 1
+                continue
+            self._index = index + 1
+            if timestamp_ms >= 0:
+                return _new_record(Record, (key, value, timestamp_ms, headers))
+            self._drop(index, timestamp_ms)
+
+    def _take(self, batch: RecordBatch) -> None:
+        self._offsets = batch.offsets
+        self._timestamps = batch.timestamps_ms
+        self._keys = batch.keys
+        self._values = batch.values
+        self._headers = batch.headers
+        self._length = len(batch)
+        self._backlog -= self._length
+        self._index = 0
+
+    def _drop(self, index: int, timestamp_ms: int) -> None:
+        self.dropped_records += 1
+        _log.warning(
+            "task %s drops a record with the negative timestamp %d: topic=%s, partition=%d, offset=%d",
+            self._task_id,
+            timestamp_ms,
+            *self.partition,
+            self._offsets[index],
+        )

@@ -1,0 +1,89 @@
+"""What can be seen of a stream thread from outside: values that the thread makes between two passes and never changes.
+
+Rule: other threads read the last snapshot whole; nobody but the stream thread touches a task. Source: `ThreadMetadata`,
+`TaskMetadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.state_stores.base import StateStore
+from streams_runtime.tasks.task import Task, TaskState, TaskType
+
+
+class ThreadState(StrEnum):
+    """Source: `StreamThread.State`."""
+
+    CREATED = "created"
+    STARTING = "starting"
+    PARTITIONS_REVOKED = "partitions-revoked"
+    PARTITIONS_ASSIGNED = "partitions-assigned"
+    RUNNING = "running"
+    PENDING_SHUTDOWN = "pending-shutdown"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """`lag`: changelog records that this copy is behind, 0 for a running active, None when not known yet.
+
+    `restored`: changelog records read since it came; `processed`: input records since then.
+    """
+
+    task_id: TaskId
+    role: TaskType
+    state: TaskState
+    lag: int | None
+    restored: int
+    processed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCopy:
+    """A task with its open stores; the stores themselves refuse to be read once they are closed."""
+
+    task_id: TaskId
+    role: TaskType
+    state: TaskState
+    stores: Mapping[str, StateStore]
+    lags: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadStatus:
+    """Tasks in order, active before standby. `generation_id` 0: nothing was assigned yet."""
+
+    name: str
+    state: ThreadState
+    member_id: str
+    generation_id: int
+    tasks: tuple[TaskStatus, ...]
+
+
+def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, processed: int) -> TaskStatus:
+    """`lags`: of the changelogs that are being read."""
+    return TaskStatus(task.id, task.type, task.state, _lag(task, task.changelog_partitions, lags), restored, processed)
+
+
+def task_copy(
+    task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
+) -> TaskCopy:
+    """`changelogs`: of each store; None when it is not logged, and then a standby's copy says nothing."""
+    of_stores = {
+        store: _lag(task, () if changelogs.get(store) is None else (changelogs[store],), lags)  # type: ignore[arg-type]
+        for store in task.stores
+    }
+    return TaskCopy(task.id, task.type, task.state, dict(task.stores), of_stores)
+
+
+def _lag(task: Task, partitions: Iterable[TopicPartition], lags: Mapping[TopicPartition, int]) -> int | None:
+    if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
+        return 0
+    if task.state is TaskState.CREATED:
+        return None
+    known = [lags.get(partition) for partition in partitions]
+    return None if None in known else sum(lag for lag in known if lag is not None)

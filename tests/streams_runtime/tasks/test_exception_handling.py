@@ -1,0 +1,160 @@
+"""What the user's handler decides about a record, and what then becomes of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+import pytest
+
+from assignor.types import TaskId
+from streams_runtime.errors import ProcessingFailed
+from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.records import Headers, RecordMetadata
+from streams_runtime.tasks.exception_handling import (
+    NO_RECORD,
+    ExceptionHandling,
+    FailedInputRecord,
+    dead_letter,
+    dead_letter_headers,
+    fail,
+    log_and_continue,
+)
+
+TASK = TaskId(0, 3)
+
+
+class OwnError(Exception):
+    pass
+
+
+class Letter(NamedTuple):
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Headers
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self.letters: list[Letter] = []
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None:
+        self.letters.append(Letter(topic, partition, key, value, timestamp_ms, headers))
+
+
+def failed(error: Exception | None = None, timestamp_ms: int = 9) -> FailedInputRecord:
+    metadata = RecordMetadata("in", 3, 17)
+    try:
+        raise error or OwnError("broken")
+    except Exception as raised:
+        return FailedInputRecord(TASK, metadata, "split", b"k", b"v", (("h", b"1"),), timestamp_ms, raised)
+
+
+def handling(handler: ExceptionHandler, mailbox: Mailbox, topic: str | None = "dead") -> ExceptionHandling:
+    return ExceptionHandling(mailbox, topic, handler, fail)
+
+
+def test_should_raise_with_task_topic_partition_offset_and_node_when_the_handler_says_fail() -> None:
+    record = failed()
+    with pytest.raises(ProcessingFailed) as error:
+        handling(fail, Mailbox()).processing_failed(record)
+    assert str(error.value) == (
+        "task [0_3] processing failed: task=0_3, node=split, record topic=in, partition=3, offset=17: "
+        f"{__name__}.OwnError: broken"
+    )
+    assert error.value.__cause__ is record.error
+
+
+def test_should_go_on_without_the_record_when_the_handler_says_continue(caplog: pytest.LogCaptureFixture) -> None:
+    mailbox = Mailbox()
+    one = handling(log_and_continue, mailbox)
+    with caplog.at_level(logging.WARNING):
+        one.processing_failed(failed())
+    assert (mailbox.letters, one.dropped_records) == ([], 1)
+    assert "task=0_3, node=split, record topic=in, partition=3, offset=17" in caplog.text
+
+
+def test_should_send_the_raw_record_with_headers_to_the_dead_letter_topic() -> None:
+    mailbox = Mailbox()
+    record = failed()
+    handling(dead_letter, mailbox).processing_failed(record)
+    (letter,) = mailbox.letters
+    headers = dict(letter.headers)
+    trace = headers.pop("__streams.errors.stacktrace")
+    assert letter[:5] == ("dead", None, b"k", b"v", 9)
+    assert headers == {
+        "h": b"1",
+        "__streams.errors.exception": f"{__name__}.OwnError".encode(),
+        "__streams.errors.message": b"broken",
+        "__streams.errors.topic": b"in",
+        "__streams.errors.partition": b"3",
+        "__streams.errors.offset": b"17",
+        "__streams.errors.task": b"0_3",
+    }
+    assert trace is not None
+    assert b"Traceback" in trace
+    assert b"OwnError: broken" in trace
+
+
+def test_should_send_a_dead_letter_that_the_log_takes_when_the_timestamp_is_what_is_broken() -> None:
+    mailbox = Mailbox()
+    handling(dead_letter, mailbox).processing_failed(failed(timestamp_ms=-1))
+    assert mailbox.letters[0].timestamp_ms == 0
+
+
+def test_should_ask_the_handler_of_its_own_kind() -> None:
+    def never(record: FailedRecord) -> HandlerResponse:
+        raise AssertionError
+
+    mailbox = Mailbox()
+    ExceptionHandling(mailbox, None, never, log_and_continue).deserialization_failed(failed())
+    with pytest.raises(ProcessingFailed, match="deserialization failed"):
+        ExceptionHandling(mailbox, None, never, fail).deserialization_failed(failed())
+
+
+def test_should_fail_when_there_is_no_dead_letter_topic() -> None:
+    with pytest.raises(ProcessingFailed, match=r"dead.letter.topic is not set: task=0_3, node=split"):
+        handling(dead_letter, Mailbox(), None).processing_failed(failed())
+
+
+def test_should_fail_when_the_handler_fails_itself() -> None:
+    def broken(record: FailedRecord) -> HandlerResponse:
+        raise KeyError("oops")
+
+    record = failed()
+    with pytest.raises(ProcessingFailed, match=r"handler itself failed \(KeyError: 'oops'\) on task=0_3") as error:
+        handling(broken, Mailbox()).processing_failed(record)
+    assert error.value.__cause__ is record.error
+
+
+def test_should_fail_when_the_handler_answers_nonsense() -> None:
+    with pytest.raises(ProcessingFailed, match="handler itself failed"):
+        handling(lambda record: None, Mailbox()).processing_failed(failed())  # type: ignore[arg-type, return-value]
+
+
+def test_should_take_the_words_for_the_responses() -> None:
+    one = handling(lambda record: "continue", Mailbox())  # type: ignore[arg-type, return-value]
+    one.processing_failed(failed())
+    assert one.dropped_records == 1
+
+
+def test_should_name_errors_of_python_itself_without_a_module() -> None:
+    assert dict(dead_letter_headers(failed(ValueError("x"))))["__streams.errors.exception"] == b"ValueError"
+
+
+def test_should_give_a_dead_letter_no_topic_when_a_punctuation_failed() -> None:
+    record = failed()._replace(metadata=NO_RECORD, key=None, value=None, headers=())
+    assert dict(dead_letter_headers(record))["__streams.errors.topic"] is None
+    with pytest.raises(ProcessingFailed, match="task=0_3, node=split, punctuation at 9:"):
+        handling(fail, Mailbox()).processing_failed(record)

@@ -1,0 +1,49 @@
+"""Partition time travels in the metadata of committed offsets, in Kafka's own form."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_partition_time
+
+
+def test_should_write_version_1_of_kafkas_form() -> None:
+    assert (
+        encode_partition_time(1_700_000_000_000) == base64.b64encode(b"\x01\x00\x00\x01\x8b\xcf\xe5\x68\x00").decode()
+    )
+
+
+@given(st.integers(-1, 2**63 - 1))
+def test_should_read_back_every_time(time_ms: int) -> None:
+    assert decode_partition_time(encode_partition_time(time_ms)) == time_ms
+
+
+def test_should_read_version_2_with_processor_metadata_behind() -> None:
+    text = base64.b64encode(b"\x02" + (42).to_bytes(8, "big") + b"more").decode()
+    assert decode_partition_time(text) == 42
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "",
+        "hello",
+        "not base64 at all!",
+        "ключ",
+        base64.b64encode(b"\x01\x00").decode(),
+        base64.b64encode(b"\x03" + bytes(8)).decode(),
+        base64.b64encode(b"\x01" + (-5).to_bytes(8, "big", signed=True)).decode(),
+    ],
+    ids=["none", "word", "text", "not ascii", "too short", "version from the future", "negative"],
+)
+def test_should_not_know_the_time_when_metadata_is_foreign_or_broken(metadata: str) -> None:
+    assert decode_partition_time(metadata) == -1
+
+
+@given(st.text(max_size=40))
+def test_should_never_fail_on_metadata(metadata: str) -> None:
+    assert decode_partition_time(metadata) >= -1

@@ -1,0 +1,232 @@
+"""Which partition goes next, and for whom it waits. Cases follow Kafka's `PartitionGroupTest`."""
+
+from __future__ import annotations
+
+import heapq
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
+from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.processors.graph import SourceRunner
+from streams_runtime.processors.nodes import CurrentNode
+from streams_runtime.tasks.exception_handling import FailedInputRecord
+from streams_runtime.tasks.input_lags import InputLags
+from streams_runtime.tasks.partition_group import PartitionGroup
+from streams_runtime.tasks.record_queue import RecordQueue
+from streams_runtime.topology import SourceSettings
+from tests.streams_runtime.tasks.watched_log import WatchedLog
+
+A, B, C = (TopicPartition(topic, 0) for topic in "abc")
+
+
+def never(failed: FailedInputRecord) -> None:
+    raise AssertionError(failed)
+
+
+def batch(partition: TopicPartition, *times: int) -> RecordBatch:
+    return RecordBatch(partition, range(len(times)), times, [None] * len(times), [None] * len(times))
+
+
+class Group:
+    """A group on a real log; `on_log` writes records there, `buffer` reads them into the group."""
+
+    def __init__(self, max_task_idle_ms: int, *partitions: TopicPartition) -> None:
+        self.log = WatchedLog()
+        self.log.create_topics([NewTopic(partition.topic, 1) for partition in partitions])
+        self.consumer: Consumer = self.log.consumer()
+        self.consumer.assign(partitions)
+        for partition in partitions:
+            self.consumer.seek(partition, 0)
+        queues = [
+            RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), CurrentNode()), never)
+            for partition in partitions
+        ]
+        self.group = PartitionGroup(queues, InputLags(self.log, self.consumer), max_task_idle_ms)
+
+    def on_log(self, partition: TopicPartition, *times: int) -> None:
+        self.log.write(partition, *((None, None, time) for time in times))
+
+    def buffer(self, *partitions: TopicPartition) -> None:
+        others = self.consumer.assignment() - set(partitions)
+        self.consumer.pause(others)
+        for records in self.consumer.poll(0, 1000):
+            self.group.add(records)
+        self.consumer.resume(others)
+
+    def take(self, now_ms: int = 0) -> tuple[str, int] | None:
+        """Topic and timestamp."""
+        record = self.group.poll(now_ms)
+        if record is None:
+            return None
+        assert self.group.polled is not None
+        return self.group.polled.partition.topic, record.timestamp_ms
+
+    def take_all(self, now_ms: int = 0) -> list[tuple[str, int]]:
+        taken = []
+        while (one := self.take(now_ms)) is not None:
+            taken.append(one)
+        return taken
+
+
+def test_should_take_the_record_with_the_lowest_timestamp_of_all_partitions() -> None:
+    one = Group(-1, A, B)
+    one.group.add(batch(A, 1, 3, 5, 8))
+    one.group.add(batch(B, 2, 4, 6))
+    assert one.take_all() == [("a", 1), ("b", 2), ("a", 3), ("b", 4), ("a", 5), ("b", 6), ("a", 8)]
+
+
+def test_should_look_at_the_next_record_of_a_partition_only_however_late_others_behind_it_are() -> None:
+    one = Group(-1, A, B)
+    one.group.add(batch(A, 10, 1))
+    one.group.add(batch(B, 5, 20))
+    assert one.take_all() == [("b", 5), ("a", 10), ("a", 1), ("b", 20)]
+
+
+def test_should_take_the_lower_partition_first_when_timestamps_are_equal() -> None:
+    one = Group(-1, B, A)
+    one.group.add(batch(B, 5, 5))
+    one.group.add(batch(A, 5, 5))
+    assert one.take_all() == [("a", 5), ("a", 5), ("b", 5), ("b", 5)]
+
+
+def test_should_need_no_choice_with_one_partition() -> None:
+    one = Group(0, A)
+    assert one.group.only is one.group[A]
+    assert not one.group.ready(0)
+    one.group.add(batch(A, 1))
+    assert one.group.ready(0)
+    assert one.log.calls == []
+
+
+def test_should_never_wait_when_max_task_idle_ms_is_minus_1() -> None:
+    one = Group(-1, A, B)
+    one.on_log(B, 1)
+    one.group.add(batch(A, 5))
+    assert one.take() == ("a", 5)
+    assert one.log.calls == []
+
+
+def test_should_wait_for_data_that_is_known_to_be_on_the_log_when_max_task_idle_ms_is_0() -> None:
+    one = Group(0, A, B)
+    one.on_log(A, 5)
+    one.on_log(B, 1)
+    one.buffer(A)
+    assert one.take() is None
+    one.buffer(B)
+    assert one.take_all() == [("b", 1), ("a", 5)]
+
+
+def test_should_not_wait_for_a_partition_without_more_data_when_max_task_idle_ms_is_0() -> None:
+    one = Group(0, A, B)
+    one.on_log(A, 5)
+    one.buffer(A)
+    assert one.take_all() == [("a", 5)]
+
+
+def test_should_wait_as_long_as_nothing_is_known_of_a_partition() -> None:
+    one = Group(0, A, B)
+    one.on_log(A, 5)
+    one.buffer(A)
+    one.log.fail["end_offsets"] = LogTimeout("away")
+    assert one.take() is None
+    del one.log.fail["end_offsets"]
+    one.consumer.assign([A, C])
+    one.consumer.assign([A, B])  # B has no position now
+    assert one.take() is None
+    one.consumer.seek(B, 0)
+    assert one.take() == ("a", 5)
+
+
+def test_should_wait_max_task_idle_ms_for_new_data_counted_from_when_there_was_no_more() -> None:
+    one = Group(10, A, B)
+    one.on_log(A, 5)
+    one.buffer(A)
+    assert [one.group.ready(now) for now in (100, 109)] == [False, False]
+    one.on_log(B, 1)
+    assert not one.group.ready(111)  # found on the log: waits for it, and counts anew afterwards
+    one.buffer(B)
+    assert one.take(111) == ("b", 1)
+    assert [one.group.ready(now) for now in (112, 121, 122)] == [False, False, True]
+    assert one.take(122) == ("a", 5)
+
+
+def test_should_not_be_ready_when_nothing_is_buffered_however_long_it_waited() -> None:
+    one = Group(10, A, B)
+    assert [one.group.ready(now) for now in (0, 10, 1000)] == [False, False, False]
+
+
+def test_should_ask_the_log_once_at_one_time_and_not_at_all_when_more_is_known() -> None:
+    one = Group(0, A, B)
+    one.on_log(A, *range(100))
+    one.on_log(B, 1_000)
+    one.buffer(A)
+    for now in range(5):
+        assert not one.group.ready(now)
+    assert one.log.count("end_offsets") == 1  # B has more, whatever time it is
+    one.consumer.seek(B, 1)
+    assert len(one.take_all(7)) == 100
+    assert one.log.count("end_offsets") == 2
+
+
+def test_should_ask_again_when_a_partition_ran_dry_at_the_same_time() -> None:
+    one = Group(0, A, B)
+    one.on_log(A, 5, 6)
+    one.on_log(B, 1)
+    one.buffer(A, B)
+    one.on_log(B, 2)
+    assert one.take_all(7) == [("b", 1)]
+    one.buffer(B)
+    assert one.take_all(7) == [("b", 2), ("a", 5), ("a", 6)]
+
+
+def test_should_keep_records_of_partitions_that_stay_when_partitions_change() -> None:
+    one = Group(-1, A, B)
+    one.group.add(batch(A, 1, 3))
+    one.group.add(batch(B, 2, 4))
+    assert one.take() == ("a", 1)
+    kept = one.group[A]
+    one.group.set_queues([kept])
+    assert (one.group.only, len(one.group), one.group.queues()) == (kept, 1, [kept])
+
+
+def test_should_forget_records_and_what_it_knew_when_cleared() -> None:
+    one = Group(10, A, B)
+    one.on_log(A, 5)
+    one.buffer(A)
+    assert not one.group.ready(100)
+    one.group.clear()
+    assert len(one.group) == 0
+    one.group.add(batch(A, 5))
+    assert [one.group.ready(now) for now in (110, 119, 120)] == [False, False, True]
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=8), min_size=2, max_size=3), st.booleans())
+def test_should_merge_partitions_as_a_merge_by_head_timestamp_does(columns: list[list[int]], in_two: bool) -> None:
+    partitions = [A, B, C][: len(columns)]
+    one = Group(-1, *partitions)
+    for partition, times in zip(partitions, columns, strict=True):
+        half = len(times) // 2 if in_two else 0
+        for part in (times[:half], times[half:]):
+            if part:
+                one.group.add(batch(partition, *part))
+    merged = heapq.merge(
+        *([(time, partition.topic) for time in times] for partition, times in zip(partitions, columns, strict=True))
+    )
+    assert one.take_all() == [(topic, time) for time, topic in merged]
+
+
+@pytest.mark.parametrize("max_task_idle_ms", [-1, 0, 5])
+def test_should_be_ready_exactly_when_a_record_can_be_taken(max_task_idle_ms: int) -> None:
+    one = Group(max_task_idle_ms, A, B)
+    one.on_log(A, 1, 2, 3)
+    one.on_log(B, 2)
+    for now in range(20):
+        if now % 4 == 0:
+            one.buffer(A, B)
+        ready = one.group.ready(now)
+        assert (one.take(now) is not None) == ready
+    assert len(one.group) == 0

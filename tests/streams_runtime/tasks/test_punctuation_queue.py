@@ -1,0 +1,168 @@
+"""When punctuations fire. Cases with numbers are Kafka's own (`PunctuationQueueTest`, `StreamTaskTest`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_runtime.processors.api import PunctuationType
+from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule, first_schedule
+
+
+class Fired:
+    """The times at which anything fired."""
+
+    def __init__(self, queue: PunctuationQueue) -> None:
+        self.queue = queue
+        self.times: list[int] = []
+
+    def at(self, now_ms: int) -> list[int]:
+        def punctuate(schedule: PunctuationSchedule) -> None:
+            schedule.callback(now_ms)
+
+        before = len(self.times)
+        punctuated = self.queue.maybe_punctuate(now_ms, punctuate)
+        assert punctuated == (len(self.times) > before)
+        return self.times[before:]
+
+
+def scheduled(time_ms: int, interval_ms: int) -> tuple[Fired, PunctuationSchedule]:
+    queue = PunctuationQueue()
+    fired = Fired(queue)
+    schedule = PunctuationSchedule("node", time_ms, interval_ms, fired.times.append)
+    queue.add(schedule)
+    return fired, schedule
+
+
+def test_should_collapse_missed_intervals_into_one_punctuation() -> None:
+    fired, schedule = scheduled(5, 5)
+    assert fired.at(4) == []
+    assert fired.at(21) == [21]
+    assert schedule.time_ms == 25
+    assert (fired.at(24), fired.at(25), schedule.time_ms) == ([], [25], 30)
+
+
+def test_should_fire_at_each_interval_when_none_is_missed() -> None:
+    fired, _ = scheduled(0, 100)
+    assert [fired.at(now) for now in (0, 99, 100, 199, 200, 201)] == [[0], [], [100], [], [200], []]
+
+
+def test_should_keep_the_rhythm_when_it_fires_late() -> None:
+    fired, schedule = scheduled(0, 100)
+    assert (fired.at(110), schedule.time_ms) == ([110], 200)
+    assert (fired.at(340), schedule.time_ms) == ([340], 400)
+
+
+def test_should_not_fire_a_cancelled_punctuation() -> None:
+    fired, schedule = scheduled(0, 100)
+    fired.at(0)
+    schedule.cancel()
+    schedule.cancel()
+    assert fired.at(1000) == []
+    assert fired.queue.next_time_ms() is None
+
+
+def test_should_tell_when_the_next_one_is_due_that_is_not_cancelled() -> None:
+    fired, schedule = scheduled(10, 100)
+    fired.queue.add(PunctuationSchedule("node", 30, 100, fired.times.append))
+    assert fired.queue.next_time_ms() == 10
+    schedule.cancel()
+    assert fired.queue.next_time_ms() == 30
+    fired.queue.clear()
+    assert fired.queue.next_time_ms() is None
+
+
+def test_should_not_come_again_when_cancelled_from_inside_its_own_callback() -> None:
+    queue = PunctuationQueue()
+    times: list[int] = []
+
+    def once(now_ms: int) -> None:
+        times.append(now_ms)
+        schedule.cancel()
+
+    schedule = PunctuationSchedule("node", 0, 100, once)
+    queue.add(schedule)
+    assert queue.maybe_punctuate(0, lambda due: due.callback(0))
+    assert not queue.maybe_punctuate(500, lambda due: due.callback(500))
+    assert times == [0]
+
+
+def test_should_fire_what_is_scheduled_from_inside_a_callback() -> None:
+    queue = PunctuationQueue()
+    times: list[str] = []
+    inner = PunctuationSchedule("node", 0, 100, lambda _: times.append("inner"))
+
+    def outer(_: int) -> None:
+        times.append("outer")
+        if len(times) == 1:
+            queue.add(inner)
+
+    queue.add(PunctuationSchedule("node", 0, 1000, outer))
+    queue.maybe_punctuate(10, lambda due: due.callback(10))
+    assert times == ["outer", "inner"]
+
+
+def test_should_fire_in_the_order_of_times_and_then_as_scheduled() -> None:
+    queue = PunctuationQueue()
+    order: list[str] = []
+
+    def note(name: str) -> Callable[[int], None]:
+        return lambda _: order.append(name)
+
+    for name, time_ms in (("late", 20), ("first", 10), ("second", 10)):
+        queue.add(PunctuationSchedule(name, time_ms, 100, note(name)))
+    assert queue.next_time_ms() == 10
+    queue.maybe_punctuate(30, lambda due: due.callback(30))
+    assert order == ["first", "second", "late"]
+
+
+def test_should_stay_due_when_an_error_cuts_it_short() -> None:
+    fired, schedule = scheduled(10, 10)
+
+    def fail(_: PunctuationSchedule) -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        fired.queue.maybe_punctuate(15, fail)
+    assert (fired.at(16), schedule.time_ms) == ([16], 20)
+
+
+@pytest.mark.parametrize(
+    ("type", "start_time_ms", "now_ms", "first_ms"),
+    [
+        (PunctuationType.STREAM_TIME, None, -1, 0),
+        (PunctuationType.STREAM_TIME, None, 5_000, 0),
+        (PunctuationType.WALL_CLOCK_TIME, None, 5_000, 5_100),
+        (PunctuationType.STREAM_TIME, 7, -1, 7),
+        (PunctuationType.STREAM_TIME, 7, 7, 7),
+        (PunctuationType.STREAM_TIME, 7, 8, 107),
+        (PunctuationType.STREAM_TIME, 7, 107, 207),
+        (PunctuationType.STREAM_TIME, 7, 350, 407),
+        (PunctuationType.WALL_CLOCK_TIME, 7, 350, 407),
+        (PunctuationType.WALL_CLOCK_TIME, 9_000, 350, 9_000),
+    ],
+)
+def test_should_anchor_the_first_punctuation(
+    type: PunctuationType, start_time_ms: int | None, now_ms: int, first_ms: int
+) -> None:
+    """KIP-1146: start + n * interval only; without a start, stream time counts from 0 and wall-clock time from now."""
+    schedule = first_schedule("n", 100, type, print, start_time_ms=start_time_ms, now_ms=now_ms)
+    assert (schedule.time_ms, schedule.interval_ms) == (first_ms, 100)
+
+
+@given(st.integers(0, 500), st.integers(1, 100), st.lists(st.integers(0, 200), max_size=30))
+def test_should_fire_once_a_visit_at_most_and_always_on_the_schedules_grid(
+    start: int, interval: int, steps: list[int]
+) -> None:
+    fired, schedule = scheduled(start, interval)
+    now = 0
+    for step in steps:
+        now += step
+        due = now >= schedule.time_ms
+        assert fired.at(now) == ([now] if due else [])
+        assert (schedule.time_ms - start) % interval == 0
+        assert schedule.time_ms > now or not due
+        assert not due or schedule.time_ms - now <= interval

@@ -1,0 +1,126 @@
+"""Where a task's records go."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.errors import LogError, LogTimeout, ProducerFenced
+from streams_runtime.tasks.partitioner import partition_of
+from streams_runtime.tasks.record_collector import RecordCollector
+from streams_runtime.tasks.streams_producer import StreamsProducer
+from tests.streams_runtime.tasks.watched_log import WatchedLog
+
+TASK = TaskId(0, 1)
+CHANGELOG = TopicPartition("app-counts-changelog", 1)
+NO_TIME = 0
+
+
+@pytest.fixture
+def log() -> WatchedLog:
+    log = WatchedLog()
+    log.create_topics([NewTopic("out", 3), NewTopic("app-counts-changelog", 2, {"cleanup.policy": "compact"})])
+    return log
+
+
+def collector(log: WatchedLog, transactional_id: str | None = None) -> RecordCollector:
+    return RecordCollector(TASK, StreamsProducer(log, transactional_id), {"counts": CHANGELOG})
+
+
+def test_should_send_a_key_to_kafkas_partition_of_it(log: WatchedLog) -> None:
+    one = collector(log)
+    keys = [b"key-%d" % number for number in range(20)]
+    for key in keys:
+        one.send("out", None, key, b"v", 5, ())
+    one.flush()
+    for partition in range(3):
+        expected = [(key, b"v", 5) for key in keys if partition_of(key, 3) == partition]
+        assert log.read(TopicPartition("out", partition)) == expected
+    assert log.count("topics") == 1
+
+
+def test_should_send_records_without_a_key_round_all_partitions(log: WatchedLog) -> None:
+    one = collector(log)
+    for number in range(6):
+        one.send("out", None, None, b"%d" % number, 5, ())
+    one.flush()
+    assert [len(log.read(TopicPartition("out", partition))) for partition in range(3)] == [2, 2, 2]
+
+
+def test_should_send_to_the_partition_that_is_asked_for(log: WatchedLog) -> None:
+    one = collector(log)
+    one.send("out", 2, b"k", None, 5, (("h", b"1"),))
+    one.flush()
+    target = TopicPartition("out", 2)
+    assert (log.read(target), log.headers(target)) == ([(b"k", None, 5)], [(("h", b"1"),)])
+
+
+@pytest.mark.parametrize("partition", [-1, 3])
+def test_should_refuse_a_partition_that_is_not_there(log: WatchedLog, partition: int) -> None:
+    with pytest.raises(StreamsRuntimeError, match=f"task \\[0_1\\] topic out has 3 partitions, not {partition}"):
+        collector(log).send("out", partition, b"k", b"v", 5, ())
+
+
+def test_should_refuse_a_negative_timestamp(log: WatchedLog) -> None:
+    with pytest.raises(StreamsRuntimeError, match="a record for topic out has the timestamp -1"):
+        collector(log).send("out", None, b"k", b"v", -1, ())
+
+
+def test_should_refuse_an_unknown_topic_until_it_is_there(log: WatchedLog) -> None:
+    one = collector(log)
+    for _ in range(2):
+        with pytest.raises(StreamsRuntimeError, match=r"task \[0_1\] topic later is not there"):
+            one.send("later", None, b"k", b"v", 5, ())
+        with pytest.raises(StreamsRuntimeError, match="topic later is not there"):
+            one.partitions_of("later")
+    log.create_topics([NewTopic("later", 4)])
+    assert (one.partitions_of("later"), one.partitions_of("out")) == (4, 3)
+
+
+def test_should_send_changes_to_the_tasks_own_changelog_partition(log: WatchedLog) -> None:
+    one = collector(log)
+    one.log_change("counts", b"k", b"1", 5)
+    one.log_change("counts", b"k", None, -1)
+    one.flush()
+    assert log.read(CHANGELOG) == [(b"k", b"1", 5), (b"k", None, NO_TIME)]
+
+
+@pytest.mark.parametrize("transactional_id", [None, "app-0"])
+def test_should_know_changelog_offsets_when_they_are_acknowledged(
+    log: WatchedLog, transactional_id: str | None
+) -> None:
+    producer = StreamsProducer(log, transactional_id)
+    one = RecordCollector(TASK, producer, {"counts": CHANGELOG})
+    assert one.written_offsets() == {}
+    for value in (b"1", b"2", b"3"):
+        one.log_change("counts", b"k", value, 5)
+    one.send("out", None, b"k", b"v", 5, ())
+    assert one.written_offsets() == {}
+    producer.commit()
+    assert one.written_offsets() == {CHANGELOG: 2}
+
+
+def test_should_not_tell_offsets_that_an_earlier_task_of_the_thread_wrote(log: WatchedLog) -> None:
+    """In between another owner may have written more; restored further than that, the state would be set back."""
+    producer = StreamsProducer(log)
+    earlier = RecordCollector(TASK, producer, {"counts": CHANGELOG})
+    earlier.log_change("counts", b"k", b"1", 5)
+    earlier.flush()
+    assert earlier.written_offsets() == {CHANGELOG: 0}
+    earlier.clear()
+    assert earlier.written_offsets() == {}
+    assert RecordCollector(TASK, producer, {"counts": CHANGELOG}).written_offsets() == {}
+
+
+def test_should_name_the_task_when_records_cannot_be_written(log: WatchedLog) -> None:
+    one = collector(log)
+    one.send("out", None, b"k", b"v", 5, ())
+    log.fail["flush"] = LogError("disk full")
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_1\] could not write its records: .*disk full"):
+        one.flush()
+    for error, expected in ((ProducerFenced("f"), TaskMigrated), (LogTimeout("away"), LogTimeout)):
+        log.fail["flush"] = error
+        with pytest.raises(expected):
+            one.flush()

@@ -1,0 +1,188 @@
+"""One partition's buffer: lazy reading, partition time, and records that cannot be read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.processors.graph import SourceRunner
+from streams_runtime.processors.nodes import CurrentNode
+from streams_runtime.records import Headers, Record, RecordMetadata
+from streams_runtime.serdes import STRING, Serdes
+from streams_runtime.tasks.exception_handling import FailedInputRecord
+from streams_runtime.tasks.record_queue import RecordQueue
+from streams_runtime.topology import SourceSettings
+
+TASK = TaskId(0, 2)
+IN = TopicPartition("in", 2)
+UNREADABLE = b"\xff"
+
+
+class Failed(Exception):
+    pass
+
+
+def queue(
+    settings: SourceSettings | None = None, on_failure: Callable[[FailedInputRecord], None] | None = None
+) -> RecordQueue:
+    def refuse(record: FailedInputRecord) -> None:
+        raise Failed(record)
+
+    return RecordQueue(
+        TASK, IN, SourceRunner("source", settings or SourceSettings(), CurrentNode()), on_failure or refuse
+    )
+
+
+def batch(
+    offsets: list[int], times: list[int], values: list[bytes | None], headers: list[Headers] | None = None
+) -> RecordBatch:
+    return RecordBatch(IN, offsets, times, [b"k"] * len(offsets), values, headers)
+
+
+def drain(one: RecordQueue) -> list[Record[Any, Any]]:
+    records = []
+    while (record := one.poll()) is not None:
+        records.append(record)
+    return records
+
+
+def test_should_hand_out_records_of_all_batches_in_order_with_their_place() -> None:
+    one = queue(SourceSettings(STRING, STRING))
+    one.add(batch([3, 5], [10, 9], [b"a", None], [(("h", b"1"),), ()]))
+    one.add(batch([9], [30], [b"c"]))
+    assert (len(one), one.next_offset()) == (3, 3)
+    seen = []
+    while (record := one.poll()) is not None:
+        seen.append((record, one.polled_metadata(), len(one), one.next_offset(), one.partition_time_ms))
+    assert seen == [
+        (Record("k", "a", 10, (("h", b"1"),)), RecordMetadata("in", 2, 3), 2, 5, 10),
+        (Record("k", None, 9, ()), RecordMetadata("in", 2, 5), 1, 9, 10),
+        (Record("k", "c", 30, ()), RecordMetadata("in", 2, 9), 0, None, 30),
+    ]
+    assert type(seen[0][0]) is Record
+
+
+def test_should_read_a_record_only_when_its_turn_comes() -> None:
+    read: list[bytes] = []
+
+    def deserialize(data: bytes) -> bytes:
+        read.append(data)
+        return data
+
+    one = queue(SourceSettings(value_serde=Serdes(None, deserialize)))
+    one.add(batch([0, 1, 2], [1, 2, 3], [b"a", b"b", b"c"]))
+    assert read == []
+    one.poll()
+    assert read == [b"a"]
+    assert one.head_timestamp_ms() == 2
+    assert one.head_timestamp_ms() == 2
+    assert (read, one.next_offset(), len(one)) == ([b"a", b"b"], 1, 2)
+    assert one.poll() == Record(b"k", b"b", 2)
+    assert read == [b"a", b"b"]
+
+
+def test_should_drop_records_with_negative_timestamps(caplog: pytest.LogCaptureFixture) -> None:
+    one = queue()
+    one.add(batch([0, 1, 2], [-1, 5, -1], [b"a", b"b", b"c"]))
+    with caplog.at_level(logging.WARNING):
+        assert drain(one) == [Record(b"k", b"b", 5)]
+    assert (one.dropped_records, one.next_offset(), one.partition_time_ms) == (2, None, 5)
+    assert "task 0_2 drops a record with the negative timestamp -1: topic=in, partition=2, offset=2" in caplog.text
+
+
+def test_should_give_the_extractor_the_record_and_the_partition_time() -> None:
+    asked: list[tuple[object, int]] = []
+
+    def extract(record: Record[Any, Any], partition_time_ms: int) -> int:
+        asked.append((record, partition_time_ms))
+        return int(record.value)
+
+    one = queue(SourceSettings(value_serde=STRING, timestamp_extractor=extract))
+    one.add(batch([0, 1, 2], [7, 8, 9], [b"50", b"-3", b"40"]))
+    assert drain(one) == [Record(b"k", "50", 50), Record(b"k", "40", 40)]
+    assert asked == [
+        (Record(b"k", "50", 7), -1),
+        (Record(b"k", "-3", 8), 50),
+        (Record(b"k", "40", 9), 50),
+    ]
+
+
+@pytest.mark.parametrize("look_first", [False, True])
+def test_should_tell_what_cannot_be_read_and_go_on_when_it_may(look_first: bool) -> None:
+    failures: list[FailedInputRecord] = []
+    one = queue(SourceSettings(value_serde=STRING), failures.append)
+    one.add(batch([0, 1, 2], [1, 2, 3], [b"a", UNREADABLE, b"c"], [(), (("h", b"1"),), ()]))
+    one.poll()
+    if look_first:
+        assert one.head_timestamp_ms() == 3
+    assert one.poll() == Record(b"k", "c", 3)
+    (failure,) = failures
+    assert failure[:-1] == (TASK, RecordMetadata("in", 2, 1), "source", b"k", UNREADABLE, (("h", b"1"),), 2)
+    assert isinstance(failure.error, UnicodeDecodeError)
+
+
+@pytest.mark.parametrize("read", [RecordQueue.poll, RecordQueue.head_timestamp_ms])
+def test_should_keep_a_record_that_cannot_be_read_and_may_not_be_dropped(read: Callable[[RecordQueue], object]) -> None:
+    one = queue(SourceSettings(value_serde=STRING))
+    one.add(batch([0, 4, 6], [1, 2, 3], [b"a", UNREADABLE, b"c"]))
+    one.poll()
+    for _ in range(2):
+        with pytest.raises(Failed):
+            read(one)
+        assert (one.next_offset(), len(one)) == (4, 2)
+
+
+def test_should_take_an_error_of_the_extractor_for_one_of_reading() -> None:
+    def extract(record: Record[Any, Any], partition_time_ms: int) -> int:
+        raise ZeroDivisionError
+
+    failures: list[FailedInputRecord] = []
+    one = queue(SourceSettings(timestamp_extractor=extract), failures.append)
+    one.add(batch([0], [1], [b"a"]))
+    assert drain(one) == []
+    assert [type(failure.error) for failure in failures] == [ZeroDivisionError]
+
+
+def test_should_forget_everything_when_cleared() -> None:
+    one = queue()
+    one.add(batch([0, 1, 2], [1, 2, 3], [b"a", b"b", b"c"]))
+    one.add(batch([3], [4], [b"d"]))
+    one.poll()
+    one.head_timestamp_ms()
+    one.clear()
+    assert (len(one), one.next_offset(), one.partition_time_ms, one.poll()) == (0, None, -1, None)
+    one.add(batch([7], [1], [b"x"]))
+    assert drain(one) == [Record(b"k", b"x", 1)]
+
+
+@given(st.lists(st.lists(st.integers(-1, 50), min_size=1, max_size=5), max_size=6), st.data())
+def test_should_always_know_how_much_is_left_and_what_comes_next(batches: list[list[int]], data: st.DataObject) -> None:
+    one = queue()
+    offset = 0
+    expected: list[tuple[int, int]] = []
+    for times in batches:
+        offsets = [offset + 2 * index for index in range(len(times))]
+        offset = offsets[-1] + 3
+        expected += zip(offsets, times, strict=True)
+        one.add(batch(offsets, times, [b"v"] * len(times)))
+    good = [(at, time) for at, time in expected if time >= 0]
+    highest = -1
+    for index, (at, time) in enumerate(good):
+        if data.draw(st.booleans()):
+            assert one.head_timestamp_ms() == time
+            assert one.next_offset() == at
+        assert one.poll() == Record(b"k", b"v", time)
+        assert one.polled_metadata().offset == at
+        highest = max(highest, time)
+        assert one.partition_time_ms == highest
+        rest = [each for each, _ in expected if each > at]
+        assert (len(one), one.next_offset()) == (len(rest), rest[0] if rest else None), index
+    assert one.poll() is None
+    assert (len(one), one.next_offset()) == (0, None)

@@ -1,0 +1,297 @@
+"""What a task commits and when: offsets, partition time, checkpoints, under both guarantees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assignor.types import TopicPartition
+from streams_runtime.errors import InvalidStateStore, StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
+from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.tasks.offset_metadata import encode_partition_time
+from streams_runtime.tasks.state_manager import OFFSET_DELTA_FOR_CHECKPOINT
+from streams_runtime.topology import Topology
+from tests.streams_runtime.tasks.running_task import (
+    COUNTS,
+    EXACTLY_ONCE,
+    IN,
+    OTHER,
+    OUT,
+    Count,
+    RunningTask,
+    counting,
+    uppercase,
+)
+
+both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
+Configs = dict[str, object]
+
+
+def test_should_commit_the_offset_of_the_next_record_to_process(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "b", "c", first_ms=40)
+    one.poll()
+    one.process(2)
+    assert one.commit() == {IN: 2}
+    assert one.committed() == OffsetAndMetadata(2, encode_partition_time(41))
+
+
+@both_guarantees
+def test_should_commit_only_when_needed(tmp_path: Path, configs: Configs) -> None:
+    one = RunningTask(tmp_path, configs=configs).start()
+    assert not one.task.commit_needed()
+    assert one.task.prepare_commit() == {}
+    one.write(IN, "a")
+    one.poll()
+    assert not one.task.commit_needed()  # read, not processed
+    one.process()
+    assert one.task.commit_needed()
+    one.commit()
+    assert not one.task.commit_needed()
+    assert one.task.prepare_commit() == {}
+    assert one.task.offsets_to_commit() == {}
+
+
+def test_should_not_commit_where_it_has_only_begun_to_read(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, uppercase(["in", "other"]), {"max.task.idle.ms": -1})
+    one.write(OTHER, "x")
+    one.start()
+    one.write(IN, "a")
+    one.consumer.pause([OTHER])
+    one.run()
+    assert one.commit() == {IN: 1}
+    assert one.committed(OTHER) is None
+
+
+def test_should_commit_only_partitions_that_moved(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, uppercase(["in", "other"]), {"max.task.idle.ms": -1}).start()
+    one.write(IN, "a")
+    one.write(OTHER, "b")
+    one.run()
+    assert one.commit() == {IN: 1, OTHER: 1}
+    one.write(OTHER, "c")
+    one.run()
+    assert one.commit() == {OTHER: 2}
+
+
+def test_should_take_gaps_for_consumed(tmp_path: Path) -> None:
+    """Compaction and transactions leave offsets without records; the consumer's position is behind them."""
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a")
+    one.run()
+    assert one.commit() == {IN: 1}
+    one.write(IN, "b", "c")
+    one.consumer.seek(IN, 3)  # as if both were gone
+    assert one.task.commit_needed()
+    assert one.commit() == {IN: 3}
+    assert not one.task.commit_needed()
+
+
+def test_should_remember_that_a_processor_asked_for_a_commit(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "commit", "b")
+    one.poll()
+    one.process(1)
+    assert not one.task.commit_requested()
+    one.process(2)
+    assert one.task.commit_requested()
+    one.commit()
+    assert not one.task.commit_requested()
+
+
+def test_should_write_outputs_before_offsets_are_committed_at_least_once(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a")
+    one.run()
+    one.log.calls.clear()
+    assert one.task.prepare_commit() == {IN: 1}
+    assert one.log.calls == ["flush"]
+    assert one.log.read(OUT) == [(b"k", b"A", 1)]
+    assert one.committed() is None
+
+
+def test_should_commit_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "b")
+    one.poll()
+    one.process(1)
+    one.log.fail["flush"] = LogTimeout("away")
+    with pytest.raises(LogTimeout):
+        one.task.prepare_commit()
+    del one.log.fail["flush"]
+    one.process(1)
+    assert one.commit() == {IN: 2}
+
+
+def test_should_name_the_task_when_outputs_cannot_be_written(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a")
+    one.run()
+    one.log.fail["flush"] = LogError("disk full")
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] could not write its records: .*disk full"):
+        one.task.prepare_commit()
+
+
+def test_should_process_nothing_while_a_transaction_is_about_to_end(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, configs=EXACTLY_ONCE).start()
+    one.write(IN, "a", "b")
+    one.poll()
+    one.process(1)
+    one.task.prepare_commit()
+    assert (one.task.is_process_ready(0), one.process()) == (False, 0)
+    one.commit()  # the second try of one that timed out
+    assert one.process() == 1
+
+
+def test_should_commit_outputs_changes_and_offsets_together_under_exactly_once(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
+    one.write(IN, "a", "b")
+    one.run()
+    assert (one.log.read(OUT), one.log.read(COUNTS), one.committed()) == ([], [], None)
+    one.commit()
+    assert (one.output(), len(one.log.read(COUNTS))) == (["1", "2"], 2)
+    assert one.committed() == OffsetAndMetadata(2, encode_partition_time(2))
+
+
+@both_guarantees
+def test_should_lose_the_commit_when_another_owner_has_claimed_the_input(tmp_path: Path, configs: Configs) -> None:
+    one = RunningTask(tmp_path, configs=configs).start()
+    one.write(IN, "a")
+    one.run()
+    newer = RunningTask(tmp_path / "newer", configs=configs, after=one)
+    newer.producer.transactional_id = newer.producer.transactional_id and "other-thread"
+    newer.task.initialize_if_needed()
+    with pytest.raises(TaskMigrated):
+        one.commit()
+    assert one.committed() is None
+
+
+def test_should_never_commit_offsets_of_work_in_a_transaction_that_was_aborted(tmp_path: Path) -> None:
+    """The thread's transaction is shared: another task's unclean end aborts it for all."""
+    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
+    one.write(IN, "a")
+    one.run()
+    one.producer.abort()
+    with pytest.raises(TaskCorrupted) as error:
+        one.task.prepare_commit()
+    assert error.value.tasks == {one.task.id}
+
+
+def test_should_commit_work_of_the_transaction_after_an_aborted_one(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, configs=EXACTLY_ONCE).start()
+    one.producer.send(OUT, b"k", b"from another task", 1)
+    one.producer.abort()
+    one.write(IN, "a")
+    one.run()
+    assert (one.commit(), one.output()) == ({IN: 1}, ["A"])
+
+
+def test_should_checkpoint_at_least_once_when_offsets_moved_by_more_than_10_000(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting()).start()
+    at_start = one.checkpoint
+    one.write(IN, *["x"] * OFFSET_DELTA_FOR_CHECKPOINT)
+    one.run()
+    one.commit()
+    assert one.checkpoint == at_start
+    one.write(IN, "x")
+    one.run()
+    one.commit()
+    assert one.checkpoint == {COUNTS: OFFSET_DELTA_FOR_CHECKPOINT}
+
+
+def test_should_checkpoint_at_least_once_when_it_is_forced(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting()).start()
+    one.write(IN, "a", "b", "c")
+    one.run()
+    one.commit(enforce_checkpoint=True)
+    assert one.checkpoint == {COUNTS: 2}
+
+
+def test_should_checkpoint_at_least_once_when_restored(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting())
+    one.log.write(COUNTS, (b"k", (5).to_bytes(8, "big"), 1))
+    one.start()
+    assert one.checkpoint == {COUNTS: 0}
+    one.write(IN, "a")
+    one.run()
+    assert one.output() == ["6"]
+
+
+def test_should_have_no_checkpoint_while_it_runs_under_exactly_once(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
+    one.write(IN, "a", "b")
+    one.run()
+    one.commit(enforce_checkpoint=True)
+    assert one.checkpoint is None
+    one.task.suspend()
+    one.task.post_commit(enforce_checkpoint=True)
+    assert one.checkpoint == {COUNTS: 1}
+    one.task.resume()
+    one.task.complete_restoration()
+    assert one.checkpoint is None
+    one.stop()
+    assert one.checkpoint == {COUNTS: 1}
+
+
+def test_should_not_write_a_checkpoint_for_a_task_that_is_not_initialised(tmp_path: Path) -> None:
+    first = RunningTask(tmp_path, counting()).start()
+    first.write(IN, "a")
+    first.run()
+    first.stop()
+    second = RunningTask(tmp_path, counting(), after=first)
+    second.task.post_commit(enforce_checkpoint=True)
+    second.task.suspend()
+    second.task.close_clean()
+    assert second.checkpoint == {COUNTS: 0}
+
+
+def test_should_pass_on_that_a_checkpoint_cannot_be_written(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting()).start()
+    one.write(IN, "a")
+    one.run()
+    one.task.stores["counts"].close()
+    one.task.prepare_commit()
+    with pytest.raises(InvalidStateStore):
+        one.task.post_commit(enforce_checkpoint=True)
+
+
+def test_should_checkpoint_what_it_consumed_of_a_source_topic_used_as_changelog(tmp_path: Path) -> None:
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_state_store(key_value_store("counts", STRING, LONG))
+    topology.add_processor("count", Count, "source", stores=["counts"])
+    topology.use_source_topic_as_changelog("counts", "in")
+    one = RunningTask(tmp_path, topology).start()
+    one.write(IN, "a", "b", "c")
+    one.poll()
+    one.process(2)
+    one.commit(enforce_checkpoint=True)
+    assert one.checkpoint == {IN: 1}
+    assert one.log.read(COUNTS) == []  # nothing is written to a changelog that is the input
+
+
+def test_should_tell_which_records_of_repartition_topics_nobody_needs_any_more(tmp_path: Path) -> None:
+    topology = Topology().add_source("first", "in").add_repartition_topic("again").add_sink("to", "again", "first")
+    topology.add_source("source", "again").add_sink("sink", "out", "source")
+    again = TopicPartition("app-again", 0)
+    one = RunningTask(tmp_path, topology, subtopology=1)
+    one.log.create_topics([NewTopic(again.topic, 1)])
+    one.start()
+    assert one.task.purgeable_offsets() == {}
+    one.write(again, "a", "b", "c")
+    one.poll()
+    one.process(2)
+    assert one.task.purgeable_offsets() == {}
+    one.commit()
+    assert one.task.purgeable_offsets() == {again: 2}
+
+
+def test_should_not_purge_input_topics(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a")
+    one.run()
+    one.commit()
+    assert one.task.purgeable_offsets() == {}

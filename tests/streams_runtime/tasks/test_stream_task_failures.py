@@ -1,0 +1,226 @@
+"""Records that fail on their way through a running task, and a log that is away meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams_runtime.errors import (
+    ProcessingFailed,
+    ProcessorStateError,
+    StreamsRuntimeError,
+    TaskCorrupted,
+    TaskMigrated,
+)
+from streams_runtime.logs.errors import LogTimeout, ProducerFenced, RecordTooLarge
+from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
+from streams_runtime.records import Record, RecordMetadata
+from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
+from streams_runtime.topology import Topology
+from tests.streams_runtime.tasks.running_task import (
+    DEAD,
+    EXACTLY_ONCE,
+    IN,
+    START_MS,
+    RunningTask,
+    Trouble,
+    counting,
+    uppercase,
+)
+
+UNREADABLE = (b"k", b"\xff", 5)
+DEAD_LETTERS = {"dead.letter.topic": "dead"}
+
+
+def test_should_end_with_everything_named_when_a_processor_fails(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "bad", "c")
+    one.poll()
+    with pytest.raises(ProcessingFailed, match="task=0_0, node=upper, record topic=in, partition=0, offset=1") as error:
+        one.process()
+    assert isinstance(error.value.__cause__, Trouble)
+    assert one.output() == ["A"]
+
+
+def test_should_never_commit_past_the_record_that_failed(tmp_path: Path) -> None:
+    for topics in (["in"], ["in", "other"]):
+        one = RunningTask(tmp_path / str(len(topics)), uppercase(topics), {"max.task.idle.ms": -1}).start()
+        one.write(IN, "a", "bad", "c")
+        one.poll()
+        with pytest.raises(ProcessingFailed):
+            one.process()
+        assert one.commit() == {IN: 1}
+
+
+def test_should_go_on_without_a_record_that_the_handler_gives_up(tmp_path: Path) -> None:
+    seen: list[FailedRecord] = []
+
+    def handler(record: FailedRecord) -> HandlerResponse:
+        seen.append(record)
+        return HandlerResponse.CONTINUE
+
+    one = RunningTask(tmp_path, processing_handler=handler).start()
+    one.log.write(IN, (b"k", b"bad", 5), headers=(("h", b"1"),))
+    one.write(IN, "b")
+    assert one.run() == 2
+    assert (one.output(), one.task.dropped_records, one.commit()) == (["B"], 1, {IN: 2})
+    (record,) = seen
+    assert (record.task_id, record.metadata, record.node) == ((0, 0, None), RecordMetadata("in", 0, 0), "upper")
+    assert (record.key, record.value, record.headers, record.timestamp_ms) == (b"k", b"bad", (("h", b"1"),), 5)
+
+
+@pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
+def test_should_ask_the_handler_of_its_own_about_what_cannot_be_read(tmp_path: Path, topics: list[str]) -> None:
+    one = RunningTask(
+        tmp_path, uppercase(topics), {"max.task.idle.ms": -1}, deserialization_handler=log_and_continue
+    ).start()
+    one.log.write(IN, UNREADABLE)
+    one.write(IN, "b")
+    one.log.write(IN, UNREADABLE)
+    one.run()
+    assert (one.output(), one.task.dropped_records, one.commit()) == (["B"], 2, {IN: 3})
+
+
+@pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
+def test_should_end_with_everything_named_when_a_record_cannot_be_read(tmp_path: Path, topics: list[str]) -> None:
+    one = RunningTask(tmp_path, uppercase(topics), processing_handler=log_and_continue).start()
+    one.write(IN, "a")
+    one.log.write(IN, UNREADABLE)
+    one.poll()
+    with pytest.raises(ProcessingFailed, match="task=0_0, node=source, record topic=in, partition=0, offset=1"):
+        one.process()
+    assert (one.output(), one.commit()) == (["A"], {IN: 1})
+
+
+@pytest.mark.parametrize(("value", "error"), [(b"bad", b"Trouble"), (b"\xff", b"UnicodeDecodeError")])
+@pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
+def test_should_write_a_dead_letter_in_the_transaction_of_its_offset(
+    tmp_path: Path, topics: list[str], value: bytes, error: bytes
+) -> None:
+    one = RunningTask(
+        tmp_path,
+        uppercase(topics),
+        {**EXACTLY_ONCE, **DEAD_LETTERS, "max.task.idle.ms": -1},
+        processing_handler=dead_letter,
+        deserialization_handler=dead_letter,
+    ).start()
+    one.log.write(IN, (b"k", value, 5))
+    one.run()
+    assert one.task.commit_needed()
+    assert (one.log.read(DEAD), one.committed()) == ([], None)
+    one.commit()
+    assert one.log.read(DEAD) == [(b"k", value, 5)]
+    (headers,) = one.log.headers(DEAD)
+    kept = {name: text for name, text in headers if name != "__streams.errors.stacktrace"}
+    assert (kept["__streams.errors.exception"] or b"").endswith(error)
+    assert [kept[f"__streams.errors.{name}"] for name in ("topic", "partition", "offset", "task")] == [
+        b"in",
+        b"0",
+        b"0",
+        b"0_0",
+    ]
+    committed = one.committed()
+    assert committed is not None
+    assert committed.offset == 1
+
+
+@pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
+@pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
+def test_should_not_lose_a_record_when_its_dead_letter_cannot_be_written_yet(
+    tmp_path: Path, topics: list[str], configs: dict[str, object], expected: type[Exception]
+) -> None:
+    configs = {**configs, **DEAD_LETTERS, "max.task.idle.ms": -1}
+    one = RunningTask(tmp_path, uppercase(topics), configs, deserialization_handler=dead_letter).start()
+    one.log.write(IN, UNREADABLE)
+    one.write(IN, "b")
+    one.poll()
+    one.log.fail["send"] = LogTimeout("away")
+    with pytest.raises(expected):
+        one.process(1) if len(topics) == 1 else one.task.is_process_ready(START_MS)
+    del one.log.fail["send"]
+    one.run()
+    one.commit()
+    assert (one.output(), one.log.read(DEAD)) == (["B"], [UNREADABLE])
+
+
+def test_should_ask_the_handler_when_a_record_cannot_be_sent(tmp_path: Path) -> None:
+    topology = Topology().add_source("source", "in").add_sink("sink", "nowhere", "source")
+    one = RunningTask(tmp_path, topology).start()
+    one.write(IN, "a")
+    one.poll()
+    with pytest.raises(ProcessingFailed, match=r"node=sink, .*topic nowhere is not there") as error:
+        one.process()
+    assert isinstance(error.value.__cause__, StreamsRuntimeError)
+    one = RunningTask(tmp_path / "2", processing_handler=log_and_continue).start()
+    one.write(IN, "a", "b")
+    one.poll()
+    one.log.fail["send"] = RecordTooLarge("too large")
+    one.process(1)
+    del one.log.fail["send"]
+    one.process(1)
+    assert one.output() == ["B"]
+
+
+def test_should_try_a_record_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
+    for topics in (["in"], ["in", "other"]):
+        one = RunningTask(tmp_path / str(len(topics)), uppercase(topics), {"max.task.idle.ms": -1}).start()
+        one.write(IN, "a", "b", "c")
+        one.poll()
+        assert one.process(1) == 1
+        one.log.fail["send"] = LogTimeout("away")
+        for _ in range(2):
+            with pytest.raises(LogTimeout):
+                one.process()
+            assert one.task.is_process_ready(START_MS)
+            assert one.commit() in ({IN: 1}, {})
+        del one.log.fail["send"]
+        assert one.process() == 2
+        assert (one.output(), one.commit()) == (["A", "B", "C"], {IN: 3})
+
+
+def test_should_tell_what_was_processed_before_the_log_went_away(tmp_path: Path) -> None:
+    """So that the thread sees progress; the time-out comes with the next call."""
+
+    class Sender(Processor[Any, Any]):
+        def init(self, context: ProcessorContext) -> None:
+            self.context = context
+
+        def process(self, record: Record[Any, Any]) -> None:
+            if record.value == b"stop":
+                one.log.fail["send"] = LogTimeout("away")
+            self.context.forward(record)
+
+    topology = Topology().add_source("source", "in").add_processor("sender", Sender, "source")
+    one = RunningTask(tmp_path, topology.add_sink("sink", "out", "sender")).start()
+    one.write(IN, "a", "b", "stop", "c")
+    one.poll()
+    assert one.process() == 2
+    with pytest.raises(LogTimeout):
+        one.process()
+
+
+def test_should_be_corrupted_when_the_log_was_away_within_a_record_under_exactly_once(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
+    one.write(IN, "a", "b")
+    one.poll()
+    one.process(1)
+    one.log.fail["send"] = LogTimeout("away")
+    with pytest.raises(TaskCorrupted) as error:
+        one.process()
+    assert error.value.tasks == {one.task.id}
+
+
+@pytest.mark.parametrize("error", [ProducerFenced("f"), TaskMigrated("m"), ProcessorStateError("disk full")])
+def test_should_not_ask_the_handler_about_errors_that_are_not_the_records_fault(
+    tmp_path: Path, error: Exception
+) -> None:
+    one = RunningTask(tmp_path, processing_handler=log_and_continue).start()
+    one.write(IN, "a")
+    one.poll()
+    one.log.fail["send"] = error
+    with pytest.raises((TaskMigrated, ProcessorStateError)):
+        one.process()
+    assert one.task.dropped_records == 0
+    assert one.commit() == {}

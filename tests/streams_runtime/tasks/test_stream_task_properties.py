@@ -1,0 +1,139 @@
+"""Whatever happens to a task and in whatever order: nothing is lost, and under exactly-once nothing comes twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams_runtime.errors import TaskCorrupted
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.topology import Topology
+from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, TASK, Count, RunningTask
+
+STEPS = st.sampled_from(
+    ["write", "poll", "process", "process", "commit", "crash", "stop", "suspend", "recycle", "abort"]
+)
+
+
+def counting() -> Topology:
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_state_store(key_value_store("counts", STRING, LONG, persistent=False))
+    topology.add_processor("count", Count, "source", stores=["counts"])
+    return topology.add_sink("sink", "out", "count", key_serde=STRING, value_serde=STRING)
+
+
+class Story:
+    """A task that counts by key, and those that come after it."""
+
+    def __init__(self, directory: Path, configs: Mapping[str, object]) -> None:
+        self.directory = directory
+        self.configs = configs
+        self.written = 0
+        self.one = RunningTask(directory, counting(), configs).start()
+
+    def take(self, step: str) -> None:
+        one = self.one
+        match step:
+            case "write":
+                for _ in range(3):
+                    one.write(IN, "x", first_ms=self.written, key="ab"[self.written % 2])
+                    self.written += 1
+            case "poll":
+                one.poll()
+            case "process":
+                one.process(2)
+            case "commit":
+                one.commit()
+            case "crash":
+                one.task.close_dirty()
+                self.go_on()
+            case "stop":
+                one.stop()
+                self.go_on()
+            case "suspend":
+                one.commit()
+                one.task.suspend()
+                one.task.resume()
+                one.task.complete_restoration()
+            case "recycle":
+                self.recycle()
+            case "abort":
+                self.abort()
+
+    def go_on(self) -> None:
+        self.one.producer.close()
+        self.one = RunningTask(self.directory, counting(), self.configs, after=self.one).start()
+
+    def recycle(self) -> None:
+        one = self.one
+        one.commit()
+        one.task.suspend()
+        standby = StandbyTask(TASK, one.inputs, one.task.recycle_state(), configs=one.configs, clock=one.clock)
+        standby.initialize_if_needed()
+        standby.suspend()
+        one.producer.close()
+        self.one = RunningTask(
+            self.directory, counting(), self.configs, after=one, state=standby.recycle_state()
+        ).start()
+
+    def abort(self) -> None:
+        """Another task of the thread ends badly. What this one did in the transaction is not to be committed."""
+        lost = self.one.producer.transaction_in_flight
+        self.one.producer.abort()
+        if lost:
+            with pytest.raises(TaskCorrupted):
+                self.one.commit()
+            self.take("crash")
+
+    def end(self) -> None:
+        self.one.run()
+        self.one.stop()
+
+    def highest_counts(self) -> dict[str, int]:
+        highest: dict[str, int] = {}
+        for key, value, _ in self.one.log.read(COUNTS):
+            assert key is not None
+            assert value is not None
+            highest[key.decode()] = int.from_bytes(value, "big")
+        return highest
+
+    def expected(self) -> dict[str, int]:
+        return dict(Counter("ab"[number % 2] for number in range(self.written)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEPS, max_size=25))
+def test_should_count_every_record_exactly_once_whatever_happens(steps: list[str]) -> None:
+    with TemporaryDirectory() as directory:
+        story = Story(Path(directory), EXACTLY_ONCE)
+        for step in ["write", *steps]:
+            story.take(step)
+        story.end()
+        assert story.highest_counts() == story.expected()
+        outputs = Counter(value for _, value, _ in story.one.log.read(OUT))
+        counts = story.expected().values()
+        assert outputs == Counter(str(number).encode() for count in counts for number in range(1, count + 1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(STEPS, max_size=25))
+def test_should_count_every_record_at_least_once_whatever_happens(steps: list[str]) -> None:
+    with TemporaryDirectory() as directory:
+        story = Story(Path(directory), {})
+        for step in ["write", *steps]:
+            story.take(step)
+        story.end()
+        counted, expected = story.highest_counts(), story.expected()
+        assert counted.keys() == expected.keys()
+        assert all(counted[key] >= expected[key] for key in expected)
+        committed = story.one.committed()
+        assert committed is not None
+        assert committed.offset == story.written

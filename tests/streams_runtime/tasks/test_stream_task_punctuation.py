@@ -1,0 +1,246 @@
+"""Punctuation inside a running task. When a schedule fires is in `test_punctuation_queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
+from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.processors.api import (
+    Cancellable,
+    FailedRecord,
+    HandlerResponse,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+)
+from streams_runtime.records import Record, RecordMetadata
+from streams_runtime.tasks.exception_handling import dead_letter
+from streams_runtime.topology import Topology
+from tests.streams_runtime.tasks.running_task import DEAD, EXACTLY_ONCE, IN, START_MS, RunningTask, Trouble
+
+STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME
+
+
+class Ticking(Processor[Any, Any]):
+    """Schedules what `plan` says, and `fired` keeps the times."""
+
+    def __init__(self, plan: Callable[[Ticking], None], fired: list[int]) -> None:
+        self.plan = plan
+        self.fired = fired
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.plan(self)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        pass
+
+    def every(self, interval_ms: int, type: PunctuationType, start_time_ms: int | None = None) -> Cancellable:
+        return self.context.schedule(interval_ms, type, self.fired.append, start_time_ms=start_time_ms)
+
+
+def ticking(plan: Callable[[Ticking], None]) -> tuple[Topology, Ticking]:
+    """The topology, and one that shares `fired` with those that run."""
+    made = Ticking(plan, [])
+    topology = Topology().add_source("source", "in")
+    topology.add_processor("ticking", lambda: Ticking(plan, made.fired), "source")
+    return topology.add_sink("sink", "out", "ticking"), made
+
+
+def plan_every(interval_ms: int, type: PunctuationType, start_time_ms: int | None = None) -> Callable[[Ticking], None]:
+    def plan(made: Ticking) -> None:
+        made.every(interval_ms, type, start_time_ms)
+
+    return plan
+
+
+def at_stream_times(one: RunningTask, made: Ticking, *times: int) -> list[list[int]]:
+    fired = []
+    for time_ms in times:
+        one.write(IN, "x", first_ms=time_ms)
+        one.run()
+        before = len(made.fired)
+        assert one.task.maybe_punctuate_stream_time() == (len(made.fired) > before)
+        fired.append(made.fired[before:])
+    return fired
+
+
+def at_wall_clock(one: RunningTask, made: Ticking, *advances: int) -> list[list[int]]:
+    """Times since the start."""
+    fired = []
+    for advance in advances:
+        one.clock.advance(advance)
+        before = len(made.fired)
+        assert one.task.maybe_punctuate_system_time(one.clock.now_ms()) == (len(made.fired) > before)
+        fired.append([time_ms - START_MS for time_ms in made.fired[before:]])
+    return fired
+
+
+def test_should_punctuate_stream_time_first_at_the_first_record_then_every_interval(tmp_path: Path) -> None:
+    topology, made = ticking(plan_every(10, STREAM))
+    one = RunningTask(tmp_path, topology).start()
+    assert not one.task.maybe_punctuate_stream_time()
+    assert at_stream_times(one, made, 7, 9, 10, 12, 45, 49, 50) == [[7], [], [10], [], [45], [], [50]]
+
+
+def test_should_punctuate_wall_clock_time_first_after_the_interval(tmp_path: Path) -> None:
+    topology, made = ticking(plan_every(10, WALL))
+    one = RunningTask(tmp_path, topology).start()
+    assert one.task.next_wall_clock_punctuation_ms() == START_MS + 10
+    assert at_wall_clock(one, made, 0, 9, 1, 9, 1, 35, 4, 1) == [[], [], [10], [], [20], [55], [], [60]]
+    assert one.task.next_wall_clock_punctuation_ms() == START_MS + 70
+
+
+def test_should_have_no_wall_clock_punctuation_when_none_is_scheduled(tmp_path: Path) -> None:
+    topology, _ = ticking(plan_every(10, STREAM))
+    assert RunningTask(tmp_path, topology).start().task.next_wall_clock_punctuation_ms() is None
+
+
+def test_should_anchor_a_schedule_at_its_start_time(tmp_path: Path) -> None:
+    topology, made = ticking(plan_every(10, WALL, START_MS - 13))
+    one = RunningTask(tmp_path, topology).start()
+    assert at_wall_clock(one, made, 6, 1, 9, 1) == [[], [7], [], [17]]
+    topology, made = ticking(plan_every(10, STREAM, 25))
+    one = RunningTask(tmp_path / "2", topology).start()
+    assert at_stream_times(one, made, 7, 24, 25, 36, 45) == [[], [], [25], [36], [45]]
+
+
+def test_should_stop_when_cancelled_from_inside_the_callback(tmp_path: Path) -> None:
+    def plan(made: Ticking) -> None:
+        def punctuate(time_ms: int) -> None:
+            made.fired.append(time_ms)
+            handle.cancel()
+
+        handle = made.context.schedule(10, STREAM, punctuate)
+
+    topology, made = ticking(plan)
+    one = RunningTask(tmp_path, topology).start()
+    assert at_stream_times(one, made, 5, 50, 500) == [[5], [], []]
+
+
+@pytest.mark.parametrize("interval_ms", [0, -1])
+def test_should_refuse_an_interval_under_1_ms(tmp_path: Path, interval_ms: int) -> None:
+    topology, _ = ticking(plan_every(interval_ms, STREAM))
+    with pytest.raises(StreamsRuntimeError, match=r"processor ticking.*shortest interval of a punctuation is 1 ms"):
+        RunningTask(tmp_path, topology).start()
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] processor n: the shortest interval"):
+        RunningTask(tmp_path / "2").task.schedule("n", interval_ms, WALL, print, None)
+
+
+def test_should_refuse_a_start_before_the_epoch(tmp_path: Path) -> None:
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] processor n: a punctuation cannot start before"):
+        RunningTask(tmp_path).task.schedule("n", 10, WALL, print, -1)
+
+
+def test_should_need_a_commit_after_a_punctuation(tmp_path: Path) -> None:
+    topology, made = ticking(plan_every(10, WALL))
+    one = RunningTask(tmp_path, topology, EXACTLY_ONCE).start()
+    at_wall_clock(one, made, 5)
+    assert not one.task.commit_needed()
+    at_wall_clock(one, made, 5)
+    assert one.task.commit_needed()
+    assert one.commit() == {}
+    assert not one.task.commit_needed()
+
+
+def test_should_forward_from_a_punctuation_without_an_input_record(tmp_path: Path) -> None:
+    def plan(made: Ticking) -> None:
+        def punctuate(time_ms: int) -> None:
+            context = made.context
+            seen.append((context.record_metadata, context.headers, context.current_system_time_ms - START_MS))
+            seen.append(one.task.record_timestamp_ms - START_MS)
+            made.fired.append(time_ms)
+            context.forward(Record(b"k", b"tick", time_ms))
+
+        made.context.schedule(10, WALL, punctuate)
+
+    seen: list[object] = []
+    topology, made = ticking(plan)
+    one = RunningTask(tmp_path, topology).start()
+    one.write(IN, "x")
+    one.run()
+    at_wall_clock(one, made, 15)
+    assert seen == [(None, (), 15), 15]
+    assert one.output() == ["tick"]
+
+
+def failing(made: Ticking) -> None:
+    def punctuate(time_ms: int) -> None:
+        made.fired.append(time_ms)
+        raise Trouble("tick")
+
+    made.context.schedule(10, WALL, punctuate)
+
+
+def test_should_name_task_and_node_when_a_punctuation_fails(tmp_path: Path) -> None:
+    topology, made = ticking(failing)
+    one = RunningTask(tmp_path, topology).start()
+    with pytest.raises(ProcessingFailed) as error:
+        at_wall_clock(one, made, 10)
+    assert f"task=0_0, node=ticking, punctuation at {START_MS + 10}: " in str(error.value)
+    assert isinstance(error.value.__cause__, Trouble)
+
+
+def test_should_name_the_node_below_when_it_fails_in_a_punctuation(tmp_path: Path) -> None:
+    def plan(made: Ticking) -> None:
+        made.context.schedule(10, WALL, lambda time_ms: made.context.forward(Record("no bytes", None, time_ms)))
+
+    topology, made = ticking(plan)
+    one = RunningTask(tmp_path, topology).start()
+    one.log.fail["send"] = Trouble("send")
+    with pytest.raises(ProcessingFailed, match="node=sink"):
+        at_wall_clock(one, made, 10)
+
+
+def test_should_go_on_when_the_handler_says_so_about_a_punctuation(tmp_path: Path) -> None:
+    seen: list[FailedRecord] = []
+
+    def handler(record: FailedRecord) -> HandlerResponse:
+        seen.append(record)
+        return HandlerResponse.CONTINUE
+
+    topology, made = ticking(failing)
+    one = RunningTask(tmp_path, topology, processing_handler=handler).start()
+    assert at_wall_clock(one, made, 10, 10) == [[10], [20]]
+    assert seen[0].metadata == RecordMetadata("", -1, -1)
+    assert (seen[0].key, seen[0].value, seen[0].timestamp_ms) == (None, None, START_MS + 10)
+
+
+def test_should_write_a_dead_letter_about_a_punctuation(tmp_path: Path) -> None:
+    topology, made = ticking(failing)
+    one = RunningTask(tmp_path, topology, {"dead.letter.topic": "dead"}, processing_handler=dead_letter).start()
+    at_wall_clock(one, made, 10)
+    one.commit()
+    assert one.log.read(DEAD) == [(None, None, START_MS + 10)]
+
+
+@pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
+def test_should_punctuate_again_or_be_corrupted_when_the_log_was_away(
+    tmp_path: Path, configs: dict[str, object], expected: type[Exception]
+) -> None:
+    def plan(made: Ticking) -> None:
+        made.context.schedule(10, WALL, lambda time_ms: made.context.forward(Record(b"k", b"tick", time_ms)))
+
+    topology, made = ticking(plan)
+    one = RunningTask(tmp_path, topology, configs).start()
+    one.log.fail["send"] = LogTimeout("away")
+    with pytest.raises(expected):
+        at_wall_clock(one, made, 10)
+    del one.log.fail["send"]
+    assert one.task.maybe_punctuate_system_time(one.clock.now_ms())
+
+
+def test_should_not_punctuate_while_it_does_not_run_nor_twice_as_often_afterwards(tmp_path: Path) -> None:
+    topology, made = ticking(plan_every(10, WALL))
+    one = RunningTask(tmp_path, topology).start()
+    one.task.suspend()
+    assert at_wall_clock(one, made, 50) == [[]]
+    assert not one.task.maybe_punctuate_stream_time()
+    one.task.resume()
+    one.task.complete_restoration()
+    assert at_wall_clock(one, made, 10, 10) == [[60], [70]]

@@ -1,0 +1,171 @@
+"""The parts of one stream thread without its threads: real tasks, stores, reader and producer on a log in memory.
+
+The test is the stream thread, and says when a pass is made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.restore.restore_listener import SilentRestoreListener
+from streams_runtime.stream_thread import ThreadSetting
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.streams_producer import StreamsProducer
+from streams_runtime.tasks.task import TaskState
+from streams_runtime.tasks.tasks import AnyTask, Tasks
+from streams_runtime.thread_work import ThreadWork
+from tests.streams_runtime.word_counting import (
+    LINES,
+    PARTITIONS,
+    TOTALS,
+    RememberingListener,
+    counting_application,
+    create_topics,
+    read_all,
+    totals,
+    write_lines,
+)
+
+APPLICATION = "app"
+SPLIT_0, SPLIT_1, COUNT_0, COUNT_1 = TaskId(0, 0), TaskId(0, 1), TaskId(1, 0), TaskId(1, 1)
+EVERYTHING = (SPLIT_0, SPLIT_1, COUNT_0, COUNT_1)
+
+
+@dataclass(slots=True)
+class MovableClock:
+    """Stands still until it is moved."""
+
+    ms: int = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+def inputs(tasks: Iterable[TaskId]) -> dict[TaskId, frozenset[TopicPartition]]:
+    topics = (LINES, f"{APPLICATION}-words")
+    return {task: frozenset({TopicPartition(topics[task.subtopology], task.partition)}) for task in tasks}
+
+
+@dataclass(slots=True)
+class Rig:
+    """One thread's work. `clock` moves by the commit interval with each pass, so that each pass commits."""
+
+    directory: StateDirectory
+    work: ThreadWork
+    log: Log
+    clock: MovableClock
+    told: RememberingListener
+    words: Counter[str] = field(default_factory=Counter)
+    commits: bool = True
+
+    @property
+    def tasks(self) -> Tasks:
+        return self.work._tasks
+
+    @property
+    def producer(self) -> StreamsProducer:
+        return self.work._producer
+
+    def task(self, task: TaskId) -> AnyTask:
+        found = self.tasks.get(task)
+        assert found is not None, f"{task} is not here"
+        return found
+
+    def active(self, task: TaskId) -> StreamTask:
+        found = self.task(task)
+        assert isinstance(found, StreamTask)
+        return found
+
+    def states(self) -> dict[str, str]:
+        return {f"{task.type.value} {task.id}": task.state.value for task in self.tasks}
+
+    def assign(self, active: Collection[TaskId] = (), standby: Collection[TaskId] = ()) -> None:
+        self.work.manager.handle_assignment(inputs(active), inputs(standby))
+
+    def one_pass(self) -> None:
+        if self.commits:
+            self.clock.ms += 1_000
+        self.work.poll(may_wait=False)
+        self.work.initialise_and_restore()
+        self.work.process()
+        self.work.punctuate()
+        self.work.maybe_commit()
+
+    def passes(self, number: int = 10) -> None:
+        for _ in range(number):
+            self.one_pass()
+
+    def run(self, active: Collection[TaskId] = (), standby: Collection[TaskId] = ()) -> None:
+        """Assign, and pass until all of it runs."""
+        self.assign(active, standby)
+        self.passes()
+        assert {task.state for task in self.tasks} <= {TaskState.RUNNING}, self.states()
+
+    def write(self, lines: Iterable[str]) -> None:
+        self.words += write_lines(self.log, lines)
+
+    def totals(self) -> dict[str, int]:
+        return totals(self.log)
+
+    def written(self) -> int:
+        return len(read_all(self.log, TOTALS))
+
+    def committed(self) -> dict[str, int]:
+        every = [
+            TopicPartition(topic, number) for topic in (LINES, f"{APPLICATION}-words") for number in range(PARTITIONS)
+        ]
+        return {str(p): one.offset for p, one in self.log.committed_offsets(APPLICATION, every).items()}
+
+    def close(self) -> None:
+        self.work.manager.shutdown(clean=False)
+        self.work.close()
+        self.directory.close()
+
+
+def rig(
+    state_dir: Path,
+    guarantee: str,
+    *,
+    log: Log | None = None,
+    directory: StateDirectory | None = None,
+    name: str = "t",
+    topics: bool = True,
+    **configs: Any,
+) -> Rig:
+    """`log`, `directory`: of another rig, whose instance or cluster this one shares."""
+    clock, told = MovableClock(), RememberingListener()
+    shared = log if log is not None else InMemoryLog()
+    if topics:
+        create_topics(shared, APPLICATION)
+    application = counting_application(APPLICATION, state_dir, state_dir, guarantee=guarantee, **configs)
+    held = directory or StateDirectory(state_dir, APPLICATION, clock)
+    work = ThreadWork(
+        ThreadSetting(
+            name=name,
+            application=application,
+            log=shared,
+            directory=held,
+            client=cast(Any, None),
+            member=cast(Any, None),
+            subscriptions=cast(Any, None),
+            transactional_id=f"{APPLICATION}-{name}" if application.configs.exactly_once else None,
+            clock=clock,
+            listener=told,
+            restore_listener=SilentRestoreListener(),
+            metrics=InstanceMetrics().thread(name),
+            state_changed=lambda _thread: None,
+        )
+    )
+    return Rig(held, work, shared, clock, told)

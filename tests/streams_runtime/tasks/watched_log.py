@@ -1,0 +1,160 @@
+"""A log in memory that notes down who asked what, and fails when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import (
+    Claim,
+    Consumer,
+    IsolationLevel,
+    NewTopic,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    Producer,
+    RecordBatch,
+    TopicDescription,
+)
+from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.records import Headers
+
+
+class WatchedLog:
+    """`calls`: names, in order, of the log's and its producers' calls. `fail`: raised by the call of that name."""
+
+    def __init__(self) -> None:
+        self.log = InMemoryLog()
+        self.calls: list[str] = []
+        self.fail: dict[str, Exception] = {}
+
+    def note(self, call: str) -> None:
+        self.calls.append(call)
+        if call in self.fail:
+            raise self.fail[call]
+
+    def count(self, call: str) -> int:
+        return self.calls.count(call)
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        self.log.create_topics(topics)
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        self.note("topics")
+        return self.log.topics()
+
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        self.note("begin_offsets")
+        return self.log.begin_offsets(partitions)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[TopicPartition, int]:
+        self.note("end_offsets")
+        return self.log.end_offsets(partitions, isolation)
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        self.note("committed_offsets")
+        return self.log.committed_offsets(group_id, partitions)
+
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition]) -> Claim:
+        self.note("claim")
+        return self.log.claim(group_id, partitions)
+
+    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
+        return self.log.consumer(isolation)
+
+    def producer(self, transactional_id: str | None = None) -> Producer:
+        self.note("producer")
+        return WatchedProducer(self, self.log.producer(transactional_id))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        self.log.delete_records(before)
+
+    def maintain(self) -> None:
+        self.log.maintain()
+
+    def close(self) -> None:
+        self.log.close()
+
+    # --- for tests
+
+    def write(
+        self, partition: TopicPartition, *records: tuple[bytes | None, bytes | None, int], headers: Headers = ()
+    ) -> None:
+        """Key, value and timestamp of each."""
+        producer = self.log.producer()
+        for key, value, timestamp_ms in records:
+            producer.send(partition, key, value, timestamp_ms, headers)
+        producer.flush()
+        producer.close()
+
+    def read(self, partition: TopicPartition) -> list[tuple[bytes | None, bytes | None, int]]:
+        """All that is committed: key, value and timestamp of each record."""
+        return [
+            (key, value, timestamp_ms)
+            for batch in self.batches(partition)
+            for key, value, timestamp_ms in zip(batch.keys, batch.values, batch.timestamps_ms, strict=True)
+        ]
+
+    def headers(self, partition: TopicPartition) -> list[Headers]:
+        return [one for batch in self.batches(partition) for one in (batch.headers or [()] * len(batch))]
+
+    def batches(self, partition: TopicPartition) -> list[RecordBatch]:
+        consumer = self.log.consumer()
+        consumer.assign([partition])
+        consumer.seek(partition, self.log.begin_offsets([partition])[partition])
+        return consumer.poll(0, 1_000_000)
+
+
+class WatchedProducer:
+    def __init__(self, watched: WatchedLog, producer: Producer) -> None:
+        self._watched = watched
+        self._producer = producer
+
+    @property
+    def is_transactional(self) -> bool:
+        return self._producer.is_transactional
+
+    def begin_transaction(self) -> None:
+        self._watched.note("begin_transaction")
+        self._producer.begin_transaction()
+
+    def in_transaction(self) -> bool:
+        return self._producer.in_transaction()
+
+    def send(
+        self,
+        partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers = (),
+    ) -> None:
+        self._watched.note("send")
+        self._producer.send(partition, key, value, timestamp_ms, headers)
+
+    def flush(self) -> None:
+        self._watched.note("flush")
+        self._producer.flush()
+
+    def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
+        self._watched.note("commit_transaction")
+        self._producer.commit_transaction(offsets)
+
+    def abort_transaction(self) -> None:
+        self._watched.note("abort_transaction")
+        self._producer.abort_transaction()
+
+    def commit_offsets(self, offsets: OffsetsToCommit) -> None:
+        self._watched.note("commit_offsets")
+        self._producer.commit_offsets(offsets)
+
+    def last_offsets(self) -> Mapping[TopicPartition, int]:
+        return self._producer.last_offsets()
+
+    def close(self) -> None:
+        self._watched.note("close_producer")
+        self._producer.close()

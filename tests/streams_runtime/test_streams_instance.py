@@ -1,0 +1,256 @@
+"""Whole instances against a real coordinator, on the embedded log and RocksDB in a directory of the test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from assignor.types import TaskId, TopicPartition
+from spark_jobs.coordinator_process import CoordinatorProcess
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.streams_instance import InstanceState, StreamsInstance
+from streams_runtime.task_holder import HostMaps
+from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
+from streams_runtime.thread_listener import RestoreOrigin
+from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group, running_group
+from tests.streams_runtime.word_counting import (
+    LINES,
+    STORE,
+    TIMEOUT_S,
+    TOTALS,
+    RememberingListener,
+    counting_application,
+    read_all,
+    totals,
+    wait_for,
+)
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
+    with running_group(request.node.name, getattr(request, "param", EXACTLY_ONCE), client, tmp_path) as made:
+        yield made
+
+
+def stores_of(instance: StreamsInstance) -> dict[TaskId, object]:
+    return {copy.task_id: copy.stores[STORE] for copy in instance.copies()}
+
+
+@pytest.mark.parametrize("group", GUARANTEES, indirect=True)
+def test_should_count_right_when_a_second_instance_joins_and_the_first_one_leaves(group: Group) -> None:
+    first_told, second_told = RememberingListener(), RememberingListener()
+    group.write(SOME_LINES)
+    first = group.start("a", listener=first_told)
+    assert first.wait_until_running(TIMEOUT_S)
+    group.wait_until_counted()
+
+    second = group.start("b", listener=second_told)
+    group.write(SOME_LINES)
+    group.wait_until_settled(first, second, standbys=2)
+    group.wait_until_counted()
+    assert [held.active.keys() for held in first_told.revocations], "the first one gave tasks to the second"
+
+    taken_over = {task.task_id for thread in first.status().threads for task in thread.tasks if task.role == "active"}
+    taken_over &= {TaskId(1, 0), TaskId(1, 1)}
+    stores = stores_of(second)
+    second_told.restores.clear()
+    assert first.close(TIMEOUT_S)
+    group.write(SOME_LINES)
+    group.wait_until_settled(second, standbys=0)
+    group.wait_until_counted()
+
+    assert {each.task_id: (each.origin, each.records) for each in second_told.restores} == dict.fromkeys(
+        taken_over, (RestoreOrigin.STANDBY, 0)
+    ), "standbys of a drained instance have everything already"
+    assert {task: stores_of(second)[task] for task in stores} == stores, "recycling does not close a store"
+    assert set(second_told.first_records) >= {TaskId(0, 0), TaskId(0, 1)}
+    assert (first.state, first.errors) == (InstanceState.NOT_RUNNING, ())
+    assert first_told.drops == [("closed", True)] * 2
+    assert second.close(TIMEOUT_S)
+    assert (second.state, second.errors) == (InstanceState.NOT_RUNNING, ())
+    written = read_all(group.log, TOTALS)
+    assert len(written) == len(set(written)) == sum(group.words.values()), "nothing was written twice"
+
+
+@pytest.mark.parametrize("group", GUARANTEES, indirect=True)
+def test_should_start_from_its_checkpoints_when_it_comes_back_to_its_state_directory(group: Group) -> None:
+    group.declare(standbys=0)
+    group.write(SOME_LINES)
+    first = group.start("a")
+    group.wait_until_counted()
+    process_id = first.process_id
+    assert first.close(TIMEOUT_S)
+    told = RememberingListener()
+    second = group.start("a", listener=told)
+    group.wait_until_settled(second, standbys=0)
+    assert second.process_id == process_id
+    restored = {each.task_id: (each.origin, each.records) for each in told.restores}
+    with_state = {task for task in restored if restored[task] != (RestoreOrigin.BEGINNING, 0)}
+    assert {restored[task] for task in with_state} == {(RestoreOrigin.CHECKPOINT, 0)}
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+
+
+@pytest.mark.parametrize("group", GUARANTEES, indirect=True)
+def test_should_drop_everything_and_join_again_when_others_have_claimed_its_tasks(group: Group) -> None:
+    group.declare(standbys=0)
+    told = RememberingListener()
+    group.write(SOME_LINES)
+    instance = group.start("a", listener=told, num_stream_threads=1)
+    group.wait_until_counted()
+    group.log.claim(group.id, [TopicPartition(f"{group.id}-words", number) for number in range(2)])
+    group.write(SOME_LINES)
+    wait_for(lambda: len(told.assignments) >= 2, instance.status)
+    group.wait_until_settled(instance, standbys=0)
+    if group.guarantee == EXACTLY_ONCE:
+        group.wait_until_counted()
+    else:  # what was processed without being committed is processed again
+        wait_for(
+            lambda: all(totals(group.log).get(word, 0) >= group.words[word] for word in group.words),
+            instance.status,
+        )
+    assert [clean for _, clean in told.drops] == [False]
+    assert "fenced" in told.drops[0][0]
+    assert instance.errors == ()
+
+
+@pytest.mark.parametrize("group", GUARANTEES, indirect=True)
+def test_should_restore_from_the_beginning_when_state_on_disk_cannot_be_trusted(group: Group) -> None:
+    group.declare(standbys=0)
+    group.write(SOME_LINES)
+    first = group.start("a", num_stream_threads=1)
+    group.wait_until_counted()
+    assert first.close(TIMEOUT_S)
+    checkpoints = list((group.directory / "a").glob(f"{group.id}/1_*/{CHECKPOINT_FILE_NAME}"))
+    assert len(checkpoints) == 2
+    for checkpoint in checkpoints:
+        checkpoint.unlink()
+    told = RememberingListener()
+    second = group.start("a", listener=told, num_stream_threads=1)
+    group.wait_until_settled(second, standbys=0)
+    assert {each.origin for each in told.restores} == {RestoreOrigin.BEGINNING}
+    assert sum(each.records for each in told.restores) > 0
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+
+
+def test_should_know_which_host_has_what_when_every_instance_has_an_endpoint(group: Group) -> None:
+    first, second = group.start("a", port=7001), group.start("b", port=7002)
+    group.wait_until_settled(first, second, standbys=2)
+    hosts = first.metadata()
+    assert isinstance(hosts, HostMaps)
+    assert second.metadata() == hosts
+    everything = {TopicPartition(topic, number) for topic in (LINES, f"{group.id}-words") for number in range(2)}
+    assert set().union(*hosts.active.values()) == everything
+    assert {host.port for host in hosts.active} == {host.port for host in hosts.standby} == {7001, 7002}
+    for host, partitions in hosts.standby.items():
+        assert partitions.isdisjoint(hosts.active[host])
+
+
+def test_should_show_every_task_with_role_state_and_lag(group: Group) -> None:
+    group.write(SOME_LINES)
+    instance = group.start("a")
+    group.wait_until_counted()
+    group.wait_until_settled(instance, standbys=0)
+
+    def processed() -> int:
+        return sum(task.processed for thread in instance.status().threads for task in thread.tasks)
+
+    wait_for(lambda: processed() == len(SOME_LINES) + sum(group.words.values()), instance.status)
+    status = instance.status()
+    assert (status.application_id, status.state) == (group.id, InstanceState.RUNNING)
+    assert [thread.name for thread in status.threads] == ["a-0", "a-1"]
+    assert {task.lag for thread in status.threads for task in thread.tasks} == {0}
+    measured = instance.metrics.exposition().decode()
+    for name in ("a-0", "a-1"):
+        assert f'streams_tasks{{state="running",thread="{name}",type="active"}} 2.0' in measured
+        assert f'streams_processed_records_total{{thread="{name}"}}' in measured
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_should_not_wait_for_records_when_the_group_has_news(group: Group, standbys: int) -> None:
+    group.declare(standbys=standbys)
+    started_s = time.monotonic()
+    first = group.start("a", poll_ms=60_000, commit_interval_ms=60_000)
+    second = group.start("b", poll_ms=60_000, commit_interval_ms=60_000)
+    group.wait_until_settled(first, second, standbys=2 * standbys, caught_up=False)
+    assert first.close(TIMEOUT_S)
+    group.wait_until_settled(second, standbys=0)
+    assert second.close(TIMEOUT_S)
+    assert time.monotonic() - started_s < 20
+
+
+@pytest.mark.parametrize("group", GUARANTEES, indirect=True)
+def test_should_go_on_from_standbys_when_the_process_with_the_active_tasks_is_killed(
+    group: Group, coordinator: CoordinatorProcess
+) -> None:
+    told = RememberingListener()
+    survivor = group.start("a", listener=told, session_timeout_ms=1_000)
+    assert survivor.wait_until_running(TIMEOUT_S)
+    program = (
+        "import sys; from tests.streams_runtime.test_streams_instance import run_until_killed as r; r(*sys.argv[1:])"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, coordinator.url, group.id, str(group.directory), group.guarantee],
+        stdout=subprocess.PIPE,
+        cwd=REPOSITORY,
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"running\n"
+        wait_for(lambda: bool(told.revocations), survivor.status)
+        for _ in range(5):
+            group.write(SOME_LINES)
+    finally:
+        other.kill()
+        other.communicate()
+    group.write(SOME_LINES)
+    group.wait_until_settled(survivor, standbys=0)
+    if group.guarantee == EXACTLY_ONCE:
+        group.wait_until_counted()
+        written = read_all(group.log, TOTALS)
+        assert len(written) == len(set(written)) == sum(group.words.values())
+    else:
+        wait_for(
+            lambda: all(totals(group.log).get(word, 0) >= group.words[word] for word in group.words),
+            survivor.status,
+        )
+    assert RestoreOrigin.STANDBY in {each.origin for each in told.restores}
+    assert survivor.errors == ()
+
+
+def test_should_keep_running_when_the_coordinator_is_killed_and_started_again(
+    group: Group, coordinator: CoordinatorProcess
+) -> None:
+    instance = group.start("a")
+    assert instance.wait_until_running(TIMEOUT_S)
+    coordinator.kill()
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    coordinator.start()
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    assert instance.errors == ()
+
+
+def run_until_killed(url: str, application_id: str, directory: str, guarantee: str) -> None:
+    """The other process of the test above."""
+    application = counting_application(
+        application_id,
+        Path(directory) / "log",
+        Path(directory) / "killed",
+        guarantee=guarantee,
+        session_timeout_ms=1_000,
+    )
+    instance = StreamsInstance(application, url)
+    instance.start()
+    assert instance.wait_until_running(TIMEOUT_S)
+    print("running", flush=True)
+    instance.wait()

@@ -1,0 +1,162 @@
+"""How an instance ends: closed, stopped, by an error, by another instance's error; and what it bears without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams_runtime.application import ThreadErrorResponse
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.errors import LockError, StreamsRuntimeError
+from streams_runtime.group_member import AssignmentFailed
+from streams_runtime.logs.opening import open_log
+from streams_runtime.streams_instance import InstanceState, StreamsInstance
+from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
+from tests.streams_runtime.small_group import without_source_topic
+from tests.streams_runtime.word_counting import (
+    LINES,
+    TIMEOUT_S,
+    counting_definition,
+    create_topics,
+    wait_for,
+)
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
+    with running_group(request.node.name, getattr(request, "param", EXACTLY_ONCE), client, tmp_path) as made:
+        yield made
+
+
+def test_should_refuse_a_state_directory_that_another_process_has(group: Group, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from streams_runtime.clock import SystemClock\n"
+        "from streams_runtime.tasks.state_directory import StateDirectory\n"
+        "held = StateDirectory(Path(sys.argv[1]), sys.argv[2], SystemClock()); print('held', flush=True)\n"
+        "sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "a"), group.id],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(LockError, match=str(other.pid)):
+            group.start("a")
+        assert group.instances[0].state is InstanceState.ERROR
+    finally:
+        other.communicate()
+
+
+def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherwise(group: Group) -> None:
+    instance = group.start("a")
+    assert instance.wait_until_running(TIMEOUT_S)
+    group.write(["poison"])
+    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
+    (error,) = instance.errors
+    assert isinstance(error, StreamsRuntimeError)
+    assert "0_0" in str(error)
+    assert LINES in str(error)
+    assert instance.status().threads[0].state == "dead"
+
+
+def test_should_put_another_thread_in_its_place_when_the_handler_says_so(group: Group) -> None:
+    asked: list[Exception] = []
+
+    def replace(error: Exception) -> ThreadErrorResponse:
+        asked.append(error)
+        replaced.set()
+        return ThreadErrorResponse.REPLACE_THREAD if len(asked) < 3 else ThreadErrorResponse.SHUTDOWN_CLIENT
+
+    replaced = threading.Event()
+    instance = group.start("a", uncaught_exception_handler=replace, num_stream_threads=1)
+    assert instance.wait_until_running(TIMEOUT_S)
+    group.write(["poison"])
+    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR, "it fails again on the same record, and once more"
+    assert len(asked) == 3
+    assert [type(error) for error in instance.errors] == [type(error) for error in asked]
+
+
+def test_should_end_every_instance_when_the_handler_says_shutdown_application(group: Group) -> None:
+    first = group.start(
+        "a",
+        uncaught_exception_handler=lambda _error: ThreadErrorResponse.SHUTDOWN_APPLICATION,
+        num_stream_threads=1,
+    )
+    second = group.start(
+        "b",
+        uncaught_exception_handler=lambda _error: ThreadErrorResponse.SHUTDOWN_APPLICATION,
+        num_stream_threads=1,
+    )
+    group.wait_until_settled(first, second, standbys=2)
+    group.write(["poison"])
+    assert first.wait(TIMEOUT_S) is InstanceState.ERROR
+    assert second.wait(TIMEOUT_S) is InstanceState.ERROR
+    assert len(first.errors + second.errors) == 1, "one failed, the other was told"
+
+
+def test_should_fail_when_the_group_cannot_run_as_declared(group: Group) -> None:
+    group.client.declare(group.id, without_source_topic(counting_definition(group.application())))
+    instance = group.start("a", num_stream_threads=1)
+    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
+    assert isinstance(instance.errors[0], AssignmentFailed)
+
+
+def test_should_wait_for_topics_that_the_leader_creates_a_moment_later(group: Group, tmp_path: Path) -> None:
+    log = open_log(f"embedded:{tmp_path / 'late' / 'log'}")
+    late = Group(f"late-{group.id}", tmp_path / "late", group.client, group.guarantee, log)
+    late.declare(standbys=0)
+    try:
+        instance = late.start("a")
+        wait_for(lambda: any(t.tasks for t in instance.status().threads), instance.status)
+        create_topics(late.log, late.id)
+        late.write(SOME_LINES)
+        late.wait_until_counted()
+        assert instance.errors == ()
+    finally:
+        for instance in late.instances:
+            instance.close(TIMEOUT_S)
+        late.log.close()
+
+
+def test_should_fail_after_task_timeout_when_a_topic_never_comes(group: Group, tmp_path: Path) -> None:
+    late = Group(f"never-{group.id}", tmp_path / "never", group.client, group.guarantee, group.log)
+    late.declare(standbys=0)
+    instance = late.start("a", num_stream_threads=1, task_timeout_ms=100)
+    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
+    assert "task.timeout.ms" in str(instance.errors[0])
+
+
+@pytest.mark.parametrize("closers", [1, 3])
+def test_should_end_once_when_closed_by_several_threads_at_any_moment(group: Group, closers: int) -> None:
+    instance = group.start("a")
+    threads = [threading.Thread(target=instance.close, args=(TIMEOUT_S,)) for _ in range(closers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert instance.state is InstanceState.NOT_RUNNING
+    assert instance.errors == ()
+
+
+def test_should_end_when_the_coordinator_says_stop(group: Group) -> None:
+    instance = group.start("a")
+    assert instance.wait_until_running(TIMEOUT_S)
+    group.client.drain(group.id)
+    assert instance.wait(TIMEOUT_S) is InstanceState.NOT_RUNNING
+    assert instance.errors == ()
+
+
+def test_should_end_without_a_word_when_closed_before_it_started(group: Group) -> None:
+    instance = StreamsInstance(group.application(), group.client)
+    assert instance.close()
+    assert instance.state is InstanceState.NOT_RUNNING
+    with pytest.raises(StreamsRuntimeError, match="not-running"):
+        instance.start()
