@@ -1,0 +1,164 @@
+"""Kafka Streams' runtime in Python: what a member of the group does with the tasks it is assigned.
+
+Everything that an application needs can be imported from here; a name is loaded when it is first used, so that
+importing this package costs nothing. Where things are:
+
+=========================  =============================================================  =============================
+a user wants to            begins with                                                    and it is in
+=========================  =============================================================  =============================
+write it in the DSL        `StreamsBuilder().stream(topic, STRING, JSON)`                 `dsl/`
+write processors           `Topology`, `Processor`, `ProcessorContext`, `Record`          `topology.py`, `processors/`
+keep state                 `key_value_store`, `window_store`, ...                         `state_stores/`
+name the forms of bytes    `STRING`, `LONG`, `JSON`, ...; `Serde`, `Serdes`               `serdes.py`
+see it                     `Topology.describe()`, `Topology.draw(path)`                   `topology_picture.py`
+test it                    `TopologyTestDriver(topology)`                                 `topology_test_driver.py`
+say how it runs            `Application(topology, configs)`                               `application.py`, `configs.py`
+make topics, write, read   `open_log(bootstrap_servers)`                                  `logs/`
+decide about bad records   `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
+run it in a process        `StreamsInstance(application, coordinator_url)`                `streams_instance.py`
+run it on Spark            `spark_jobs.workers.run`, `assignor workers run`               `spark_jobs`
+read its stores            `GET /v1/stores/...` of an instance; `queries.client`          `queries/`
+watch a restore            `RestoreProgress`, or a `RestoreListener` of one's own         `restore/`
+=========================  =============================================================  =============================
+
+Inside, from the group to the bytes: `group_member` and `heartbeats` talk to the coordinator; `rebalance_mailbox` hands
+its orders to the `stream_thread`, whose passes are made of the steps in `thread_work`; `tasks/` are what it works on,
+`restore/` fills their stores, `logs/` is where all records live. How each of it behaves: docs/runtime/.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from assignor.errors import InputError as InputError
+    from assignor.errors import TopologyError as TopologyError
+    from assignor.types import TaskId as TaskId
+    from assignor.types import TopicPartition as TopicPartition
+    from streams_runtime.application import Application as Application
+    from streams_runtime.application import ThreadErrorResponse as ThreadErrorResponse
+    from streams_runtime.application import load_application as load_application
+    from streams_runtime.configs import OffsetReset as OffsetReset
+    from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
+    from streams_runtime.configs import StreamsConfig as StreamsConfig
+    from streams_runtime.coordinator_client import CoordinatorClient as CoordinatorClient
+    from streams_runtime.dsl import KGroupedStream as KGroupedStream
+    from streams_runtime.dsl import KGroupedTable as KGroupedTable
+    from streams_runtime.dsl import KStream as KStream
+    from streams_runtime.dsl import KTable as KTable
+    from streams_runtime.dsl import Materialized as Materialized
+    from streams_runtime.dsl import StreamsBuilder as StreamsBuilder
+    from streams_runtime.dsl import TimeWindowedSerde as TimeWindowedSerde
+    from streams_runtime.dsl import TimeWindows as TimeWindows
+    from streams_runtime.errors import InvalidStateStore as InvalidStateStore
+    from streams_runtime.errors import LockError as LockError
+    from streams_runtime.errors import ProcessingFailed as ProcessingFailed
+    from streams_runtime.errors import StreamsRuntimeError as StreamsRuntimeError
+    from streams_runtime.logs.base import NewTopic as NewTopic
+    from streams_runtime.logs.opening import open_log as open_log
+    from streams_runtime.processors.api import Cancellable as Cancellable
+    from streams_runtime.processors.api import ExceptionHandler as ExceptionHandler
+    from streams_runtime.processors.api import FailedRecord as FailedRecord
+    from streams_runtime.processors.api import HandlerResponse as HandlerResponse
+    from streams_runtime.processors.api import Processor as Processor
+    from streams_runtime.processors.api import ProcessorContext as ProcessorContext
+    from streams_runtime.processors.api import PunctuationType as PunctuationType
+    from streams_runtime.records import Headers as Headers
+    from streams_runtime.records import Record as Record
+    from streams_runtime.records import RecordMetadata as RecordMetadata
+    from streams_runtime.restore.progress import RestoreProgress as RestoreProgress
+    from streams_runtime.restore.restore_listener import RestoreListener as RestoreListener
+    from streams_runtime.serdes import BYTES as BYTES
+    from streams_runtime.serdes import DOUBLE as DOUBLE
+    from streams_runtime.serdes import JSON as JSON
+    from streams_runtime.serdes import LONG as LONG
+    from streams_runtime.serdes import STRING as STRING
+    from streams_runtime.serdes import Serde as Serde
+    from streams_runtime.serdes import Serdes as Serdes
+    from streams_runtime.state_stores import KeyValueStore as KeyValueStore
+    from streams_runtime.state_stores import StoreBuilder as StoreBuilder
+    from streams_runtime.state_stores import TimestampedKeyValueStore as TimestampedKeyValueStore
+    from streams_runtime.state_stores import ValueAndTimestamp as ValueAndTimestamp
+    from streams_runtime.state_stores import Windowed as Windowed
+    from streams_runtime.state_stores import WindowStore as WindowStore
+    from streams_runtime.state_stores import key_value_store as key_value_store
+    from streams_runtime.state_stores import timestamped_key_value_store as timestamped_key_value_store
+    from streams_runtime.state_stores import timestamped_window_store as timestamped_window_store
+    from streams_runtime.state_stores import window_store as window_store
+    from streams_runtime.streams_instance import InstanceOptions as InstanceOptions
+    from streams_runtime.streams_instance import InstanceState as InstanceState
+    from streams_runtime.streams_instance import StreamsInstance as StreamsInstance
+    from streams_runtime.tasks.exception_handling import dead_letter as dead_letter
+    from streams_runtime.tasks.exception_handling import fail as fail
+    from streams_runtime.tasks.exception_handling import log_and_continue as log_and_continue
+    from streams_runtime.topology import Topology as Topology
+    from streams_runtime.topology_test_driver import TopologyTestDriver as TopologyTestDriver
+    from streams_runtime.topology_test_topics import InputTopic as InputTopic
+    from streams_runtime.topology_test_topics import OutputTopic as OutputTopic
+
+# the same once more, for when the program runs; a test keeps the two in step
+_NAMES_OF = {
+    "assignor.errors": ("InputError", "TopologyError"),
+    "assignor.types": ("TaskId", "TopicPartition"),
+    "streams_runtime.application": ("Application", "ThreadErrorResponse", "load_application"),
+    "streams_runtime.configs": ("OffsetReset", "ProcessingGuarantee", "StreamsConfig"),
+    "streams_runtime.coordinator_client": ("CoordinatorClient",),
+    "streams_runtime.dsl": (
+        "KGroupedStream",
+        "KGroupedTable",
+        "KStream",
+        "KTable",
+        "Materialized",
+        "StreamsBuilder",
+        "TimeWindowedSerde",
+        "TimeWindows",
+    ),
+    "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
+    "streams_runtime.logs.base": ("NewTopic",),
+    "streams_runtime.logs.opening": ("open_log",),
+    "streams_runtime.processors.api": (
+        "Cancellable",
+        "ExceptionHandler",
+        "FailedRecord",
+        "HandlerResponse",
+        "Processor",
+        "ProcessorContext",
+        "PunctuationType",
+    ),
+    "streams_runtime.records": ("Headers", "Record", "RecordMetadata"),
+    "streams_runtime.restore.progress": ("RestoreProgress",),
+    "streams_runtime.restore.restore_listener": ("RestoreListener",),
+    "streams_runtime.serdes": ("BYTES", "DOUBLE", "JSON", "LONG", "STRING", "Serde", "Serdes"),
+    "streams_runtime.state_stores": (
+        "KeyValueStore",
+        "StoreBuilder",
+        "TimestampedKeyValueStore",
+        "ValueAndTimestamp",
+        "WindowStore",
+        "Windowed",
+        "key_value_store",
+        "timestamped_key_value_store",
+        "timestamped_window_store",
+        "window_store",
+    ),
+    "streams_runtime.streams_instance": ("InstanceOptions", "InstanceState", "StreamsInstance"),
+    "streams_runtime.tasks.exception_handling": ("dead_letter", "fail", "log_and_continue"),
+    "streams_runtime.topology": ("Topology",),
+    "streams_runtime.topology_test_driver": ("TopologyTestDriver",),
+    "streams_runtime.topology_test_topics": ("InputTopic", "OutputTopic"),
+}
+_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

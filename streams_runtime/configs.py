@@ -1,7 +1,8 @@
 """A member's configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
 Source: `StreamsConfig` of 4.3.1. Keys about placement (`num.standby.replicas`, ...) are `assignor.configs`'s and are
-handed on to the group's definition. Unknown keys are errors that name the nearest known one.
+handed on to the group's definition. Unknown keys are errors that name what to write instead: the nearest known
+one, or where Kafka's key has its meaning here (`kafka_configs`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any
 from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from streams_runtime.kafka_configs import kafka_config_hint
+
+DEFAULT_SESSION_TIMEOUT_MS = 45_000
 
 
 class ProcessingGuarantee(StrEnum):
@@ -57,10 +61,10 @@ class StreamsConfig:
     repartition_purge_interval_ms: int = 30_000
     application_server: str | None = None
     client_id: str | None = None
-    session_timeout_ms: int = 45_000
+    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int | None = None
     rebalance_timeout_ms: int = 300_000
-    dead_letter_topic: str | None = None
+    errors_dead_letter_queue_topic_name: str | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
     assignment: Mapping[str, object] = field(default_factory=dict)
     restore_batch_records: int = 10_000
@@ -91,10 +95,11 @@ class StreamsConfig:
             elif key in _ASSIGNMENT_KEYS or key.startswith("topic."):
                 assignment[key] = value
             else:
-                raise InputError(f"unknown config {key!r}{_nearest(key)}", where)
+                raise InputError(f"unknown config {key!r}{_hint(key)}", where)
         for key in ("application.id", "bootstrap.servers"):
             if _FIELD_OF[key] not in given:
                 raise InputError(f"{key!r} is missing and has no default", where)
+        _check_heartbeats(given, where)
         AssignmentConfigs.from_dotted(assignment, where)  # bounds are checked here, where the user can mend them
         return cls(**given, client_tags=tags, assignment=assignment)
 
@@ -128,7 +133,13 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
 }
 _CHOICES: dict[str, type[StrEnum]] = {"processing.guarantee": ProcessingGuarantee, "auto.offset.reset": OffsetReset}
 _OPTIONAL = frozenset(
-    {"commit.interval.ms", "application.server", "client.id", "heartbeat.interval.ms", "dead.letter.topic"}
+    {
+        "commit.interval.ms",
+        "application.server",
+        "client.id",
+        "heartbeat.interval.ms",
+        "errors.dead.letter.queue.topic.name",
+    }
 )
 
 
@@ -166,6 +177,21 @@ def _choice(key: str, value: object, where: str) -> StrEnum:
         raise InputError(f"{key} must be one of {', '.join(_CHOICES[key])}, not {value!r}", where) from None
 
 
-def _nearest(key: str) -> str:
-    close = difflib.get_close_matches(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS], n=1, cutoff=0.0)
+def _check_heartbeats(given: Mapping[str, Any], where: str) -> None:
+    """Source: `HeartbeatThread`'s constructor."""
+    session_ms = given.get("session_timeout_ms", DEFAULT_SESSION_TIMEOUT_MS)
+    heartbeat_ms = given.get("heartbeat_interval_ms")
+    if heartbeat_ms is not None and heartbeat_ms >= session_ms:
+        raise InputError(
+            f"heartbeat.interval.ms ({heartbeat_ms}) must be lower than session.timeout.ms ({session_ms}), "
+            "or the group takes every member for dead",
+            where,
+        )
+
+
+def _hint(key: str) -> str:
+    instead = kafka_config_hint(key)
+    if instead is not None:
+        return f": {instead}"
+    close = difflib.get_close_matches(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS], n=1)  # one that is far off only misleads
     return f"; did you mean {close[0]!r}?" if close else ""

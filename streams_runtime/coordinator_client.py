@@ -18,6 +18,7 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
+from assignor.errors import InputError
 from assignor.types import TaskId
 from streams_runtime.coordinator_errors import CoordinatorUnavailable, coordinator_error
 
@@ -87,9 +88,12 @@ class CoordinatorClient:
     """One coordinator. May be used by several threads at once; to be closed.
 
     `base_url`: where it listens, for example http://127.0.0.1:8080. `token`: the bearer token, if it wants one.
+    Raises InputError for something that is no such URL, which would look like a coordinator that is down.
     """
 
     def __init__(self, base_url: str, *, token: str | None = None) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise InputError(f"must be a URL such as http://127.0.0.1:8080, not {base_url!r}", "coordinator")
         self._http = httpx.Client(
             base_url=base_url.rstrip("/") + "/v1",
             headers={"Authorization": f"Bearer {token}"} if token else {},

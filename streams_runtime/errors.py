@@ -51,6 +51,19 @@ class ProcessingFailed(StreamsRuntimeError):
     """
 
 
+class SerdeMismatch(StreamsRuntimeError):
+    """A serde could not write what a processor gave; names the place, the serdes and the types.
+
+    Source: the ClassCastException that `RecordCollectorImpl` turns into a StreamsException.
+    """
+
+    def __init__(self, where: str, key_serde: object, value_serde: object, key: object, value: object) -> None:
+        super().__init__(
+            f"{where}: the serdes do not fit the record: key serde {type(key_serde).__name__} was given "
+            f"a {type(key).__name__}, value serde {type(value_serde).__name__} a {type(value).__name__}"
+        )
+
+
 class ChangelogsMissing(StreamsRuntimeError):
     """`partitions`: changelog partitions that a task needs and the log does not have."""
 

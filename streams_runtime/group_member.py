@@ -19,6 +19,7 @@ Source: `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinCompl
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ LONG_POLL_WAIT_MS = 1_000
 """How long one request for an assignment may be held; short, because a member that is to end waits for it."""
 
 LEAVE_TIMEOUT_S = 2.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +178,10 @@ class GroupMember:
                 self._lose(error.code)
                 self._standing.forget(member_too=True)  # the id that is left is the newer incarnation's
                 end = MemberEnd.FENCED
-            except CoordinatorUnavailable:
-                pass  # its patience had the pauses in it
+            except CoordinatorUnavailable as error:  # its patience had the pauses in it
+                _log.warning(
+                    "member %s of group %s tries again: %s", self._settings.client_id, self._settings.group_id, error
+                )
             if end is not None:
                 return end
             if self._closing.is_set():
@@ -265,7 +270,10 @@ class GroupMember:
     def _end_by_error(self, code: AssignorErrorCode) -> MemberEnd:
         if code is AssignorErrorCode.SHUTDOWN_REQUESTED:
             return self._end_in_good_order(MemberEnd.SHUTDOWN_REQUESTED)
-        raise AssignmentFailed(f"the group's leader answered {code.name}: the group cannot run as it is declared")
+        reason = "the group cannot run as it is declared"
+        if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
+            reason = f"not every source topic is there; the topology reads {', '.join(self._writer.topics)}"
+        raise AssignmentFailed(f"the group's leader answered {code.name}: {reason}")
 
     def _end_in_good_order(self, end: MemberEnd) -> MemberEnd:
         with self._holding:

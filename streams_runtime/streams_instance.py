@@ -51,6 +51,9 @@ class InstanceState(StrEnum):
     ERROR = "error"
 
 
+_ERRORS_KEPT = 20
+"""Each holds on to the frames it came through, and with REPLACE_THREAD there may be any number."""
+
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
@@ -71,6 +74,7 @@ class InstanceOptions:
 
     `thread_name`: of an index, unique in the group. `incarnation`: given, threads are static members under their names,
     and a higher one fences a lower one. `lock_wait_ms`: for a process before this one that is just ending.
+    `restore_listener` None: the one that the application's factory makes.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -119,7 +123,7 @@ class StreamsInstance:
 
     @property
     def errors(self) -> tuple[Exception, ...]:
-        """What ended threads of this instance, oldest first."""
+        """What ended threads of this instance, oldest first; the last twenty of them."""
         return tuple(self._errors)
 
     @property
@@ -195,6 +199,12 @@ class StreamsInstance:
     def _open(self) -> None:
         configs = self.application.configs
         options = self._options
+        self._restore_listener = options.restore_listener or _restore_listener_of(self.application)
+        self._client = (
+            CoordinatorClient(self._coordinator, token=options.token)
+            if isinstance(self._coordinator, str)
+            else self._coordinator
+        )
         self._directory = StateDirectory(
             configs.state_dir, self.application_id, options.clock, lock_wait_ms=options.lock_wait_ms
         )
@@ -204,11 +214,6 @@ class StreamsInstance:
         except BaseException:
             self._directory.close()
             raise
-        self._client = (
-            CoordinatorClient(self._coordinator, token=options.token)
-            if isinstance(self._coordinator, str)
-            else self._coordinator
-        )
         self._housekeeping = Housekeeping(
             self.application_id, self._directory, self._log, configs.state_cleanup_delay_ms
         )
@@ -249,7 +254,7 @@ class StreamsInstance:
                 ),
                 clock=options.clock,
                 listener=options.thread_listener(name),
-                restore_listener=options.restore_listener or SilentRestoreListener(),
+                restore_listener=self._restore_listener,
                 metrics=self.metrics.thread(name),
                 state_changed=self._thread_changed,
             )
@@ -265,7 +270,7 @@ class StreamsInstance:
 
     def _supervise(self) -> None:
         """Replace or mourn threads until there are none; then let go of everything."""
-        handled: set[StreamThread] = set()
+        handled: set[StreamThread] = set()  # those that still have their place
         while True:
             with self._changed:
                 self._changed.wait_for(
@@ -279,6 +284,7 @@ class StreamsInstance:
                 if thread not in handled:
                     handled.add(thread)
                     self._after(thread)
+            handled.intersection_update(self._threads)  # a replaced one must not stay in memory
             if all(thread.state is ThreadState.DEAD for thread in self._threads):
                 break
         self._end()
@@ -293,6 +299,7 @@ class StreamsInstance:
         if thread.error is None:
             return
         self._errors.append(thread.error)
+        del self._errors[:-_ERRORS_KEPT]
         if thread.response is ThreadErrorResponse.REPLACE_THREAD:
             index = self._threads.index(thread)
             self._threads[index] = self._new_thread(index)
@@ -324,3 +331,8 @@ class StreamsInstance:
             ended_by_error = self._failed or any(thread.error is not None for thread in self._threads)
             self._state = InstanceState.ERROR if ended_by_error else InstanceState.NOT_RUNNING
             self._changed.notify_all()
+
+
+def _restore_listener_of(application: Application) -> RestoreListener:
+    make = application.restore_listener_factory
+    return SilentRestoreListener() if make is None else make()

@@ -105,8 +105,7 @@ class ThreadWork:
         try:
             batches = self._consumer.poll(timeout_ms, self._configs.max_poll_records)
         except OffsetOutOfRange as outside:
-            for running in self._tasks.running:
-                running.reset_offsets(outside.positions.keys() & running.input_partitions)
+            self._reset_offsets(outside)
             return
         except LogTimeout as timeout:
             _log.info("nothing could be polled: %s", timeout)
@@ -176,6 +175,13 @@ class ThreadWork:
                 closing()
             except Exception:
                 _log.warning("%s failed", closing, exc_info=True)
+
+    def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
+        try:
+            for running in self._tasks.running:
+                running.reset_offsets(outside.positions.keys() & running.input_partitions)
+        except LogTimeout as timeout:
+            _log.info("positions could not be reset, the next poll finds them again: %s", timeout)
 
     def _processed(self, task: AnyTask) -> int:
         return self._executor.processed.get(task.id, 0) if task.type is TaskType.ACTIVE else 0

@@ -160,7 +160,13 @@ def _check_supplier(name: str, supplier: object) -> None:
             f"The supplier of Processor {name} must be a class or a function without arguments that makes "
             f"a processor, not {supplier!r}."
         )
-    first, second = supplier(), supplier()
+    try:
+        first, second = supplier(), supplier()
+    except Exception as error:
+        raise _invalid(
+            f"The supplier of Processor {name} could not make a processor when called without arguments: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     if first is second:
         raise _invalid(
             f"The supplier of Processor {name} gives the same object twice; "

@@ -299,6 +299,6 @@ def _topics(application: Application) -> list[NewTopic]:
         names |= dict.fromkeys(subtopology.source_topics)
         names |= dict.fromkeys(subtopology.sink_topics)
         names |= dict.fromkeys(store.changelog_topic for store in subtopology.stores if store.changelog_topic)
-    if application.configs.dead_letter_topic is not None:
-        names[application.configs.dead_letter_topic] = None
+    if application.configs.errors_dead_letter_queue_topic_name is not None:
+        names[application.configs.errors_dead_letter_queue_topic_name] = None
     return [NewTopic(name, 1) for name in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from coordinator_api.documentation import metrics_table, settings_table
 
 ROOT = Path(__file__).parent.parent
+RULES = ROOT / "docs" / "runtime" / "rules.md"
 OPERATING = ROOT / "docs" / "operating.md"
 LOCK_FILES = ("requirements.lock", "requirements-java.lock")
 
@@ -47,7 +49,10 @@ def test_should_commit_no_path_of_a_machine() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "docs/operating.md"])
+RUNTIME_PAGES = [f"docs/runtime/{page.name}" for page in sorted(RULES.parent.glob("*.md")) if page != RULES]
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "docs/operating.md", *RUNTIME_PAGES])
 def test_should_name_only_files_that_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     named = re.findall(
@@ -55,3 +60,22 @@ def test_should_name_only_files_that_exist(document: str) -> None:
     )
 
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_should_name_for_every_rule_of_the_runtime_a_test_that_exists() -> None:
+    rows = re.findall(r"^\| (?!rule |-)(.*) \| (.*) \|$", RULES.read_text(encoding="utf-8"), re.MULTILINE)
+    named = {rule: re.findall(r"`([\w/]+\.py)::(test_\w+)`", tests) for rule, tests in rows}
+    functions = {path: _test_functions(path) for of_rule in named.values() for path, _ in of_rule}
+
+    assert len(rows) > 100
+    assert [rule for rule, of_rule in named.items() if not of_rule] == []
+    assert [f"{path}::{test}" for each in named.values() for path, test in each if test not in functions[path]] == []
+
+
+def _test_functions(path: str) -> frozenset[str]:
+    """Below tests/; none of a file that is not there."""
+    file = ROOT / "tests" / path
+    if not file.exists():
+        return frozenset()
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from assignor.errors import TopologyError
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.abstract_stream import AbstractStream
 from streams_runtime.dsl.branched import BranchedKStream
@@ -231,6 +232,7 @@ class KStream(AbstractStream[K, V], Generic[K, V]):
         Both must have the same number of partitions. The serdes are for a repartition topic, should there have to be
         one.
         """
+        _check_table(table)
         stream = self._by_key(key_serde, value_serde, name)
         return stream._joined(table, partial(StreamTableJoinProcessor, table._supplier, joiner), "KSTREAM-JOIN-", name)
 
@@ -244,6 +246,7 @@ class KStream(AbstractStream[K, V], Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K, V2]:
         """Like `join`, but records without a match stay, and those without key too; the table's value is then None."""
+        _check_table(table)
         stream = self._by_key(key_serde, value_serde, name)
         supplier = partial(StreamTableLeftJoinProcessor, table._supplier, joiner)
         joined: KStream[K, V2] = stream._joined(table, supplier, "KSTREAM-LEFTJOIN-", name)
@@ -307,4 +310,12 @@ class KStream(AbstractStream[K, V], Generic[K, V]):
         self._graph.add(node, [self._node])
         return KStream(
             self._graph, node, self._sources, key_serde, value_serde, repartition_required=repartition_required
+        )
+
+
+def _check_table(other: object) -> None:
+    if not isinstance(other, KTable):
+        raise TopologyError(
+            f"Invalid topology: a stream is joined with a KTable, not with a {type(other).__name__}; "
+            "make one with `to_table`, or read the topic with `StreamsBuilder.table`"
         )

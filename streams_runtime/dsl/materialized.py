@@ -16,8 +16,7 @@ from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StoreBuilder
-from streams_runtime.state_stores.builders import timestamped_key_value_store, window_store
-from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
+from streams_runtime.state_stores.builders import timestamped_key_value_store, timestamped_window_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +72,7 @@ class KeyValueStoreMaker:
 
 @dataclass(frozen=True, slots=True)
 class WindowStoreMaker:
-    """A window store whose values carry their timestamps.
-
-    Differs from Kafka: they stand in the changelog's values too, and not only in its records' timestamps.
-    """
+    """A timestamped window store."""
 
     name: str
     key_serde: Serde[Any] | None
@@ -99,10 +95,10 @@ class WindowStoreMaker:
         return self.windows.size_ms + self.windows.grace_ms if given_ms is None else given_ms
 
     def builder(self) -> StoreBuilder:
-        return window_store(
+        return timestamped_window_store(
             self.name,
             known_serde(self.key_serde, "key", self.name),
-            ValueAndTimestampSerde(known_serde(self.value_serde, "value", self.name)),
+            known_serde(self.value_serde, "value", self.name),
             retention_ms=self.retention_ms,
             window_size_ms=self.windows.size_ms,
             persistent=self.settings.persistent,

@@ -2,7 +2,7 @@
 
 Records without key or value are left out. Source: `KStreamAggregate`, `KStreamReduce`.
 Differs from Kafka: the old value of a key that was not there is None, always; there it is the initializer's value when
-the store has no cache, and then a grouping of the result subtracts what was never added.
+the store has no cache, and then a grouping of the result subtracts what was never added, and a filter sends removals.
 """
 
 from __future__ import annotations

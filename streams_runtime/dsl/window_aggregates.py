@@ -1,7 +1,8 @@
 """A stream folded per key and window; a window takes records until stream time has passed its end by the grace.
 
 Stream time here is what this processor has seen. A record without key is left out; a value of None is not, as in Kafka.
-Source: `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
+Source: `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`. Differs from Kafka: the old value of a new window
+is None, as `stream_aggregates` has it; there it may be the initializer's.
 """
 
 from __future__ import annotations

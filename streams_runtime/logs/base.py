@@ -172,7 +172,21 @@ class Producer(Protocol):
         ...
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Without a transaction, after `flush`: all of them together, or an error and none."""
+        """Without a transaction: what was taken is written, then all of the offsets, or an error and none of them.
+
+        A log that can do both in one step writes nothing when a claim was fenced.
+        """
+        ...
+
+    def guard(self, claims: Sequence[Claim]) -> None:
+        """Without a transaction: whoever holds these writes, and nobody else. From now on, until the next call.
+
+        A log that can check claims while it writes raises CommitFenced and writes nothing; others need not.
+        """
+        ...
+
+    def discard(self) -> None:
+        """Forget what was taken and not written yet; only `close` may follow."""
         ...
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
@@ -180,7 +194,7 @@ class Producer(Protocol):
         ...
 
     def close(self) -> None:
-        """An open transaction is aborted; what was taken without one is written."""
+        """An open transaction is aborted; what was taken without one, and not discarded, is written."""
         ...
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import OffsetsToCommit
+from streams_runtime.logs.base import Claim, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, InvalidRecord, LogError, ProducerFenced, RecordTooLarge
 from streams_runtime.logs.record_batches import BATCH_BYTES, BATCH_RECORDS, EncodedBatch, encoded
 from streams_runtime.logs.topic_configs import TopicConfigs
@@ -93,6 +93,7 @@ class BufferingProducer:
         self._in_transaction = False
         self._fenced: LogError | None = None
         self._closed = False
+        self._guards: OffsetsToCommit = ()
         self._last_offsets: dict[TopicPartition, int] = {}
 
     @property
@@ -142,13 +143,13 @@ class BufferingProducer:
         pending.size += size
         self._pending_bytes += size
         if self._pending_bytes >= self._write_at_bytes:
-            self._write(())
+            self._write(self._guards)
 
     def flush(self) -> None:
         """Inside a transaction there is nothing to wait for: what was taken is written by the commit."""
         self._check_usable()
-        if not self._in_transaction:
-            self._write(())
+        if not self._in_transaction and any(of_it.keys or of_it.full for of_it in self._pending.values()):
+            self._write(self._guards)
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
         self._check_in_transaction()
@@ -165,7 +166,13 @@ class BufferingProducer:
         self._check_usable()
         if self._identity is not None:
             raise LogError(f"{self._identity.transactional_id} is transactional: offsets go with commit_transaction")
-        self._write(offsets)
+        self._write([*offsets, *self._guards])
+
+    def guard(self, claims: Sequence[Claim]) -> None:
+        self._guards = [(claim, {}) for claim in claims]
+
+    def discard(self) -> None:
+        self._forget_pending()
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         return dict(self._last_offsets)

@@ -44,7 +44,10 @@ class ProcessorContext(Protocol):
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """The input record; None in `init` and in punctuators."""
+        """The input record; None in `init` and in punctuators.
+
+        Differs from Kafka: its punctuators may get metadata of no topic, with partition and offset -1.
+        """
         ...
 
     @property

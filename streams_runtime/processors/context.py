@@ -103,6 +103,13 @@ class NodeContext:
     ) -> Cancellable:
         """See `ProcessorContext.schedule`."""
         task = self._task("schedule")
+        kind = self._punctuation_type(type)
+        if not isinstance(interval_ms, int) or not callable(callback):
+            raise StreamsRuntimeError(
+                f"processor {self._name}: a punctuation needs an interval in whole milliseconds and a function to call,"
+                f" not {interval_ms!r} and {callback!r}",
+                task.task_id,
+            )
         if interval_ms < 1:
             raise StreamsRuntimeError(
                 f"processor {self._name}: the shortest interval of a punctuation is 1 ms, not {interval_ms}",
@@ -128,7 +135,7 @@ class NodeContext:
                 current.timestamp_ms = -1
             current.name = None
 
-        return task.schedule(self._name, interval_ms, type, punctuate, start_time_ms)
+        return task.schedule(self._name, interval_ms, kind, punctuate, start_time_ms)
 
     def commit(self) -> None:
         self._task("commit").request_commit()
@@ -140,6 +147,16 @@ class NodeContext:
                 "more, or is a standby"
             )
         return self._runtime
+
+    def _punctuation_type(self, given: str) -> PunctuationType:
+        """Its text will do; anything else would be a schedule by the wrong clock."""
+        try:
+            return PunctuationType(given)
+        except ValueError:
+            raise StreamsRuntimeError(
+                f"processor {self._name}: the type of a punctuation is {' or '.join(PunctuationType)}, not {given!r}",
+                self._task("schedule").task_id,
+            ) from None
 
     def _child(self, name: str) -> tuple[Child, ...]:
         for child in self._children:

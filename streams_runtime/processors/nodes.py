@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.records import Record
@@ -192,11 +192,21 @@ class ProcessorRunner:
 class SinkRunner:
     """Serialises and sends. Never has children."""
 
-    __slots__ = ("_partitioner", "_partitions_of", "_send", "_serialize_key", "_serialize_value", "name", "topic")
+    __slots__ = (
+        "_partitioner",
+        "_partitions_of",
+        "_send",
+        "_serialize_key",
+        "_serialize_value",
+        "_settings",
+        "name",
+        "topic",
+    )
 
     def __init__(self, name: str, topic: str, settings: SinkSettings) -> None:
         self.name = name
         self.topic = topic
+        self._settings = settings
         self._serialize_key = settings.key_serde.serialize
         self._serialize_value = settings.value_serde.serialize
         self._partitioner = settings.partitioner
@@ -216,25 +226,27 @@ class SinkRunner:
 
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
-        self._send(
-            self.topic,
-            None,
-            None if key is None else self._serialize_key(key),
-            None if value is None else self._serialize_value(value),
-            timestamp_ms,
-            headers,
-        )
+        try:
+            written_key = None if key is None else self._serialize_key(key)
+            written_value = None if value is None else self._serialize_value(value)
+        except Exception as error:
+            raise self._mismatch(key, value) from error
+        self._send(self.topic, None, written_key, written_value, timestamp_ms, headers)
 
     def _process_partitioned(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
-        self._send(
-            self.topic,
-            self._partition(key, value),
-            None if key is None else self._serialize_key(key),
-            None if value is None else self._serialize_value(value),
-            timestamp_ms,
-            headers,
-        )
+        partition = self._partition(key, value)
+        try:
+            written_key = None if key is None else self._serialize_key(key)
+            written_value = None if value is None else self._serialize_value(value)
+        except Exception as error:
+            raise self._mismatch(key, value) from error
+        self._send(self.topic, partition, written_key, written_value, timestamp_ms, headers)
+
+    def _mismatch(self, key: object, value: object) -> SerdeMismatch:
+        settings = self._settings
+        where = f"sink {self.name} cannot write to topic {self.topic}"
+        return SerdeMismatch(where, settings.key_serde, settings.value_serde, key, value)
 
     def _partition(self, key: object, value: object) -> int:
         assert self._partitioner is not None

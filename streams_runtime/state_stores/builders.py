@@ -1,6 +1,7 @@
 """How a user says which stores a topology has. Builders are values: to be compared, pickled and sent to executors.
 
-Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`, `WindowStoreBuilder`.
+Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`, `WindowStoreBuilder`,
+`TimestampedWindowStoreBuilder`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from assignor.errors import InputError
 from assignor.topology.builder import LOGGED
 from assignor.topology.topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import KeyValueStore
+from streams_runtime.state_stores.base import KeyValueStore, ValueAndTimestamp
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
     ChangeLoggingTimestampedKeyValueBytesStore,
+    ChangeLoggingTimestampedWindowBytesStore,
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.in_memory_key_value import InMemoryKeyValueStore
@@ -24,7 +26,11 @@ from streams_runtime.state_stores.in_memory_window import InMemoryDuplicatesWind
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
-from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.timestamped import (
+    SerdesTimestampedKeyValueStore,
+    SerdesTimestampedWindowStore,
+    ValueAndTimestampSerde,
+)
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
 
@@ -113,6 +119,19 @@ class WindowStoreBuilder(Generic[K, V]):
         return InMemoryWindowStore(self.name, self.retention_ms)
 
 
+@dataclass(frozen=True)
+class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, ValueAndTimestamp[V]]):
+    """As `WindowStoreBuilder`; `value_serde` is that of value and timestamp together, as on disk."""
+
+    def build(self) -> SerdesTimestampedWindowStore[K, V]:
+        assert isinstance(self.value_serde, ValueAndTimestampSerde)
+        inner = self._bytes_store()
+        if self.changelog is not None:
+            inner = ChangeLoggingTimestampedWindowBytesStore(inner)
+        value_serde: Serde[V] = self.value_serde.value_serde
+        return SerdesTimestampedWindowStore(inner, self.key_serde, value_serde, window_size_ms=self.window_size_ms)
+
+
 def key_value_store(
     name: str,
     key_serde: Serde[K],
@@ -158,6 +177,28 @@ def window_store(
         retain_duplicates,
         persistent,
         None if changelog is None else _windowed(changelog, retention_ms),
+    )
+
+
+def timestamped_window_store(
+    name: str,
+    key_serde: Serde[K],
+    value_serde: Serde[V],
+    *,
+    retention_ms: int,
+    window_size_ms: int,
+    persistent: bool = True,
+    changelog: ChangelogConfig | None = LOGGED,
+) -> TimestampedWindowStoreBuilder[K, V]:
+    """Gives and takes `ValueAndTimestamp`s, `value_serde` is that of the value alone; otherwise as `window_store`."""
+    return TimestampedWindowStoreBuilder(
+        name,
+        key_serde,
+        ValueAndTimestampSerde(value_serde),
+        retention_ms,
+        window_size_ms,
+        persistent=persistent,
+        changelog=None if changelog is None else _windowed(changelog, retention_ms),
     )
 
 

@@ -3,7 +3,7 @@
 A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value.
 Without a changelog at hand (a standby, a source topic that serves as changelog) nothing is sent. What is restored is
 never logged. Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
-`ChangeLoggingWindowBytesStore`.
+`ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,11 @@ class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore
 
 
 class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
-    """`WindowBytesStore`. Also what is dropped because its window has expired is logged, as Kafka does."""
+    """`WindowBytesStore`. Also what is dropped because its window has expired is logged, as Kafka does.
+
+    Differs from Kafka: None in a store with duplicates, which deletes nothing, is not logged; there it is, under a
+    number that no value has.
+    """
 
     __slots__ = ()
 
@@ -134,3 +138,19 @@ class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         return self._inner.fetch_all(from_ms, to_ms)
+
+
+class ChangeLoggingTimestampedWindowBytesStore(ChangeLoggingWindowBytesStore):
+    """Its values begin with their timestamp; a deletion has none and carries the current record's."""
+
+    __slots__ = ()
+
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        sequence = self._inner.put(key, value, start_ms)
+        if sequence is not None:
+            stored = window_key(key, start_ms, sequence)
+            if value is None:
+                self._changes.log_change(self._inner.name, stored, None, self._clock.record_timestamp_ms)
+            else:
+                self._changes.log_change(self._inner.name, stored, raw_value(value), timestamp_of(value))
+        return sequence

@@ -1,7 +1,8 @@
 """Windows in memory, with and without duplicates; gone at `close`. Source: `InMemoryWindowStore`.
 
 Differs from Kafka: expired windows leave memory a segment at a time, as on disk, not at every call; a restored
-duplicate keeps the sequence number of its changelog record; `fetch` of a store with duplicates finds the latest one.
+duplicate keeps the sequence number of its changelog record; `fetch` of a store with duplicates finds the latest one,
+and None put there moves no time, as on disk.
 """
 
 from __future__ import annotations

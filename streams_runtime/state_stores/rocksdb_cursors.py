@@ -74,7 +74,10 @@ class Cursors:
         try:
             chunk = list(islice(cursor.items, CHUNK))
         except Exception as error:
-            raise self._failure(error) from error
+            cursor.items = None
+            self._open.discard(cursor)
+            # its frames hold RocksDB's iterator, and with it the database open for as long as anybody keeps the error
+            raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None
             self._open.discard(cursor)

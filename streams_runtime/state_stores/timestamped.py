@@ -1,4 +1,7 @@
-"""The key-value store whose values have a timestamp. Source: `MeteredTimestampedKeyValueStore`."""
+"""The stores whose values have a timestamp.
+
+Source: `MeteredTimestampedKeyValueStore`, `MeteredTimestampedWindowStore`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from streams_runtime.state_stores.value_and_timestamp import (
     timestamp_of,
     with_timestamp,
 )
+from streams_runtime.state_stores.window import SerdesWindowStore
+from streams_runtime.state_stores.window_bytes import WindowBytesStore
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -47,6 +52,23 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 
     def put_all(self, entries: list[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
         super().put_all([(key, None if value is None or value.value is None else value) for key, value in entries])
+
+    def restore(self, batch: RecordBatch) -> None:
+        self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))
+
+
+class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
+    """`WindowStore[K, ValueAndTimestamp[V]]`. A ValueAndTimestamp without a value deletes, as None does."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
+    ) -> None:
+        super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde), window_size_ms=window_size_ms)
+
+    def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start_ms: int) -> None:
+        super().put(key, None if value is None or value.value is None else value, window_start_ms)
 
     def restore(self, batch: RecordBatch) -> None:
         self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

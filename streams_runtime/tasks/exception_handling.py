@@ -48,7 +48,7 @@ def log_and_continue(record: FailedRecord) -> HandlerResponse:
 
 
 def dead_letter(record: FailedRecord) -> HandlerResponse:
-    """The record goes to `dead.letter.topic`, and processing goes on."""
+    """The record goes to `errors.dead.letter.queue.topic.name`, and processing goes on."""
     _log.warning("%s; the record goes to the dead-letter topic", described(record))
     return HandlerResponse.DEAD_LETTER
 
@@ -151,7 +151,8 @@ class ExceptionHandling:
         topic = self._dead_letter_topic
         if topic is None:
             raise ProcessingFailed(
-                f"the {kind} handler wants a dead letter, but dead.letter.topic is not set: {described(record)}",
+                f"the {kind} handler wants a dead letter, but errors.dead.letter.queue.topic.name is not set: "
+                f"{described(record)}",
                 record.task_id,
             ) from record.error
         timestamp_ms = max(0, record.timestamp_ms)  # a record may be bad because of its timestamp

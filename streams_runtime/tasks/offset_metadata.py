@@ -1,7 +1,8 @@
 """What a task writes beside a committed offset: the partition time, so that the next owner's stream time goes on.
 
-The form is Kafka's version 1: base64 of one byte 1 and the time in eight bytes; its version 2, which adds more behind,
-is read as well. Anything else (another program's text, a broken one) means that the time is not known.
+The form is Kafka's version 2: base64 of one byte 2, the time in eight bytes, and what processors have to remember,
+which here is nothing. What follows the time is not read, and version 1, which ends there, is read too. Anything else
+(another program's text, a broken one) means that the time is not known.
 Source: `TopicPartitionMetadata`.
 """
 
@@ -14,11 +15,12 @@ import struct
 UNKNOWN_TIME = -1
 
 _FORM = struct.Struct(">Bq")
-_VERSIONS = (1, 2)
+_VERSION = 2
+_READABLE = (1, 2)
 
 
 def encode_partition_time(partition_time_ms: int) -> str:
-    return base64.b64encode(_FORM.pack(1, partition_time_ms)).decode()
+    return base64.b64encode(_FORM.pack(_VERSION, partition_time_ms)).decode()
 
 
 def decode_partition_time(metadata: str) -> int:
@@ -30,4 +32,4 @@ def decode_partition_time(metadata: str) -> int:
     if len(data) < _FORM.size:
         return UNKNOWN_TIME
     version, time_ms = _FORM.unpack_from(data)
-    return max(int(time_ms), UNKNOWN_TIME) if version in _VERSIONS else UNKNOWN_TIME
+    return max(int(time_ms), UNKNOWN_TIME) if version in _READABLE else UNKNOWN_TIME

@@ -3,16 +3,20 @@
 Rules of `max.task.idle.ms`, when a partition has nothing buffered: -1 takes what is there; 0 waits only for partitions
 of which the log is known to have more (or of which nothing is known yet); above 0 waits that long beyond that for new
 records, counted for each partition from when it was found to have no more. With nothing buffered at all there is
-nothing to do. Among equal timestamps the lower partition goes first. One partition needs none of this: `only`.
-Source: `PartitionGroup` (KIP-695).
+nothing to do. Among equal timestamps Java's heap decides, filled in the order in which partitions got records, so that
+partitions mostly take turns. One partition needs none of this: `only`. Source: `PartitionGroup` (KIP-695).
+
+Differs from Kafka: several partitions are waited for at the same time; there, one after the other, so that n of them
+may take n times `max.task.idle.ms`. `clear` forgets how long was waited; there, that outlives the records.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
+from assignor.java_priority_queue import JavaPriorityQueue
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.records import Record
@@ -37,8 +41,9 @@ class PartitionGroup:
         self._queues = {queue.partition: queue for queue in sorted(queues, key=lambda queue: queue.partition)}
         self.only = next(iter(self._queues.values())) if len(self._queues) == 1 else None
         self.polled: RecordQueue | None = self.only
-        # a queue is in the heap with its head's timestamp, or idle: empty, or its head has not been looked at
-        self._heap: list[tuple[int, TopicPartition, RecordQueue]] = []
+        # a queue is in the heap with its head's timestamp, or idle: empty, or its head has not been looked at; idle
+        # ones are in the order in which they get into the heap
+        self._heap: JavaPriorityQueue[tuple[int, RecordQueue]] = JavaPriorityQueue(itemgetter(0))
         self._idle = dict(self._queues)
         self._deadlines: dict[TopicPartition, int] = {}
 
@@ -55,6 +60,9 @@ class PartitionGroup:
     def add(self, batch: RecordBatch) -> int:
         """How many records of the partition are buffered now. KeyError for a partition that is not of the group."""
         queue = self._queues[batch.partition]
+        if not len(queue):
+            self._idle.pop(batch.partition, None)
+            self._idle[batch.partition] = queue
         queue.add(batch)
         return len(queue)
 
@@ -64,16 +72,22 @@ class PartitionGroup:
             return len(self.only) > 0
         if self._idle:
             self._look_at_heads()
-        if not self._idle or not self._heap:
-            return bool(self._heap)
+        if not self._idle:
+            return True
+        if not len(self._heap):
+            if self._max_task_idle_ms > 0:
+                self._waited_enough(now_ms)  # the wait begins with the end of data, not with the next record elsewhere
+            return False
         return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
     def poll(self, now_ms: int) -> Record[Any, Any] | None:
         """The next record, for several partitions; None when not `ready`."""
         if not self.ready(now_ms):
             return None
-        _, partition, queue = heapq.heappop(self._heap)
-        self._idle[partition] = queue
+        head = self._heap.poll()
+        assert head is not None
+        queue = head[1]
+        self._idle[queue.partition] = queue
         self.polled = queue
         return queue.poll()
 
@@ -89,7 +103,7 @@ class PartitionGroup:
             timestamp_ms = queue.head_timestamp_ms()
             if timestamp_ms is None:
                 continue
-            heapq.heappush(self._heap, (timestamp_ms, partition, queue))
+            self._heap.offer((timestamp_ms, queue))
             del self._idle[partition]
             self._deadlines.pop(partition, None)
             self._lags.read_up_to_here(partition)

@@ -4,7 +4,8 @@ Rules: STREAM_TIME fires at the first stream time that is seen (its schedule cou
 WALL_CLOCK_TIME first when the interval has passed. Missed intervals collapse into one: scheduled at 5 with interval 5
 and now 21, it fires once, with 21, and next at 25. A start time anchors a schedule (KIP-1146): it fires at start + n *
 interval only; a start that has passed already waits for the next such time. Cancelled from inside its own callback, a
-schedule does not come again. Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
+schedule does not come again. Those of the same time fire in the order of Java's heap, so that all users of a topology
+see the same. Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
 
 Differs from Kafka: a punctuation that was cut short by an error stays due, so that it is not lost when the thread tries
 again after a time-out.
@@ -12,9 +13,10 @@ again after a time-out.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from operator import attrgetter
 
+from assignor.java_priority_queue import JavaPriorityQueue
 from streams_runtime.processors.api import PunctuationType, Punctuator
 
 
@@ -40,47 +42,41 @@ class PunctuationSchedule:
 
 
 class PunctuationQueue:
-    """All schedules of one type of one task; those of the same time fire in the order in which they were made."""
+    """All schedules of one type of one task. A cancelled one stays until it would be due, as it gives others places."""
 
-    __slots__ = ("_heap", "_made")
+    __slots__ = ("_schedules",)
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, PunctuationSchedule]] = []
-        self._made = 0
+        self._schedules: JavaPriorityQueue[PunctuationSchedule] = JavaPriorityQueue(attrgetter("time_ms"))
 
     def add(self, schedule: PunctuationSchedule) -> None:
-        self._made += 1
-        heapq.heappush(self._heap, (schedule.time_ms, self._made, schedule))
+        self._schedules.offer(schedule)
 
     def maybe_punctuate(self, now_ms: int, punctuate: Callable[[PunctuationSchedule], None]) -> bool:
         """Hand everything that is due to `punctuate`; whether there was anything."""
-        heap = self._heap
+        schedules = self._schedules
         punctuated = False
-        while heap and heap[0][0] <= now_ms:
-            due = heapq.heappop(heap)
-            schedule = due[2]
+        while (schedule := schedules.peek()) is not None and schedule.time_ms <= now_ms:
+            schedules.poll()
             if schedule.cancelled:
                 continue
             try:
                 punctuate(schedule)
             except BaseException:
-                heapq.heappush(heap, due)
+                schedules.offer(schedule)
                 raise
             punctuated = True
             if not schedule.cancelled:
                 schedule.advance(now_ms)
-                heapq.heappush(heap, (schedule.time_ms, due[1], schedule))
+                schedules.offer(schedule)
         return punctuated
 
     def next_time_ms(self) -> int | None:
         """When the next one is due; None when there is none."""
-        heap = self._heap
-        while heap and heap[0][2].cancelled:
-            heapq.heappop(heap)
-        return heap[0][0] if heap else None
+        return min((schedule.time_ms for schedule in self._schedules if not schedule.cancelled), default=None)
 
     def clear(self) -> None:
-        self._heap.clear()
+        self._schedules.clear()
 
 
 def first_schedule(

@@ -7,7 +7,8 @@ it is acknowledged (and committed): that is what a checkpoint may say. Source: `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
@@ -63,6 +64,17 @@ class RecordCollector:
         self._written.add(changelog)
         # before any record (in `init`) there is no time; the log has no negative ones
         self._send(changelog, key, value, timestamp_ms if timestamp_ms > 0 else 0)
+
+    @contextmanager
+    def watched(self, changed: Callable[[], None]) -> Iterator[None]:
+        """`changed` is called at the end if stores were written to inside."""
+        before, self._written = self._written, set()
+        try:
+            yield
+        finally:
+            if self._written:
+                changed()
+            self._written |= before
 
     def flush(self) -> None:
         """Everything sent is written. Raises StreamsRuntimeError that names the task, TaskMigrated, LogTimeout."""

@@ -174,7 +174,7 @@ class Restoration:
         self.waits_for_log = True
         _log.debug("task %s has to wait for the log: %s", task.id, timeout)
         try:
-            task.maybe_init_task_timeout_or_throw(self._clock.now_ms(), timeout)
+            task.maybe_init_task_timeout_or_throw(self._clock.monotonic_ms(), timeout)
         except Exception as over:
             errors[task.id] = with_task(over, task.id)
 

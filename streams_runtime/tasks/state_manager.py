@@ -14,8 +14,9 @@ Rules:
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
-Differs from Kafka: state that has to be restored from the beginning because the checkpoint does not name it, or was
-broken, is deleted first, so that no key stays that a compacted changelog does not mention any more.
+Differs from Kafka: state that has to be restored from the beginning because the checkpoint does not name it, or only
+as OFFSET_UNKNOWN, or was broken, is deleted first, so that no key stays that a compacted changelog does not mention
+any more.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class StateManager:
             self._directory.wipe(self.task_id)
             loaded = loaded._replace(offsets={})
             self._forget()
-        self._loaded_checkpoint = loaded.offsets
+        self._loaded_checkpoint = self._without_missing_stores(loaded.offsets)
         self._was_empty = self._directory.is_empty(self.task_id)
         self._directory.discard(self.task_id, self._stale_stores())
         self._opened = True
@@ -318,14 +319,28 @@ class StateManager:
         return context
 
     def _stale_stores(self) -> list[Path]:
-        """At-least-once: what the checkpoint does not name is restored from the beginning, into an empty store."""
-        if self.exactly_once:
-            return []
+        """What is restored from the beginning, into an empty store: its offset is OFFSET_UNKNOWN in the checkpoint, or
+        missing there (under exactly-once `_load` decides about that)."""
+        unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
             STORES_DIRECTORY / one.store.name
             for p, one in self._by_changelog.items()
-            if one.store.persistent and p not in self._loaded_checkpoint
+            if one.store.persistent and self._loaded_checkpoint.get(p, unnamed) == OFFSET_UNKNOWN
         ]
+
+    def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Somebody else, a cleaner of temporary files perhaps, may have deleted a store and left the checkpoint."""
+        missing = {
+            p
+            for p, one in self._by_changelog.items()
+            if one.store.persistent
+            and offsets.get(p, OFFSET_UNKNOWN) != OFFSET_UNKNOWN
+            and not (self.task_directory / STORES_DIRECTORY / one.store.name).exists()
+        }
+        if missing:
+            named = ", ".join(map(str, missing))
+            _log.warning("checkpoint of task %s names %s, but the stores are not there", self.task_id, named)
+        return {p: offset for p, offset in offsets.items() if p not in missing}
 
     def _load(self, one: StoreMetadata, unused: dict[TopicPartition, int]) -> None:
         assert one.changelog is not None

@@ -6,7 +6,7 @@
     prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
     suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
 
-Rules: stream time is the highest timestamp processed. At-least-once: outputs are written before offsets are committed,
+Rules: stream time is the highest timestamp processed. At-least-once: outputs are written before or with the offsets,
 and a record that could not be finished because the log was away is tried again. Exactly-once: such a record makes the
 task TaskCorrupted, since its state may have half of it; nothing is processed between `prepare_commit` and
 `post_commit`; no checkpoint is on disk while the task runs; and work of an aborted transaction is never committed.
@@ -72,7 +72,9 @@ class StreamTask(RecordProcessing):
             input_partitions,
             graph,
             collector,
-            ExceptionHandling(collector, configs.dead_letter_topic, processing_handler, deserialization_handler),
+            ExceptionHandling(
+                collector, configs.errors_dead_letter_queue_topic_name, processing_handler, deserialization_handler
+            ),
             log=log,
             consumer=consumer,
             producer=producer,
@@ -182,11 +184,15 @@ class StreamTask(RecordProcessing):
         else:
             self._state_manager.maybe_checkpoint(enforce=True)
         self._held = None
+        self._producer.guard(self._task_id, self._claim)
         self._init_processors()
         self._lifecycle.to(TaskState.RUNNING)
 
     def suspend(self) -> None:
-        """As `Task` says. What a processor's `close` raises is raised when the task is suspended."""
+        """As `Task` says. What a processor's `close` raises is raised when the task is suspended.
+
+        It needs a commit afterwards when `close` wrote or forwarded something.
+        """
         self._lifecycle.expect(
             "be suspended", TaskState.CREATED, TaskState.RESTORING, TaskState.RUNNING, TaskState.SUSPENDED
         )
@@ -195,8 +201,9 @@ class StreamTask(RecordProcessing):
         try:
             # the consumer stands behind what was buffered, so this has to be known before the buffer goes
             self._held = self._moved()
-            self._graph.close()
+            self._close_processors()
         finally:
+            self._producer.guard(self._task_id, None)
             self._drop_records()
             self._clear_punctuations()
             self._lifecycle.to(TaskState.SUSPENDED)
@@ -297,8 +304,7 @@ class StreamTask(RecordProcessing):
             if self._producer.aborted != self._aborted_before:
                 raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
             self._commit_pending = True
-        else:
-            self._collector.flush()
+        # at-least-once: the commit writes what was sent, so that who was fenced meanwhile writes nothing
         self._prepared = self._moved()
         return {partition: one.offset for partition, one in self._prepared.items()}
 

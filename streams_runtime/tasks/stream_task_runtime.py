@@ -118,6 +118,8 @@ class StreamTaskRuntime:
         timestamp_ms: int,
         headers: Headers,
     ) -> None:
+        if not self._commit_needed:  # `init` and `close` of processors may forward, too
+            self._work_begins()
         self._collector.send(topic, partition, key, value, timestamp_ms, headers)
 
     def schedule(
@@ -164,17 +166,22 @@ class StreamTaskRuntime:
     def _init_processors(self) -> None:
         self._init_time_ms = self._now_ms = self._clock.now_ms()
         try:
-            self._graph.init(self)
+            with self._collector.watched(self._work_begins):
+                self._graph.init(self)
         except Exception as error:
             # the next try begins from the start
             with contextlib.suppress(StreamsRuntimeError):
-                self._graph.close()
+                self._close_processors()
             self._clear_punctuations()
             if isinstance(error.__cause__, ABOUT_THE_TASK):
                 raise error.__cause__ from error
             raise
         finally:
             self._init_time_ms = UNKNOWN_TIME
+
+    def _close_processors(self) -> None:
+        with self._collector.watched(self._work_begins):
+            self._graph.close()
 
     def _clear_punctuations(self) -> None:
         self._stream_time_punctuations.clear()

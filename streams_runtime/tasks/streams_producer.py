@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from assignor.types import TopicPartition
+from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
-from streams_runtime.logs.base import Log, OffsetsToCommit, Producer
+from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced
 from streams_runtime.records import Headers
 
@@ -26,7 +26,7 @@ class StreamsProducer:
     transactions came to nothing; a task that worked since then knows that its work is lost.
     """
 
-    __slots__ = ("_ready", "aborted", "log", "producer", "transaction_in_flight", "transactional_id")
+    __slots__ = ("_guards", "_ready", "aborted", "log", "producer", "transaction_in_flight", "transactional_id")
 
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:
         self.log = log
@@ -34,6 +34,7 @@ class StreamsProducer:
         self.producer: Producer | None = None
         self.transaction_in_flight = False
         self.aborted = 0
+        self._guards: dict[TaskId, Claim] = {}
         self._ready = False  # opened and, under exactly-once, inside a transaction: the one check of each send
 
     @property
@@ -43,6 +44,20 @@ class StreamsProducer:
     def initialize(self) -> None:
         """Open the log's producer, which fences the one before it with the same id. Idempotent. Raises LogTimeout."""
         self._open()
+
+    def guard(self, task: TaskId, claim: Claim | None) -> None:
+        """At-least-once: the task may write as long as it holds this; None: it writes no more.
+
+        Without it a thread that was thought dead could write old values of a store behind those of the next owner.
+        """
+        if self.exactly_once:
+            return
+        if claim is not None:
+            self._guards[task] = claim
+        elif self._guards.pop(task, None) is None:
+            return
+        if self.producer is not None:
+            self.producer.guard(list(self._guards.values()))
 
     def send(
         self,
@@ -70,17 +85,17 @@ class StreamsProducer:
             raise _translated(error, "flushing") from error
 
     def commit(self, offsets: OffsetsToCommit = ()) -> None:
-        """Exactly-once: end the transaction with these offsets in it. Else: flush, then commit the offsets together.
+        """Exactly-once: end the transaction with these offsets in it. Else: write what is pending, with the offsets.
 
-        Nothing happens when there is neither an offset nor a transaction in flight. Raises as `send` does; after an
-        error nothing of it counts as committed.
+        A claim counts even without an offset that moved: what a punctuation wrote is of its owner only. Nothing
+        happens when there is neither an offset nor a record. Raises as `send` does; after an error nothing of it
+        counts as committed.
         """
-        offsets = [(claim, moved) for claim, moved in offsets if moved]
         if self.exactly_once:
             self._commit_transaction(offsets)
             return
-        self.flush()
-        if not offsets:
+        if not offsets or (self.producer is None and not any(moved for _, moved in offsets)):
+            self.flush()
             return
         try:
             self._open().commit_offsets(offsets)
@@ -104,12 +119,17 @@ class StreamsProducer:
             self.reset()
 
     def reset(self) -> None:
-        """Close the log's producer; the next use opens a new one. Source: `StreamsProducer.resetProducer`."""
+        """Close the log's producer; the next use opens a new one. Source: `StreamsProducer.resetProducer`.
+
+        What it took and did not write is not written any more: its offsets are not committed, so who owns the tasks
+        now does it anew, and must not find older values of a store behind its own.
+        """
         producer, self.producer = self.producer, None
         self._is_aborted()
         if producer is None:
             return
         try:
+            producer.discard()
             producer.close()
         except LogError:
             return  # it is given up on anyway; the new one fences it
@@ -133,6 +153,7 @@ class StreamsProducer:
                 self.producer = self.log.producer(self.transactional_id)
             except LogError as error:
                 raise _translated(error, "opening the producer") from error
+            self.producer.guard(list(self._guards.values()))
         return self.producer
 
     def _begin(self) -> None:
@@ -147,7 +168,7 @@ class StreamsProducer:
 
     def _commit_transaction(self, offsets: OffsetsToCommit) -> None:
         if not self.transaction_in_flight:
-            if not offsets:
+            if not any(moved for _, moved in offsets):
                 return
             self._begin()
         try:

@@ -3,8 +3,8 @@
 Rules:
 - One pass processes for `record.pass.ms` at most; tasks take turns, none waits for another to run dry. How many records
   a turn has follows how long they take.
-- Under exactly-once all tasks that need it are committed in one transaction; under at-least-once each set of offsets
-  moves after everything was written. Checkpoints follow the commit, never go before it.
+- Under exactly-once all tasks that need it are committed in one transaction; under at-least-once offsets
+  never move before everything was written. Checkpoints follow the commit, never go before it.
 - A log that is slow or away (LogTimeout) counts against `task.timeout.ms` of the tasks concerned and is tried again.
 - A commit goes on during a rebalance. Differs from Kafka: there the generation in the commit would be refused; here a
   claim says who may commit, and revoked tasks have been closed before others claim them.
@@ -100,7 +100,7 @@ class TaskExecutor:
             self.commit_together(needing)
         except LogTimeout as timeout:
             self.commit_is_late = True
-            now_ms = self._clock.now_ms()
+            now_ms = self._clock.monotonic_ms()
             for task in needing:
                 task.maybe_init_task_timeout_or_throw(now_ms, timeout)
             return 0
@@ -113,8 +113,8 @@ class TaskExecutor:
         """The commit itself, without what follows it. Raises LogTimeout when nothing of it has happened."""
         offsets = []
         for task in tasks:
-            positions = task.prepare_commit()
-            if positions and task.type is TaskType.ACTIVE:
+            task.prepare_commit()
+            if task.type is TaskType.ACTIVE:  # also one that only punctuated: who lost its claim must not write either
                 active = cast("StreamTask", task)
                 offsets.append((active.claim, active.offsets_to_commit()))
         if offsets or self._producer.transaction_in_flight:
@@ -129,7 +129,7 @@ class TaskExecutor:
                 self._count(task, processed)
             return processed
         except LogTimeout as timeout:
-            task.maybe_init_task_timeout_or_throw(now_ms, timeout)
+            task.maybe_init_task_timeout_or_throw(self._clock.monotonic_ms(), timeout)
             return 0
         except StreamsRuntimeError:
             raise

@@ -177,7 +177,7 @@ class TaskManager:
         unfit = []
         for task in list(to_recycle):
             try:
-                if task.type is TaskType.ACTIVE and task.commit_needed() and task.state is TaskState.RUNNING:
+                if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._commit_and_suspend([self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
                 task.post_commit(enforce_checkpoint=True)
@@ -249,6 +249,15 @@ class TaskManager:
                 self._post_commit(task, errors, enforce=True)
             if task.state is not TaskState.CREATED:
                 self._suspend(task, errors)
+        self._commit_what_closing_wrote([task for task in tasks if task.id not in errors], errors)
+
+    def _commit_what_closing_wrote(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
+        """Of suspended tasks. Left for later it would come after what their next owners write."""
+        late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
+        failed = self._commit_or_drop(late, errors)
+        for task in late:
+            if task not in failed:
+                self._post_commit(task, errors, enforce=True)
 
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
         """Answers those that were not committed: all or none. After a time-out they start over, for no try is left."""
@@ -262,6 +271,9 @@ class TaskManager:
             )
             if self._exactly_once:
                 self._abort()
+            else:  # what they sent must not be written when others have them, and nobody can tell it from the rest
+                tasks = [*tasks, *(t for t in self._tasks.running if t not in tasks and t.commit_needed())]
+                self._producer.reset()
             self._revive(tasks, corrupted=self._exactly_once)
             return tasks
         except Exception as error:

@@ -1,14 +1,37 @@
-"""A group small enough to follow by eye: one subtopology with one store, one standby a task."""
+"""Groups whose definition describes their cluster, and one that is small enough to follow by eye.
+
+The small one has one subtopology with one store, and one standby a task.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
+from assignor.recording import rebalance_input
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.builder import TopologyBuilder
-from spark_jobs.definition import GroupDefinition
 
 SOURCE = "events"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDefinition:
+    """`declared`: a rebalance/1 input without members; they come by joining."""
+
+    group_id: str
+    declared: RebalanceSnapshot
+
+    def body(self) -> dict[str, object]:
+        """The body of PUT /v1/groups/{group}."""
+        document = rebalance_input(self.declared)
+        return {name: value for name, value in document.items() if name not in ("members", "leader_process_id")}
+
+    def source_topics(self) -> tuple[str, ...]:
+        """What every member subscribes to."""
+        subtopologies = self.declared.topology.subtopologies
+        return tuple(sorted({topic for subtopology in subtopologies for topic in subtopology.source_topics}))
 
 
 def small_definition(group_id: str, *, partitions: int = 4, end_offset: int = 0, standbys: int = 1) -> GroupDefinition:

@@ -84,6 +84,23 @@ def test_should_put_another_thread_in_its_place_when_the_handler_says_so(group: 
     assert [type(error) for error in instance.errors] == [type(error) for error in asked]
 
 
+def test_should_keep_the_last_errors_only_when_threads_fail_again_and_again(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each error holds on to the thread that it ended."""
+    monkeypatch.setattr("streams_runtime.streams_instance._ERRORS_KEPT", 2)
+    asked: list[Exception] = []
+
+    def replace(error: Exception) -> ThreadErrorResponse:
+        asked.append(error)
+        return ThreadErrorResponse.REPLACE_THREAD if len(asked) < 4 else ThreadErrorResponse.SHUTDOWN_CLIENT
+
+    group.write(["poison"])
+    instance = group.start("a", uncaught_exception_handler=replace, num_stream_threads=1)
+    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
+    assert list(instance.errors) == asked[-2:]
+
+
 def test_should_end_every_instance_when_the_handler_says_shutdown_application(group: Group) -> None:
     first = group.start(
         "a",

@@ -201,7 +201,7 @@ def test_should_go_on_without_a_failing_record_when_the_handler_says_so() -> Non
 
 
 def test_should_send_a_failing_record_to_the_dead_letter_topic() -> None:
-    configs = {"dead.letter.topic": "dead"}
+    configs = {"errors.dead.letter.queue.topic.name": "dead"}
     driver = TopologyTestDriver(
         refusing(), configs, processing_exception_handler=lambda record: HandlerResponse.DEAD_LETTER
     )

@@ -14,7 +14,6 @@ from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.types import TaskId, TopicPartition
-from spark_jobs.definition import GroupDefinition
 from streams_runtime.application import Application
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.processors.api import Processor, ProcessorContext
@@ -24,6 +23,7 @@ from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.task_holder import HeldTasks
 from streams_runtime.thread_listener import TaskRestored
 from streams_runtime.topology import Topology
+from tests.streams_runtime.small_group import GroupDefinition
 
 LINES, TOTALS, STORE = "lines", "totals", "counts"
 PARTITIONS = 2

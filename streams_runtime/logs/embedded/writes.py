@@ -7,6 +7,7 @@ write-ahead log is emptied when it has grown beyond 64 MiB, which readers in a r
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, store
 from streams_runtime.logs.signals import AppendSignals
 from streams_runtime.logs.topic_configs import TopicConfigs
 
+_log = logging.getLogger(__name__)
 _LARGEST_WAL_BYTES = 64 * 1024 * 1024
 _CHECKPOINT_WAIT_MS = 100
 
@@ -58,15 +60,20 @@ class Writer:
             self._connection.close()
 
     def _empty_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        size = os.stat(self._write_ahead_log).st_size
-        if size <= self._empty_at_bytes:
-            return
-        connection.execute(
-            f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}"
-        )  # a reader that hangs must not stop the writers
-        in_the_way = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
-        self._empty_at_bytes = _LARGEST_WAL_BYTES + (size if in_the_way else 0)
+        """Never raises: the transaction is committed, and an error would have it written a second time."""
+        try:
+            size = os.stat(self._write_ahead_log).st_size
+            if size <= self._empty_at_bytes:
+                return
+            # a reader that hangs must not stop the writers
+            connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}")
+            try:
+                in_the_way = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
+            self._empty_at_bytes = _LARGEST_WAL_BYTES + (size if in_the_way else 0)
+        except (sqlite3.Error, OSError) as error:
+            _log.warning("the write-ahead log %s could not be emptied: %s", self._write_ahead_log, error)
 
 
 class EmbeddedDestination:

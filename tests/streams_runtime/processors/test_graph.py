@@ -9,7 +9,7 @@ import pytest
 
 from assignor.errors import TopologyError
 from streams_runtime.configs import OffsetReset
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.records import Record
@@ -254,7 +254,7 @@ def test_should_name_the_sink_when_its_serde_fails() -> None:
     topology = Topology().add_source("in", "a").add_sink("out", "b", "in", value_serde=LONG)
     graph = started(topology)
 
-    with pytest.raises(Exception, match="required argument is not an integer"):
+    with pytest.raises(SerdeMismatch, match="value serde LongSerde a str"):
         graph.sources["a"].process(Record(None, "not a number", 5))
 
     assert graph.current_node == "out"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.records import Record
@@ -75,3 +75,17 @@ def test_should_write_a_repartition_topic_under_its_full_name() -> None:
     graph.sources["a"].process(Record(b"k", b"v", 1))
 
     assert runtime.sent == [Sent("app-r", None, b"k", b"v", 1, ())]
+
+
+@pytest.mark.parametrize("partitioner", [None, lambda _key, _value, _count: 0])
+def test_should_name_sink_topic_serdes_and_types_when_a_serde_does_not_fit(
+    partitioner: StreamPartitioner | None,
+) -> None:
+    with pytest.raises(SerdeMismatch) as refused:
+        sent(Record(7, "many", 0), partitioner)
+
+    assert str(refused.value) == (
+        "sink out cannot write to topic b: the serdes do not fit the record: "
+        "key serde StringSerde was given a int, value serde LongSerde a str"
+    )
+    assert isinstance(refused.value.__cause__, AttributeError)

@@ -17,6 +17,7 @@ from streams_runtime.state_stores import (
     key_value_store,
     read_only_view,
     timestamped_key_value_store,
+    timestamped_window_store,
     window_store,
 )
 from streams_runtime.state_stores.builders import KeyValueStoreBuilder
@@ -31,6 +32,7 @@ BUILDERS: list[StoreBuilder] = [
         key_value_store("plain", STRING, JSON, persistent=persistent),
         timestamped_key_value_store("timestamped", STRING, LONG, persistent=persistent, changelog=None),
         window_store("w", STRING, JSON, retention_ms=100, window_size_ms=10, persistent=persistent),
+        timestamped_window_store("tw", STRING, JSON, retention_ms=100, window_size_ms=10, persistent=persistent),
         window_store(
             "d", STRING, JSON, retention_ms=100, window_size_ms=10, persistent=persistent, retain_duplicates=True
         ),

@@ -124,6 +124,21 @@ def test_should_never_end_a_range_early_at_a_broken_block(tmp_path: Path) -> Non
     store.close()
 
 
+def test_should_let_go_of_the_files_when_closed_even_if_somebody_keeps_the_error_of_a_range(tmp_path: Path) -> None:
+    filled(tmp_path, 5000).close()
+    (table,) = (tmp_path / "rocksdb" / "store").glob("*.sst")
+    content = bytearray(table.read_bytes())
+    content[5:60] = bytes(byte ^ 0xFF for byte in content[5:60])
+    table.write_bytes(content)
+    store = opened(tmp_path)
+    with pytest.raises(ProcessorStateError) as kept:
+        list(store.all())
+    store.close()
+
+    opened(tmp_path).close()
+    assert "block checksum mismatch" in str(kept.value)
+
+
 def answer_of(store: KeyValueStore[bytes, bytes], key: bytes) -> str:
     try:
         return "nothing" if store.get(key) is None else "value"

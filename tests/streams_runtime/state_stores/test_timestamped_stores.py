@@ -1,4 +1,4 @@
-"""A value's timestamp: before the value in the store, the record's in the changelog. KIP-258."""
+"""A value's timestamp: before the value in the store, the record's in the changelog. KIP-258, KIP-300."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.serdes import BYTES, STRING
-from streams_runtime.state_stores import ValueAndTimestamp, key_value_store, timestamped_key_value_store
+from streams_runtime.state_stores import (
+    ValueAndTimestamp,
+    key_value_store,
+    timestamped_key_value_store,
+    timestamped_window_store,
+    window_store,
+)
+from streams_runtime.state_stores.builders import TimestampedWindowStoreBuilder
 from streams_runtime.state_stores.value_and_timestamp import ValuesWithTimestamps
+from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, batch, context
 
 ONE = ValueAndTimestamp("one", 1_000)
@@ -100,6 +108,67 @@ def test_should_restore_what_it_logged(tmp_path: Path, persistent: bool) -> None
     assert list(copy.all()) == list(store.all()) == [("a", TWO), ("b", TWO)]
     store.close()
     copy.close()
+
+
+def windows(persistent: bool) -> TimestampedWindowStoreBuilder[str, str]:
+    return timestamped_window_store("w", STRING, STRING, retention_ms=1_000, window_size_ms=10, persistent=persistent)
+
+
+@KINDS
+def test_should_log_the_plain_value_of_a_window_with_its_own_timestamp(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store = windows(persistent).build()
+    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=77)))
+    store.put("a", ONE, 990)
+    store.put("a", None, 990)
+    store.put("b", ValueAndTimestamp(None, 5), 990)  # type: ignore[arg-type]
+    store.close()
+
+    assert changes.changes == [
+        Change("w", window_key(b"a", 990, 0), b"one", 1_000),
+        Change("w", window_key(b"a", 990, 0), None, 77),
+        Change("w", window_key(b"b", 990, 0), None, 77),
+    ]
+
+
+@KINDS
+def test_should_restore_windows_with_timestamps_that_it_logged(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store, copy = windows(persistent).build(), windows(persistent).build()
+    store.open(context(tmp_path / "0_0", changes))
+    for start_ms, value in ((0, ONE), (10, TWO), (10, ONE), (20, TWO)):
+        store.put("a", value, start_ms)
+    store.put("a", None, 20)
+    copy.open(context(tmp_path / "0_1"))
+    copy.restore(as_batch(changes.changes))
+
+    assert list(copy.fetch_range("a", 0, 100)) == list(store.fetch_range("a", 0, 100)) == [(0, ONE), (10, ONE)]
+    assert copy.fetch("a", 10) == ONE
+    store.close()
+    copy.close()
+
+
+def test_should_keep_eight_bytes_of_timestamp_before_the_value_of_a_window_on_disk(tmp_path: Path) -> None:
+    store = windows(persistent=True).build()
+    store.open(context(tmp_path))
+    store.put("a", ValueAndTimestamp("one", 258), 0)
+    store.close()
+    on_disk = window_store("w", BYTES, BYTES, retention_ms=1_000, window_size_ms=10).build()
+    on_disk.open(context(tmp_path))
+
+    assert on_disk.fetch(b"a", 0) == b"\0\0\0\0\0\0\x01\x02one"
+    on_disk.close()
+
+
+def test_should_log_no_window_without_a_changelog(tmp_path: Path) -> None:
+    changes = RecordedChanges()
+    builder = timestamped_window_store("w", STRING, STRING, retention_ms=10, window_size_ms=10, changelog=None)
+    store = builder.build()
+    store.open(context(tmp_path, changes))
+    store.put("a", ONE, 0)
+    store.close()
+
+    assert (builder.changelog, changes.changes) == (None, [])
 
 
 def test_should_put_columns_of_values_and_timestamps_together() -> None:

@@ -124,7 +124,7 @@ def test_should_ask_the_handler_of_its_own_kind() -> None:
 
 
 def test_should_fail_when_there_is_no_dead_letter_topic() -> None:
-    with pytest.raises(ProcessingFailed, match=r"dead.letter.topic is not set: task=0_3, node=split"):
+    with pytest.raises(ProcessingFailed, match=r"errors.dead.letter.queue.topic.name is not set: task=0_3, node=split"):
         handling(dead_letter, Mailbox(), None).processing_failed(failed())
 
 

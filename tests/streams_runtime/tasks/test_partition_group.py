@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,11 +84,21 @@ def test_should_look_at_the_next_record_of_a_partition_only_however_late_others_
     assert one.take_all() == [("b", 5), ("a", 10), ("a", 1), ("b", 20)]
 
 
-def test_should_take_the_lower_partition_first_when_timestamps_are_equal() -> None:
-    one = Group(-1, B, A)
+def test_should_let_partitions_take_turns_when_timestamps_are_equal() -> None:
+    """Java's heap does: a partition goes behind those of the same time once it has given a record."""
+    one = Group(-1, A, B)
     one.group.add(batch(B, 5, 5))
     one.group.add(batch(A, 5, 5))
-    assert one.take_all() == [("a", 5), ("a", 5), ("b", 5), ("b", 5)]
+    assert one.take_all() == [("b", 5), ("a", 5), ("b", 5), ("a", 5)]
+
+
+def test_should_take_the_partition_first_that_got_records_first_when_timestamps_are_equal() -> None:
+    one = Group(-1, A, B)
+    one.group.add(batch(A, 1))
+    assert one.take_all() == [("a", 1)]
+    one.group.add(batch(B, 5))
+    one.group.add(batch(A, 5))
+    assert one.take_all() == [("b", 5), ("a", 5)]
 
 
 def test_should_need_no_choice_with_one_partition() -> None:
@@ -159,6 +167,22 @@ def test_should_not_be_ready_when_nothing_is_buffered_however_long_it_waited() -
     assert [one.group.ready(now) for now in (0, 10, 1000)] == [False, False, False]
 
 
+def test_should_have_waited_already_when_a_partition_was_without_data_before_the_others_had_any() -> None:
+    one = Group(10, A, B)
+    assert [one.group.ready(now) for now in (100, 105)] == [False, False]
+    one.on_log(A, 5)
+    one.buffer(A)
+    assert [one.group.ready(now) for now in (109, 110)] == [False, True]
+
+
+def test_should_wait_for_several_partitions_at_the_same_time() -> None:
+    """Differs from Kafka: it would begin to wait for the second one when it has waited for the first."""
+    one = Group(10, A, B, C)
+    one.on_log(A, 5)
+    one.buffer(A)
+    assert [one.group.ready(now) for now in (100, 109, 110)] == [False, False, True]
+
+
 def test_should_ask_the_log_once_at_one_time_and_not_at_all_when_more_is_known() -> None:
     one = Group(0, A, B)
     one.on_log(A, *range(100))
@@ -213,10 +237,14 @@ def test_should_merge_partitions_as_a_merge_by_head_timestamp_does(columns: list
         for part in (times[:half], times[half:]):
             if part:
                 one.group.add(batch(partition, *part))
-    merged = heapq.merge(
-        *([(time, partition.topic) for time in times] for partition, times in zip(partitions, columns, strict=True))
-    )
-    assert one.take_all() == [(topic, time) for time, topic in merged]
+    taken = one.take_all()
+    assert {topic: [time for other, time in taken if other == topic] for topic, _ in taken} == {
+        partition.topic: times for partition, times in zip(partitions, columns, strict=True) if times
+    }
+    left = {partition.topic: list(times) for partition, times in zip(partitions, columns, strict=True)}
+    for topic, time in taken:
+        assert time == min(times[0] for times in left.values() if times)
+        del left[topic][0]
 
 
 @pytest.mark.parametrize("max_task_idle_ms", [-1, 0, 5])

@@ -119,6 +119,26 @@ def test_should_fire_in_the_order_of_times_and_then_as_scheduled() -> None:
     assert order == ["first", "second", "late"]
 
 
+def test_should_fire_those_of_one_time_in_the_order_of_javas_heap() -> None:
+    """Kafka's queue is one: the last of its array takes the place of the first, which is put back at the end."""
+    queue = PunctuationQueue()
+    order: list[str] = []
+    for name in "abcd":
+        queue.add(PunctuationSchedule(name, 10, 100, print))
+    queue.maybe_punctuate(10, lambda due: order.append(due.node))
+    assert order == ["a", "d", "b", "c"]
+
+
+def test_should_change_nothing_when_asked_for_the_next_time() -> None:
+    queue = PunctuationQueue()
+    for name, time_ms in (("a", 5), ("b", 20), ("c", 20), ("d", 20)):
+        queue.add(PunctuationSchedule(name, time_ms, 100, print))
+    first = queue._schedules.peek()
+    assert first is not None
+    first.cancel()
+    assert (queue.next_time_ms(), len(queue._schedules)) == (20, 4)
+
+
 def test_should_stay_due_when_an_error_cuts_it_short() -> None:
     fired, schedule = scheduled(10, 10)
 

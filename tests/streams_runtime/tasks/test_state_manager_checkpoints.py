@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import multiprocessing
+import shutil
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -68,6 +69,28 @@ def test_should_delete_the_checkpoint_once_loaded_under_exactly_once(
     assert task.disk() is None
 
 
+@both_guarantees
+def test_should_start_over_when_somebody_deleted_a_store_and_left_the_checkpoint(
+    directory: StateDirectory, exactly_once: bool
+) -> None:
+    """The offset answers for a store that is not there; what lies before it would be missing without a word."""
+    changelogs = {"counts": COUNTS, "totals": TOTALS}
+    first = Task(directory, exactly_once, changelogs=changelogs)
+    first.initialize()
+    for partition in (COUNTS, TOTALS):
+        first.state.restore(partition, batch_of(partition, 4, (b"key", b"old")))
+    first.close_clean()
+    shutil.rmtree(first.path / "rocksdb" / "totals")
+
+    task = Task(directory, exactly_once, changelogs=changelogs)
+    if exactly_once:
+        with pytest.raises(TaskCorrupted):
+            task.initialize()
+    else:
+        assert task.initialize().changelog_offsets() == {COUNTS: 5, TOTALS: 0}
+    task.close_dirty()
+
+
 def test_should_ignore_entries_that_are_no_changelogs_of_the_task_with_a_warning(
     directory: StateDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -110,6 +133,24 @@ def test_should_set_a_broken_checkpoint_aside_and_restore_from_the_beginning_of_
     assert state.changelog_offsets() == {COUNTS: 0}
     assert task.stores["counts"].content == {}
     assert task.disk() is None
+
+
+@both_guarantees
+def test_should_empty_a_store_of_which_the_checkpoint_says_that_its_offset_is_not_known(
+    directory: StateDirectory, exactly_once: bool
+) -> None:
+    """It is restored from the beginning, where a compacted changelog may not mention a key that is on disk."""
+    standby = Task(directory, exactly_once, TaskType.STANDBY)
+    state = standby.initialize()
+    state.maybe_checkpoint(enforce=False)
+    state.restore(COUNTS, batch_of(COUNTS, 0, (b"gone", b"by now")))
+    state.flush()
+    kill(standby)
+    assert standby.disk() == {COUNTS: OFFSET_UNKNOWN}
+
+    task = Task(directory, exactly_once)
+    assert task.initialize().changelog_offsets() == {COUNTS: 0}
+    assert task.stores["counts"].content == {}
 
 
 def test_should_empty_only_stores_that_the_checkpoint_does_not_name_under_at_least_once(

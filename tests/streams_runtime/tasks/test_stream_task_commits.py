@@ -10,12 +10,14 @@ from assignor.types import TopicPartition
 from streams_runtime.errors import InvalidStateStore, StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.processors.api import ProcessorContext
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.offset_metadata import encode_partition_time
 from streams_runtime.tasks.state_manager import OFFSET_DELTA_FOR_CHECKPOINT
 from streams_runtime.topology import Topology
 from tests.streams_runtime.tasks.running_task import (
+    APPLICATION,
     COUNTS,
     EXACTLY_ONCE,
     IN,
@@ -103,15 +105,52 @@ def test_should_remember_that_a_processor_asked_for_a_commit(tmp_path: Path) -> 
     assert not one.task.commit_requested()
 
 
-def test_should_write_outputs_before_offsets_are_committed_at_least_once(tmp_path: Path) -> None:
+def test_should_write_outputs_with_the_offsets_at_least_once(tmp_path: Path) -> None:
     one = RunningTask(tmp_path).start()
     one.write(IN, "a")
     one.run()
-    one.log.calls.clear()
     assert one.task.prepare_commit() == {IN: 1}
-    assert one.log.calls == ["flush"]
+    assert (one.log.read(OUT), one.committed()) == ([], None)
+    one.commit()
     assert one.log.read(OUT) == [(b"k", b"A", 1)]
-    assert one.committed() is None
+    committed = one.committed()
+    assert committed is not None
+    assert committed.offset == 1
+
+
+@both_guarantees
+def test_should_write_nothing_when_another_owner_has_claimed_its_input(
+    tmp_path: Path, configs: dict[str, object]
+) -> None:
+    zombie = RunningTask(tmp_path, counting(), configs=configs).start()
+    zombie.write(IN, "a")
+    zombie.run()
+    zombie.log.claim(APPLICATION, [IN])  # the owner after it
+    with pytest.raises(TaskMigrated):
+        zombie.commit()
+    zombie.task.close_dirty()
+    zombie.producer.reset()
+    assert (zombie.log.read(COUNTS), zombie.log.read(OUT), zombie.committed()) == ([], [], None)
+
+
+class CountAtStart(Count):
+    """Has written before the first record comes."""
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self.store.put("started", 1)
+
+
+@both_guarantees
+def test_should_have_to_commit_what_a_processor_wrote_in_init(tmp_path: Path, configs: dict[str, object]) -> None:
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_state_store(key_value_store("counts", STRING, LONG))
+    topology.add_processor("count", CountAtStart, "source", stores=["counts"])
+    one = RunningTask(tmp_path, topology, configs=configs).start()
+    assert one.task.commit_needed()
+    one.commit()
+    assert [key for key, _, _ in one.log.read(COUNTS)] == [b"started"]
+    assert not one.task.commit_needed()
 
 
 def test_should_commit_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
@@ -119,21 +158,21 @@ def test_should_commit_again_when_the_log_was_away_at_least_once(tmp_path: Path)
     one.write(IN, "a", "b")
     one.poll()
     one.process(1)
-    one.log.fail["flush"] = LogTimeout("away")
+    one.log.fail["commit_offsets"] = LogTimeout("away")
     with pytest.raises(LogTimeout):
-        one.task.prepare_commit()
-    del one.log.fail["flush"]
+        one.commit()
+    del one.log.fail["commit_offsets"]
     one.process(1)
     assert one.commit() == {IN: 2}
 
 
-def test_should_name_the_task_when_outputs_cannot_be_written(tmp_path: Path) -> None:
+def test_should_say_so_when_outputs_cannot_be_written(tmp_path: Path) -> None:
     one = RunningTask(tmp_path).start()
     one.write(IN, "a")
     one.run()
-    one.log.fail["flush"] = LogError("disk full")
-    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] could not write its records: .*disk full"):
-        one.task.prepare_commit()
+    one.log.fail["commit_offsets"] = LogError("disk full")
+    with pytest.raises(StreamsRuntimeError, match=r"error while committing offsets: disk full"):
+        one.commit()
 
 
 def test_should_process_nothing_while_a_transaction_is_about_to_end(tmp_path: Path) -> None:
@@ -254,9 +293,8 @@ def test_should_pass_on_that_a_checkpoint_cannot_be_written(tmp_path: Path) -> N
     one.write(IN, "a")
     one.run()
     one.task.stores["counts"].close()
-    one.task.prepare_commit()
     with pytest.raises(InvalidStateStore):
-        one.task.post_commit(enforce_checkpoint=True)
+        one.commit(enforce_checkpoint=True)
 
 
 def test_should_checkpoint_what_it_consumed_of_a_source_topic_used_as_changelog(tmp_path: Path) -> None:

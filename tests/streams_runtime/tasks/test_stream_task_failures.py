@@ -31,7 +31,7 @@ from tests.streams_runtime.tasks.running_task import (
 )
 
 UNREADABLE = (b"k", b"\xff", 5)
-DEAD_LETTERS = {"dead.letter.topic": "dead"}
+DEAD_LETTERS = {"errors.dead.letter.queue.topic.name": "dead"}
 
 
 def test_should_end_with_everything_named_when_a_processor_fails(tmp_path: Path) -> None:

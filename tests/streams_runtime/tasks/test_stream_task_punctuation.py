@@ -213,7 +213,9 @@ def test_should_go_on_when_the_handler_says_so_about_a_punctuation(tmp_path: Pat
 
 def test_should_write_a_dead_letter_about_a_punctuation(tmp_path: Path) -> None:
     topology, made = ticking(failing)
-    one = RunningTask(tmp_path, topology, {"dead.letter.topic": "dead"}, processing_handler=dead_letter).start()
+    one = RunningTask(
+        tmp_path, topology, {"errors.dead.letter.queue.topic.name": "dead"}, processing_handler=dead_letter
+    ).start()
     at_wall_clock(one, made, 10)
     one.commit()
     assert one.log.read(DEAD) == [(None, None, START_MS + 10)]

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from assignor.types import TopicPartition
+from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.base import Claim, NewTopic, OffsetAndMetadata
+from streams_runtime.logs.buffering_producer import PENDING_BYTES
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
@@ -83,10 +84,56 @@ def test_should_write_everything_before_offsets_are_committed_at_least_once(log:
     producer = StreamsProducer(log)
     send(producer)
     producer.commit([(log.claim("app", [IN]), OFFSETS)])
-    assert log.calls == ["producer", "send", "claim", "flush", "commit_offsets"]
+    assert log.calls == ["producer", "send", "claim", "commit_offsets"]
     assert (log.read(OUT), committed(log)) == ([(b"k", b"v", 7)], OFFSETS)
     assert not producer.transaction_in_flight
     assert not producer.exactly_once
+
+
+@pytest.mark.parametrize("transactional_id", [None, "app-0"])
+def test_should_write_nothing_when_fenced_even_if_no_offset_moved(
+    log: WatchedLog, transactional_id: str | None
+) -> None:
+    """A punctuation writes without a record; who lost its task meanwhile must not add to it."""
+    producer = StreamsProducer(log, transactional_id)
+    mine = log.claim("app", [IN])
+    send(producer)
+    log.claim("app", [IN])
+    with pytest.raises(TaskMigrated):
+        producer.commit([(mine, {})])
+    producer.close()
+    assert log.read(OUT) == []
+
+
+def test_should_write_nothing_early_when_another_owner_has_claimed_since(log: WatchedLog) -> None:
+    """At-least-once writes as it goes; a zombie's old values must not come behind its successor's."""
+    task = TaskId(0, 0)
+    producer = StreamsProducer(log)
+    producer.guard(task, log.claim("app", [IN]))
+    send(producer)
+    producer.flush()
+    newer = log.claim("app", [IN])
+    with pytest.raises(TaskMigrated):
+        send(producer, bytes(PENDING_BYTES))
+    producer.reset()
+    assert log.read(OUT) == [(b"k", b"v", 7)]
+
+    producer.guard(task, newer)
+    send(producer)
+    producer.guard(task, None)
+    log.claim("app", [IN])
+    producer.flush()
+    assert len(log.read(OUT)) == 2, "what belongs to no task that runs is checked against nothing"
+
+
+@pytest.mark.parametrize("end", [StreamsProducer.reset, StreamsProducer.close])
+def test_should_not_write_what_nobody_committed_when_it_is_given_up(
+    log: WatchedLog, end: Callable[[StreamsProducer], None]
+) -> None:
+    producer = StreamsProducer(log)
+    send(producer)
+    end(producer)
+    assert log.read(OUT) == []
 
 
 def test_should_drop_what_was_sent_when_aborted(log: WatchedLog) -> None:

@@ -26,7 +26,7 @@ from tests.streams_runtime.tasks.thread_rig import (
     Rig,
     rig,
 )
-from tests.streams_runtime.word_counting import STORE, SplitLine
+from tests.streams_runtime.word_counting import STORE, CountWord, SplitLine
 
 EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
 LINES = ["the cat and the dog"] * 20
@@ -101,6 +101,49 @@ def test_should_recycle_an_active_task_and_back_without_closing_its_store(thread
     thread.passes()
     assert thread.totals() == dict(thread.words)
     assert thread.written() == sum(thread.words.values())
+
+
+@pytest.mark.parametrize("worked", [True, False])
+def test_should_commit_what_processors_write_when_they_are_closed(
+    thread: Rig, monkeypatch: pytest.MonkeyPatch, worked: bool
+) -> None:
+    """Written any later it would stand behind what the task's next owner has written by then."""
+    monkeypatch.setattr(CountWord, "close", lambda self: self._counts.put("closed", 1))
+    thread.run(EVERYTHING)
+    if worked:
+        thread.write(LINES)
+        thread.commits = False
+        thread.passes(3)
+    thread.work.manager.handle_revocation(frozenset({COUNT_0}))
+    changelog = TopicPartition(f"{APPLICATION}-{STORE}-changelog", COUNT_0.partition)
+    end = thread.log.end_offsets([changelog])[changelog]
+    assert end > 0
+    thread.log.claim(APPLICATION, thread.task(COUNT_0).input_partitions)
+    thread.assign([SPLIT_0, SPLIT_1, COUNT_1])
+    assert thread.directory.checkpointed_offsets(COUNT_0) == {changelog: end - 1}
+    thread.commits = True
+    thread.passes()
+    assert thread.log.end_offsets([changelog]) == {changelog: end}
+
+
+def test_should_write_nothing_of_a_revoked_task_later_when_the_log_was_away_at_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under at-least-once what it sent is with the producer that all tasks share."""
+    thread = rig(tmp_path, AT_LEAST)
+    thread.run(EVERYTHING)
+    thread.write(LINES)
+    thread.commits = False
+    thread.passes(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamsProducer, "commit", fail)
+        thread.work.manager.handle_revocation(frozenset({SPLIT_0}))
+    thread.log.claim(APPLICATION, thread.task(SPLIT_0).input_partitions)
+    thread.assign([SPLIT_1, COUNT_0, COUNT_1])
+    thread.commits = True
+    thread.passes()
+    assert thread.totals() == {"the": 20, "cat": 10, "and": 10, "dog": 10}, "lines of the other partition only"
+    thread.close()
 
 
 def test_should_make_no_standby_of_a_task_without_logged_stores(thread: Rig) -> None:

@@ -10,9 +10,10 @@ from typing import Any, NoReturn
 import pytest
 
 from assignor.types import LATEST_OFFSET, TopicPartition
-from streams_runtime.errors import TaskTimeout
+from streams_runtime.errors import TaskMigrated, TaskTimeout
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.processors.api import PunctuationType
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.thread_listener import RestoreOrigin
@@ -26,7 +27,7 @@ from tests.streams_runtime.tasks.thread_rig import (
     Rig,
     rig,
 )
-from tests.streams_runtime.word_counting import STORE
+from tests.streams_runtime.word_counting import STORE, TOTALS
 
 EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
 LINES = ["the cat and the dog"] * 20
@@ -72,6 +73,51 @@ def test_should_give_up_when_the_log_is_away_for_longer_than_task_timeout(
     thread.passes(5)
     with pytest.raises(TaskTimeout, match=r"0_0.*task.timeout.ms"):
         thread.passes(5)
+    thread.close()
+
+
+def test_should_write_nothing_of_a_punctuation_when_another_owner_has_claimed_the_task(thread: Rig) -> None:
+    """No offset moves with a punctuation, so it is the claim alone that stops a zombie."""
+    thread.run(EVERYTHING)
+    task = thread.active(COUNT_0)
+    task.schedule(
+        "count", 1, PunctuationType.WALL_CLOCK_TIME, lambda at_ms: task.send(TOTALS, 0, b"late", b"", at_ms, ()), None
+    )
+    thread.log.claim(APPLICATION, task.input_partitions)
+    with pytest.raises(TaskMigrated):
+        thread.passes()
+    thread.work.manager.handle_lost_all()
+    assert thread.log.end_offsets([TopicPartition(TOTALS, 0)]) == {TopicPartition(TOTALS, 0): 0}
+
+
+def test_should_not_count_a_jump_of_the_clock_as_time_without_progress(
+    thread: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread.run(EVERYTHING)
+    thread.write(LINES)
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamsProducer, "commit", fail)
+        thread.passes(1)
+        patched.setattr(type(thread.clock), "now_ms", lambda _clock: 10**12)
+        thread.passes(1)
+    thread.passes()
+    assert thread.totals() == dict(thread.words)
+
+
+def test_should_find_its_position_later_when_the_log_is_away_while_it_is_reset(
+    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = rig(tmp_path, guarantee)
+    thread.run([SPLIT_0])
+    (source,) = thread.active(SPLIT_0).input_partitions
+    thread.write(LINES)
+    end = thread.log.end_offsets([source])[source]
+    thread.log.delete_records({source: end})
+    with monkeypatch.context() as patched:
+        patched.setattr(type(thread.log), "begin_offsets", fail)
+        thread.passes(2)
+    thread.passes(2)
+    assert thread.committed() == {str(source): end}
     thread.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import (
@@ -151,6 +151,12 @@ class WatchedProducer:
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
         self._watched.note("commit_offsets")
         self._producer.commit_offsets(offsets)
+
+    def guard(self, claims: Sequence[Claim]) -> None:
+        self._producer.guard(claims)
+
+    def discard(self) -> None:
+        self._producer.discard()
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         return self._producer.last_offsets()

@@ -157,6 +157,15 @@ def test_should_not_let_the_write_ahead_log_grow_for_ever_when_there_are_always_
     assert max(sizes) < 20_000_000
 
 
+def test_should_not_fail_a_commit_that_is_done_when_the_write_ahead_log_cannot_be_emptied(
+    log: EmbeddedLog, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who hears of an error takes it for "nothing happened", and writes the same records again."""
+    monkeypatch.setattr(log._writer, "_write_ahead_log", directory / "gone")
+    write(log, T0, b"once")
+    assert len(read_from(log, T0)) == 1
+
+
 def test_should_use_freed_space_again(log: EmbeddedLog, directory: Path) -> None:
     sizes = []
     for _ in range(30):

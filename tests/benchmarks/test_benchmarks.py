@@ -1,0 +1,82 @@
+"""Every benchmark of the runtime runs through at its smallest size, and prints the figures that it promises."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from benchmarks import failover, processing_rate, restore_memory, restore_rate, standby_rate
+from benchmarks.__main__ import BENCHMARKS, main
+
+
+def printed(name: str) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    BENCHMARKS[name](console, quick=True)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def rows(text: str) -> dict[str, list[float]]:
+    """By the words that a row begins with, its numbers."""
+    found: dict[str, list[float]] = {}
+    for line in text.splitlines():
+        if line.startswith("│"):
+            cells = [cell.strip() for cell in line.strip("│").split("│")]
+            numbers = [float(cell.replace(",", "")) for cell in cells if re.fullmatch(r"[+-]?[\d,.]+", cell)]
+            found[" ".join(cell for cell in cells if re.search("[a-zA-Z]", cell))] = numbers
+    return found
+
+
+def test_should_print_restore_rates_beside_writing_straight_into_rocksdict() -> None:
+    found = rows(printed("restore-rate"))
+    assert list(found) == ["key-value store", "timestamped key-value store", restore_rate.PEER]
+    (rate, _, ratio), (peer_rate, _) = found["key-value store"], found[restore_rate.PEER]
+    assert ratio == pytest.approx(rate / peer_rate, abs=0.01)
+
+
+def test_should_print_the_memory_of_a_restore_as_it_goes_on() -> None:
+    text = printed("restore-memory")
+    samples = [line for line in text.splitlines() if line.startswith("│")]
+    assert len(samples) > restore_memory.WARM_UP_SAMPLES
+    assert f"{restore_memory.QUICK_RECORDS:,}" in samples[-1]
+    assert re.search(r"most growth after the first [\d,]+: -?\d+ MB", text)
+
+
+def test_should_print_how_fast_a_standby_catches_up_and_how_close_it_stays() -> None:
+    text = printed("standby-rate")
+    found = rows(text)
+    assert list(found) == ["standby task", "active task"]
+    assert found["standby task"][2] == pytest.approx(found["standby task"][0] / found["active task"][0], abs=0.01)
+    assert re.search(rf"behind a writer of {standby_rate.RECORDS_A_SECOND:,} records/s: [\d,]+ records", text)
+
+
+def test_should_print_processing_rates_beside_plain_loops_for_both_guarantees() -> None:
+    found = rows(printed("processing-rate"))
+    assert list(found) == [
+        f"{guarantee} {application} {peer}"
+        for guarantee in ("at_least_once", "exactly_once_v2")
+        for application, peer in processing_rate.PEERS
+    ]
+    assert all(ratio == pytest.approx(ours / theirs, abs=0.01) for ours, theirs, ratio in found.values())
+
+
+def test_should_print_how_long_tasks_stand_still_when_their_instance_ends() -> None:
+    found = rows(printed("failover"))
+    assert list(found) == list(failover.WAYS)
+    for times, *steps, total, slow, longest, _ in found.values():
+        assert times == failover.QUICK_ENDS
+        assert sum(steps) == pytest.approx(total, abs=3)
+        assert slow == longest == total
+    assert found["SIGKILL"][1] >= 300, "nobody can know before most of the session timeout has passed"
+
+
+def test_should_name_the_benchmarks_when_one_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["restore-rat"])
+    assert (
+        "there is no benchmark restore-rat; there are replay, high-availability, restore-rate"
+        in capsys.readouterr().err
+    )

@@ -1,0 +1,52 @@
+"""How the times of a failover are read from ownership logs."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.failing_group import TASKS, all_run
+from benchmarks.failover import Handover, handover, percentile
+from spark_jobs.ownership_log import OwnershipEvent, OwnershipLine
+from spark_jobs.takeovers import takeovers
+
+DIED_MS = 10_000.0
+DEAD, ALIVE = 7, 8
+
+
+def line(
+    at_ms: float, event: OwnershipEvent, pid: int, active: tuple[str, ...], task: str | None = None
+) -> OwnershipLine:
+    return OwnershipLine(
+        at_ms, event, f"p{pid}", f"t{pid}", "e", pid, None, active=active, task=task, records=5 if task else None
+    )
+
+
+def test_should_split_a_takeover_into_its_steps() -> None:
+    lines = [
+        line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
+        line(9_000, OwnershipEvent.ASSIGNED, ALIVE, ("0_1",)),
+        line(10_500, OwnershipEvent.JOINING, ALIVE, ("0_1",)),
+        line(10_540, OwnershipEvent.ASSIGNED, ALIVE, ("0_0", "0_1")),
+        line(10_570, OwnershipEvent.RESTORED, ALIVE, ("0_0", "0_1"), "0_0"),
+        line(10_580, OwnershipEvent.PROCESSED, ALIVE, ("0_0", "0_1"), "0_0"),
+    ]
+    (takeover,) = takeovers(lines, DIED_MS, {DEAD: DIED_MS})
+    found = handover(takeover, DIED_MS, lines)
+    assert found == Handover(detection=500, rounds=40, restore=30, first_record=10, records=5)
+    assert found.total == 580
+
+
+@pytest.mark.parametrize("percent, expected", [(50, 10), (95, 19), (100, 20)])
+def test_should_take_the_value_that_so_many_percent_are_not_above(percent: int, expected: float) -> None:
+    assert percentile([float(value) for value in range(20, 0, -1)], percent) == expected
+
+
+def test_should_see_whether_every_task_has_processed_a_record_since_it_moved() -> None:
+    tasks = tuple(f"0_{number}" for number in range(TASKS))
+    lines = [line(1_000, OwnershipEvent.ASSIGNED, DEAD, tasks)]
+    lines += [line(1_100, OwnershipEvent.PROCESSED, DEAD, tasks, task) for task in tasks]
+    assert all_run(lines, {})
+    lines.append(line(2_000, OwnershipEvent.ASSIGNED, ALIVE, tasks))
+    assert not all_run(lines, {DEAD: 1_500})
+    lines += [line(2_100, OwnershipEvent.PROCESSED, ALIVE, tasks, task) for task in tasks]
+    assert all_run(lines, {DEAD: 1_500})

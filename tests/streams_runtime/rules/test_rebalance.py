@@ -1,0 +1,80 @@
+"""Rebalance, the member's side: what is true on disk when a task is taken away, and what is asked of the group then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assignor.types import TaskId
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.errors import TaskCorrupted
+from streams_runtime.group_member import GroupMember
+from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.member_subscription import SubscriptionWriter
+from streams_runtime.stream_thread import StreamThread
+from streams_runtime.task_holder import Partitions
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.task import TaskState
+from streams_runtime.tasks.task_manager import TaskManager
+from tests.streams_runtime.rules.test_thread_loop import setting
+from tests.streams_runtime.running_member import RunningMember, wait_until_owned_once
+from tests.streams_runtime.small_group import small_definition, task_names
+from tests.streams_runtime.tasks.thread_rig import APPLICATION, COUNT_0, EVERYTHING, MovableClock, rig
+
+
+def test_should_have_a_checkpoint_of_everything_when_an_active_task_is_revoked_at_least_once(tmp_path: Path) -> None:
+    """Whoever opens the directory next must not restore what is there already, even if the close never comes."""
+    thread = rig(tmp_path, "at_least_once")
+    thread.write(["the cat and the dog"] * 20)
+    thread.run(EVERYTHING)
+    thread.write(["one more bird"] * 20)
+    thread.passes(3)
+    thread.work.manager.handle_revocation(frozenset({COUNT_0}))
+
+    revoked = thread.task(COUNT_0)
+    assert revoked.state is TaskState.SUSPENDED
+    ends = thread.log.end_offsets(revoked.changelog_partitions)
+    assert thread.directory.checkpointed_offsets(COUNT_0) == {p: end - 1 for p, end in ends.items()}
+    thread.close()
+
+
+def test_should_say_that_it_owns_nothing_when_it_joins_after_its_tasks_were_lost(
+    client: CoordinatorClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[Partitions, int | None]] = []
+    write = SubscriptionWriter.next_subscription
+
+    def noting(
+        writer: SubscriptionWriter, sums: dict[TaskId, int], owned: Partitions, generation_id: int | None, *more: object
+    ) -> bytes:
+        told.append((owned, generation_id))
+        return write(writer, sums, owned, generation_id)
+
+    definition = small_definition("owns-nothing")
+    client.declare("owns-nothing", definition.body())
+    monkeypatch.setattr(SubscriptionWriter, "next_subscription", noting)
+    with RunningMember(client, definition, "a") as member:
+        wait_until_owned_once([member], task_names(4))
+        joins = len(told)
+        member.member.tasks_were_lost("another thread has them")
+        member.holder.wait_for(lambda: member.holder.names()[-2:] == ["lost", "assign"], "a new assignment")
+    assert told[joins] == (frozenset(), None)
+
+
+@pytest.mark.parametrize(("active", "asked"), [(True, 1), (False, 0)])
+def test_should_ask_for_a_round_when_an_active_task_is_corrupt_under_exactly_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, active: bool, asked: int
+) -> None:
+    """Its state is gone here; a standby elsewhere may be nearer than the changelog's beginning."""
+    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
+    rounds: list[GroupMember] = []
+    monkeypatch.setattr(TaskManager, "handle_corruption", lambda _manager, _tasks: active)
+    monkeypatch.setattr(GroupMember, "request_rejoin", lambda member: rounds.append(member))
+
+    thread._start_over(TaskCorrupted([COUNT_0]))
+
+    assert len(rounds) == asked
+    thread._work.close()
+    directory.close()

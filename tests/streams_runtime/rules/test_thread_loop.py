@@ -1,0 +1,141 @@
+"""The loop of a stream thread: poll, initialise and restore, process, punctuate, maybe commit; in this order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from assignor.types import TopicPartition
+from streams_runtime.clock import SystemClock
+from streams_runtime.group_member import MemberSettings
+from streams_runtime.logs.base import OffsetsToCommit
+from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
+from streams_runtime.records import Record
+from streams_runtime.restore.restore_listener import SilentRestoreListener
+from streams_runtime.serdes import STRING
+from streams_runtime.stream_thread import StreamThread, ThreadSetting
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.streams_producer import StreamsProducer
+from streams_runtime.tasks.task_executor import TaskExecutor
+from streams_runtime.thread_listener import SilentListener
+from streams_runtime.thread_work import ThreadWork
+from streams_runtime.topology import Topology
+from tests.streams_runtime.tasks.running_task import START_MS, RunningTask
+from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MovableClock, rig
+from tests.streams_runtime.word_counting import counting_application
+
+STEPS = ["poll", "initialise_and_restore", "process", "punctuate", "maybe_commit"]
+
+
+def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: str = "t-0") -> ThreadSetting:
+    return ThreadSetting(
+        name=name,
+        application=counting_application(APPLICATION, state_dir, state_dir, guarantee="exactly_once_v2"),
+        log=log,
+        directory=directory,
+        client=cast(Any, None),
+        member=MemberSettings(APPLICATION, name),
+        subscriptions=cast(Any, None),
+        transactional_id=f"{APPLICATION}-{name}",
+        clock=SystemClock(),
+        listener=SilentListener(),
+        restore_listener=SilentRestoreListener(),
+        metrics=InstanceMetrics().thread(name),
+        state_changed=lambda _thread: None,
+    )
+
+
+def test_should_poll_restore_process_punctuate_and_commit_in_this_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
+    done: list[str] = []
+    for step in STEPS:
+        monkeypatch.setattr(ThreadWork, step, lambda _work, step=step, **_options: done.append(step))
+
+    thread._run_once()
+    thread._run_once()
+
+    assert done == STEPS * 2
+    thread._work.close()
+    directory.close()
+
+
+def test_should_give_every_thread_a_consumer_a_restore_consumer_and_a_producer_of_its_own(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, APPLICATION, MovableClock())
+    log = InMemoryLog()
+    works = [ThreadWork(setting(directory, tmp_path, log, f"t-{index}")) for index in range(2)]
+
+    clients = [(work._consumer, work._restore_consumer, work._producer) for work in works]
+    assert len({id(client) for of_thread in clients for client in of_thread}) == 6
+    for work in works:
+        work.close()
+    directory.close()
+
+
+def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(tmp_path: Path) -> None:
+    thread = rig(tmp_path, "exactly_once_v2", commit_interval_ms=1_000_000)
+    thread.run(EVERYTHING)
+    thread.write(["the cat"] * 20)
+    thread.one_pass()
+    assert thread.committed() == {}
+    thread.active(SPLIT_0).request_commit()
+    thread.one_pass()
+    assert thread.committed()["lines-0"] == 10
+    thread.close()
+
+
+def test_should_commit_all_tasks_of_a_thread_in_one_transaction_under_exactly_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of all of them are in it: with the offsets of some only, a crash would have the others do it again."""
+    thread = rig(tmp_path, "exactly_once_v2")
+    thread.run(EVERYTHING)
+    thread.write(["the cat"] * 20)
+    commits: list[set[TopicPartition]] = []
+    commit = StreamsProducer.commit
+
+    def noting(producer: StreamsProducer, offsets: OffsetsToCommit = ()) -> None:
+        commits.append({partition for _claim, moved in offsets for partition in moved})
+        commit(producer, offsets)
+
+    monkeypatch.setattr(StreamsProducer, "commit", noting)
+    thread.one_pass()
+    assert commits == [{TopicPartition("lines", 0), TopicPartition("lines", 1)}]
+    thread.close()
+
+
+class BothKinds(Processor[str, str]):
+    """Notes what fires, in order."""
+
+    fired: list[tuple[str, int]]
+
+    def init(self, context: ProcessorContext) -> None:
+        context.schedule(10, PunctuationType.WALL_CLOCK_TIME, lambda now_ms: self.fired.append(("wall", now_ms)))
+        context.schedule(10, PunctuationType.STREAM_TIME, lambda now_ms: self.fired.append(("stream", now_ms)))
+
+    def process(self, record: Record[str, str]) -> None:
+        self.fired.append((record.value, record.timestamp_ms))
+
+
+def test_should_punctuate_stream_time_and_then_wall_clock_time_after_records(tmp_path: Path) -> None:
+    fired: list[tuple[str, int]] = []
+    BothKinds.fired = fired
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    running = RunningTask(tmp_path, topology.add_processor("both", BothKinds, "source")).start()
+    executor = TaskExecutor(running.producer, running.configs, running.clock, SilentListener())
+    running.write(next(iter(running.inputs)), "record", first_ms=7)
+    running.poll()
+    running.clock.advance(25)
+
+    assert executor.process([running.task]) == 1
+    assert executor.punctuate([running.task]) == 2
+
+    assert fired == [("record", 7), ("stream", 7), ("wall", START_MS + 25)]
+    running.task.close_dirty()
+    running.directory.close()
