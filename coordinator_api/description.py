@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from assignor.clients.end_offsets import EndOffsets, end_offset_sums
 from assignor.clients.task_lags import compute_task_lags
+from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.topology import Subtopology
@@ -47,8 +48,10 @@ def description_document(group: GroupDescription, image: GroupImage, providers: 
             definition = definition.seen(providers.provider(declared.provider).view(group.group_id, definition))
     changelogs = _Changelogs(definition)
     tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
+    subscribed = {each.member_id: _subscribed(each, image) for each in group.members}
     for member in group.members:
-        lags = changelogs.lags([copy.task_id for copy in member.tasks], _offset_sums(member, image))
+        sums = {**subscribed[member.member_id].task_offset_sums, **_reported(member)}
+        lags = changelogs.lags([copy.task_id for copy in member.tasks], sums)
         for copy in member.tasks:
             entry: dict[str, object] = {
                 "task": str(copy.task_id),
@@ -73,7 +76,7 @@ def description_document(group: GroupDescription, image: GroupImage, providers: 
         "application_id": definition.application_id,
         "assignor": definition.assignor,
         "configs": dotted_configs(definition.configs),
-        "members": [_member(member) for member in group.members],
+        "members": [_member(member, subscribed[member.member_id]) for member in group.members],
         "tasks": [entry for _, entry in tasks],
     }
 
@@ -91,7 +94,7 @@ def _last_rebalance(last: RoundDescription | None) -> dict[str, object] | None:
     }
 
 
-def _member(member: MemberDescription) -> dict[str, object]:
+def _member(member: MemberDescription, subscribed: SubscriptionInfo) -> dict[str, object]:
     def held(role: Role) -> list[str]:
         return [str(copy.task_id) for copy in member.tasks if copy.role is role]
 
@@ -101,6 +104,7 @@ def _member(member: MemberDescription) -> dict[str, object]:
         "group_instance_id": member.group_instance_id,
         "incarnation": member.incarnation,
         "process_id": None if member.process_id is None else str(member.process_id),
+        "user_endpoint": subscribed.user_end_point or None,
         "generation_id": member.assigned_generation,
         "joined": member.has_joined,
         "fetched": member.fetched,
@@ -113,10 +117,12 @@ def _member(member: MemberDescription) -> dict[str, object]:
     }
 
 
-def _offset_sums(member: MemberDescription, image: GroupImage) -> Mapping[TaskId, int]:
-    subscribed = read_subscription(image.members[member.member_id].subscription).task_offset_sums
-    reported = {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
-    return {**subscribed, **reported}
+def _subscribed(member: MemberDescription, image: GroupImage) -> SubscriptionInfo:
+    return read_subscription(image.members[member.member_id].subscription)
+
+
+def _reported(member: MemberDescription) -> Mapping[TaskId, int]:
+    return {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
 
 
 def _by_number(task: TaskId) -> tuple[int, int]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import sys
-import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -23,9 +21,9 @@ from assignor.errors import AssignorFault, InputError
 
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 DEMO_WIDTH = 120
-GOOD_ENDS = frozenset({"left", "stopped", "shutdown-requested"})
 EXTRA = "spark"
-_APP_HELP = "module:name of a GroupDefinition, of a mapping with group_id and input, or of a function that gives one."
+_APP_HELP = "module:name of an Application, or of a function that gives one; looked for in this directory, too."
+_EXECUTORS_PATH = "A path of the executors; if relative, below their directory for temporary files."
 
 # an installation without the extra leaves these commands out and says so
 if importlib.util.find_spec("pyspark") is None:
@@ -42,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """Members on Spark executors, one executor killed, its tasks taken over; then Kafka's own recorded rounds again."""
+    """A word count on Spark executors, one of them killed, checked to the last count; then Kafka's recorded rounds."""
     from spark_jobs.demo import Demo
     from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
@@ -64,49 +62,55 @@ def run(
         str, typer.Option(help="Spark master: local[*], local-cluster[..], spark://.., ...")
     ] = "local[*]",
     instances: Annotated[int, typer.Option(min=1, help="Instances, each one Spark task.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Member threads of each instance.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Stream threads of each instance, instead of num.stream.threads.")
+    ] = None,
     coordinator: Annotated[str, typer.Option(metavar="URL")] = "http://127.0.0.1:8080",
     token_file: Annotated[Path | None, typer.Option(help=f"File with its token; else {TOKEN_VARIABLE}.")] = None,
-    state_dir: Annotated[Path | None, typer.Option(help="Where instances keep their id and state.")] = None,
-    log_dir: Annotated[Path | None, typer.Option(help="Where members write down what they hold.")] = None,
-    session_timeout_ms: Annotated[int, typer.Option(min=1, help="After which silence a member is gone.")] = 10_000,
+    state_dir: Annotated[Path | None, typer.Option(help=f"Where instances keep their state. {_EXECUTORS_PATH}")] = None,
+    log_dir: Annotated[Path | None, typer.Option(help=f"Where threads note what they own. {_EXECUTORS_PATH}")] = None,
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:
-    """Declare the group of MODULE:APP and run its members until the coordinator tells them to stop, or Ctrl-C."""
-    from spark_jobs.definition import load_definition
+    """Run instances of MODULE:APP and show how they do, until the coordinator drains the group, or Ctrl-C does.
+
+    The coordinator has to allow the application's log by its setting cluster.bootstrap.servers; an embedded log is
+    named by an absolute directory.
+    """
+    from spark_jobs.definition import group_body
     from spark_jobs.session import spark_session
-    from spark_jobs.workers import instance_settings, run_members
+    from spark_jobs.watching import show_until_ended
+    from spark_jobs.workers import run as workers_run
+    from streams_runtime.application import load_application
+    from streams_runtime.coordinator_client import CoordinatorClient
     from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does: MODULE is the caller's own
-    state = state_dir or Path(tempfile.gettempdir()) / "kafka-streams"  # Kafka's default of state.dir
     try:
-        definition = load_definition(app)
-        settings = replace(
-            instance_settings(definition, coordinator, str(state), str(log_dir or state / "ownership")),
-            threads=threads,
-            token=_token(token_file),
-            session_timeout_ms=session_timeout_ms,
-        )
+        application = load_application(app)
+        group_body(application)  # says what is wrong before Spark starts
+        token = _token(token_file)
         _interrupt_on_sigterm()
-        with spark_session(master, f"members of {definition.group_id}") as spark:
-            workers = run_members(spark, definition, settings, instances)
-            say(f"{instances} instances of {definition.group_id} are on their way; Ctrl-C stops them")
-            try:
-                ends = workers.wait() or []
-            except KeyboardInterrupt:
-                ends = workers.stop()
+        with spark_session(master, f"instances of {application.id}") as spark:
+            workers = workers_run(
+                spark,
+                application,
+                instances=instances,
+                threads=threads,
+                coordinator_url=coordinator,
+                token=token,
+                state_dir=None if state_dir is None else str(state_dir),
+                log_dir=None if log_dir is None else str(log_dir),
+            )
+            with CoordinatorClient(coordinator, token=token) as client:
+                ends = show_until_ended(workers, client, application.id, Console(stderr=True))
     except InputError as fault:
         _fail(str(fault), EXIT_UNUSABLE)
     except (AssignorFault, CoordinatorError, CoordinatorUnavailable) as fault:
         _fail(str(fault), EXIT_NO)
+    if not ends:
+        _fail("the instances did not end in time and were killed", EXIT_NO)
     for end in ends:
-        if format is Format.JSON:
-            typer.echo(as_line(asdict(end)))
-        else:
-            for member, how in end.members.items():
-                typer.echo(f"{member}: {how}")
-    if any(how not in GOOD_ENDS for end in ends for how in end.members.values()):
+        typer.echo(as_line(asdict(end)) if format is Format.JSON else str(end))
+    if not all(end.is_good for end in ends):
         leave(EXIT_NO)
 
 

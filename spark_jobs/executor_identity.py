@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 DRIVER = "driver"
+LOOPBACK = "127.0.0.1"
 _EXECUTOR_ID = re.compile(r"--executor-id[\s\0]+([^\s\0]+)")
+_HOST = re.compile(r"--hostname[\s\0]+([^\s\0]+)")
 _GENERATIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
-    """`executor_id` as Spark numbers them, `driver` in local mode; `jvm_pid`: None where it cannot be found out."""
+    """`executor_id` as Spark numbers them, `driver` in local mode; `jvm_pid`: None where it cannot be found out.
+
+    `host`: under which Spark's other processes reach this machine; loopback when there are none elsewhere.
+    """
 
     executor_id: str
     jvm_pid: int | None
+    host: str = LOOPBACK
 
 
 def executor_identity() -> ExecutorIdentity:
@@ -35,7 +42,8 @@ def executor_identity() -> ExecutorIdentity:
         pid, command = parent
         named = _EXECUTOR_ID.search(command)
         if named is not None:
-            return ExecutorIdentity(named[1], pid)
+            host = _HOST.search(command)
+            return ExecutorIdentity(named[1], pid, host[1] if host is not None else socket.gethostname())
         if "org.apache.spark.deploy.SparkSubmit" in command:
             return ExecutorIdentity(DRIVER, pid)
     return ExecutorIdentity(DRIVER, None)

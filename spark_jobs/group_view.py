@@ -26,7 +26,8 @@ class NotInTime(AssignorFault):
 class MemberView:
     """`joined`: sent its subscription for the round that is prepared; `fetched`: has the assignment of the last one.
 
-    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch.
+    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch. `user_endpoint`: host:port under
+    which its instance answers, None when it does not serve.
     """
 
     member_id: str
@@ -38,6 +39,7 @@ class MemberView:
     active: tuple[str, ...]
     standby: tuple[str, ...]
     warm_up: tuple[str, ...]
+    user_endpoint: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,9 @@ def wait_until_held(
 
 
 def _member_view(member: Mapping[str, object]) -> MemberView:
+    def held(role: str) -> tuple[str, ...]:
+        return tuple(map(str, _list(member[role])))
+
     return MemberView(
         str(member["member_id"]),
         str(member["client_id"]),
@@ -157,7 +162,10 @@ def _member_view(member: Mapping[str, object]) -> MemberView:
         bool(member["joined"]),
         bool(member["fetched"]),
         _number(member["last_heard_ms"]),
-        *(tuple(map(str, _list(member[role]))) for role in ("active", "standby", "warm_up")),
+        held("active"),
+        held("standby"),
+        held("warm_up"),
+        str(member["user_endpoint"]) if member["user_endpoint"] else None,
     )
 
 

@@ -1,77 +1,86 @@
-"""One instance inside an executor's Python worker: k member threads that share a process id and a state directory.
+"""One instance of an application inside an executor's Python worker.
 
-Rules: the static member id of a thread is `<application>-p<partition>-t<thread>`, stable over retries, and its
-incarnation is Spark's task attempt id, which rises, so that a newer attempt fences an older one. Host and executor go
-out as client tags. When the executor's JVM dies, pyspark's daemon sends SIGHUP: the members give up their tasks,
-leave the group, and the process ends at once, so that the standbys take over long before a session would have timed
-out.
+Rules:
+- Stream threads are static members `<application>-p<partition>-t<thread>`, stable over retries, and their incarnation
+  is Spark's task attempt id, which rises, so that a newer attempt fences an older one. Host and executor go out as
+  client tags.
+- State is in `<state.dir>/instance-<partition>`, where a retried task on the same host finds it again; a process before
+  this one that still has it is waited for. Relative directories are below the machine's directory for temporary
+  files, as Kafka's default of state.dir is, because each executor works in a directory of its own.
+- When the executor's JVM dies, pyspark's daemon sends SIGHUP: everything is committed and checkpointed, the members
+  leave the group, and the process ends at once, so that the standbys take over long before a session times out.
+- What fails ends the instance for good, and its end says so; a stop by the coordinator is no failure.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import socket
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
 from pyspark import TaskContext
 
-from spark_jobs.definition import Changelogs
 from spark_jobs.executor_identity import ExecutorIdentity, executor_identity
-from spark_jobs.held_tasks import HoldingTasks
+from spark_jobs.ownership_listener import OwnershipListener
 from spark_jobs.ownership_log import Holder, OwnershipLog
-from spark_jobs.task_positions import TaskPositions
-from streams_runtime.coordinator_client import CoordinatorClient
-from streams_runtime.coordinator_errors import CoordinatorError
-from streams_runtime.group_member import AssignmentFailed, GroupMember, MemberSettings
-from streams_runtime.member_subscription import SubscriptionWriter
-from streams_runtime.process_id import stored_process_id
+from streams_runtime.application import Application
+from streams_runtime.errors import LockError
+from streams_runtime.logs.opening import open_log
+from streams_runtime.queries.instance_view import InstanceView
+from streams_runtime.queries.server import QueryServer
+from streams_runtime.streams_instance import InstanceOptions, InstanceState, StreamsInstance
+from streams_runtime.thread_listener import SilentListener, ThreadListener
 
 HOST_TAG = "host"
 EXECUTOR_TAG = "executor"
+LOCK_WAIT_MS = 30_000
+DRAIN_TIMEOUT_S = 30.0
 _LEAVING_SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 _EXIT_CODE_AFTER_LEAVING = 0
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """All that an instance needs, shipped to it with the Spark task. Times in milliseconds.
+    """All that an instance needs, shipped to it with the Spark task.
 
-    `state_dir` and `log_dir` are paths on the executor's machine; each partition has a directory of its own in the
-    first. `restore_rate`: records a second and changelog partition.
+    `state_dir` and `log_dir` are paths on the executor's machine. `state_dir`, `threads`: None for the application's
+    own state.dir and num.stream.threads. `log_dir`: where threads write down what they own; None: nowhere.
     """
 
+    application: Application
     coordinator_url: str
-    group_id: str
-    application_id: str
-    source_topics: tuple[str, ...]
-    changelogs: Changelogs
-    state_dir: str
-    log_dir: str
-    threads: int = 1
-    session_timeout_ms: int = 10_000
-    rebalance_timeout_ms: int = 60_000
-    heartbeat_interval_ms: int | None = None
-    restore_rate: float = 10_000.0
+    threads: int | None = None
+    state_dir: str | None = None
+    log_dir: str | None = None
     token: str | None = field(default=None, repr=False)
-    client_tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceEnd:
-    """How an instance ended: of each member thread its `MemberEnd`, or what its group refused it with."""
+    """How an instance ended. `errors`: what ended its threads against their will; one may end others without one."""
 
     partition: int
-    members: Mapping[str, str]
+    state: InstanceState
+    errors: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        return self.state is not InstanceState.ERROR
+
+    def __str__(self) -> str:
+        return f"instance {self.partition}: {'; '.join((str(self.state), *self.errors))}"
 
 
 def run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
-    """The body of the Spark task: be an instance until its members have ended."""
+    """The body of the Spark task: be an instance until it has ended."""
     context = TaskContext.get()
     assert context is not None, "runs inside a Spark task"
     yield run_instance(settings, partition, context.taskAttemptId(), executor_identity())
@@ -80,106 +89,94 @@ def run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[ob
 def run_instance(
     settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity
 ) -> InstanceEnd:
-    """Be an instance until its members have ended; a refusal by the group ends it, any other error is raised.
+    """Be an instance until it has ended. On SIGHUP or SIGTERM it drains, and this process ends.
 
-    On SIGHUP or SIGTERM all members leave the group and this process ends.
+    Raises LockError when another process keeps the state directory: a later attempt, or one elsewhere, may get it.
     """
-    directory = Path(settings.state_dir) / f"instance-{partition}" / settings.application_id
-    process_id = stored_process_id(directory)
-    positions = TaskPositions(directory, settings.changelogs, restore_rate=settings.restore_rate)
-    tags = {**settings.client_tags, HOST_TAG: socket.gethostname(), EXECUTOR_TAG: executor.executor_id}
-    with CoordinatorClient(settings.coordinator_url, token=settings.token) as client:
-        threads = []
-        for thread in range(settings.threads):
-            name = f"{settings.application_id}-p{partition}-t{thread}"
-            holder = Holder(f"p{partition}", name, executor.executor_id, os.getpid(), executor.jvm_pid)
-            member = GroupMember(
-                client,
-                MemberSettings(
-                    group_id=settings.group_id,
-                    client_id=name,
-                    group_instance_id=name,
-                    incarnation=incarnation,
-                    session_timeout_ms=settings.session_timeout_ms,
-                    rebalance_timeout_ms=settings.rebalance_timeout_ms,
-                    heartbeat_interval_ms=settings.heartbeat_interval_ms,
-                ),
-                SubscriptionWriter(process_id, settings.source_topics, tags),
-                HoldingTasks(name, positions, OwnershipLog(Path(settings.log_dir), holder)),
-            )
-            threads.append(_MemberThread(name, member))
-        return InstanceEnd(partition, _run_together(threads))
+    try:
+        return _run(settings, partition, incarnation, executor)
+    except LockError:
+        raise
+    except Exception as fault:  # to be started again would only be the same again
+        return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
 
 
-class _MemberThread:
-    """A member and the thread that runs it. `ended`: how; None while it runs. `failure`: what it died of."""
-
-    def __init__(self, name: str, member: GroupMember) -> None:
-        self.name = name
-        self.member = member
-        self.ended: str | None = None
-        self.failure: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._woken: threading.Event | None = None
-
-    def start(self, woken: threading.Event) -> None:
-        self._woken = woken
-        self.thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.ended = str(self.member.run())
-        except (AssignmentFailed, CoordinatorError) as refused:
-            self.ended = f"refused: {refused}"  # starting it again would only be refused again
-        except BaseException as fault:
-            self.failure = fault
-        finally:
-            assert self._woken is not None, "started"
-            self._woken.set()
-
-
-def _run_together(threads: list[_MemberThread]) -> dict[str, str]:
-    """Run all members until all have ended; when one fails, the others leave, and its error is raised."""
-    woken = threading.Event()
-    with _leaving_signals(woken) as received:
-        for thread in threads:
-            thread.start(woken)
-        while any(thread.thread.is_alive() for thread in threads):
-            woken.wait()
-            woken.clear()
-            if received:
-                _close(threads)
-                os._exit(_EXIT_CODE_AFTER_LEAVING)  # the executor is gone, nobody waits for a result
-            if any(thread.failure is not None for thread in threads):
-                _close(threads)
-            for thread in threads:
-                if thread.ended is not None or thread.failure is not None:
-                    thread.thread.join()
-    for thread in threads:
-        if thread.failure is not None:
-            raise thread.failure
-    return {thread.name: str(thread.ended) for thread in threads}
+def _run(settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity) -> InstanceEnd:
+    application = _of_instance(settings, partition)
+    address = application.configs.application_server or f"{executor.host}:0"
+    with QueryServer(address) as server, contextlib.closing(open_log(application.configs.bootstrap_servers)) as log:
+        instance = StreamsInstance(
+            application,
+            settings.coordinator_url,
+            InstanceOptions(
+                thread_name=lambda thread: f"{application.id}-p{partition}-t{thread}",
+                thread_listener=_thread_listeners(settings, partition, executor),
+                incarnation=incarnation,
+                endpoint=server.endpoint,
+                client_tags={HOST_TAG: socket.gethostname(), EXECUTOR_TAG: executor.executor_id},
+                token=settings.token,
+                lock_wait_ms=LOCK_WAIT_MS,
+            ),
+        )
+        server.start(InstanceView(instance, log))
+        with _leaving_signals() as news:
+            try:
+                instance.start()
+                _wait(instance, news)
+            finally:
+                instance.close()
+        return InstanceEnd(partition, instance.state, tuple(_text(error) for error in instance.errors))
 
 
-def _close(threads: list[_MemberThread]) -> None:
-    closers = [threading.Thread(target=thread.member.close) for thread in threads]
-    for closer in closers:
-        closer.start()
-    for closer in closers:
-        closer.join()
+def _of_instance(settings: InstanceSettings, partition: int) -> Application:
+    """The application with what is this instance's own."""
+    configs = settings.application.configs
+    state_dir = _on_this_machine(settings.state_dir or configs.state_dir) / f"instance-{partition}"
+    threads = settings.threads or configs.num_stream_threads
+    return replace(settings.application, configs=replace(configs, state_dir=state_dir, num_stream_threads=threads))
+
+
+def _thread_listeners(
+    settings: InstanceSettings, partition: int, executor: ExecutorIdentity
+) -> Callable[[str], ThreadListener]:
+    if settings.log_dir is None:
+        return lambda _name: SilentListener()
+    directory = _on_this_machine(settings.log_dir)
+
+    def listener(name: str) -> ThreadListener:
+        holder = Holder(f"p{partition}", name, executor.executor_id, os.getpid(), executor.jvm_pid)
+        return OwnershipListener(OwnershipLog(directory, holder))
+
+    return listener
+
+
+def _on_this_machine(directory: str | Path) -> Path:
+    return Path(tempfile.gettempdir()) / directory
+
+
+def _wait(instance: StreamsInstance, news: queue.SimpleQueue[int | None]) -> None:
+    """Until the instance has ended by itself; a signal drains it and ends this process."""
+
+    def tell_end() -> None:
+        instance.wait()
+        news.put(None)
+
+    threading.Thread(target=tell_end, name="instance-end", daemon=True).start()
+    if news.get() is not None:
+        instance.close(DRAIN_TIMEOUT_S)
+        os._exit(_EXIT_CODE_AFTER_LEAVING)  # the executor is gone, nobody waits for a result
 
 
 @contextlib.contextmanager
-def _leaving_signals(woken: threading.Event) -> Iterator[list[int]]:
-    """Collect the signals that mean "leave"; only a main thread may, elsewhere none arrive."""
-    received: list[int] = []
+def _leaving_signals() -> Iterator[queue.SimpleQueue[int | None]]:
+    """A queue of the signals that mean "leave"; only a main thread may have them, elsewhere none arrive."""
+    received: queue.SimpleQueue[int | None] = queue.SimpleQueue()  # its put may interrupt a get of the same thread
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
 
     def note(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        woken.set()
+        received.put(number)
 
     before = {number: signal.signal(number, note) for number in _LEAVING_SIGNALS}
     try:
@@ -187,3 +184,9 @@ def _leaving_signals(woken: threading.Event) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _text(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {error}"
+    cause = error.__cause__
+    return text if cause is None or str(cause) in text else f"{text} ({type(cause).__name__}: {cause})"

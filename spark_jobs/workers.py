@@ -1,44 +1,33 @@
-"""Instances as long-running Spark tasks: one non-barrier task an instance, k member threads each.
+"""Instances as long-running Spark tasks: one non-barrier task an instance, its stream threads inside.
 
-Rules: nobody waits for N members, because a task may get its slot only later; an executor that dies costs its own
+Rules: nobody waits for N instances, because a task may get its slot only later; an executor that dies costs its own
 tasks, which Spark starts elsewhere, and never the job; the job ends by the stop flag in the heartbeats' answers.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 import time
 
-from pyspark import InheritableThread
+from pyspark import InheritableThread, cloudpickle
 from pyspark.sql import SparkSession
 
-from assignor.errors import AssignorFault
-from spark_jobs.definition import GroupDefinition
+from assignor.errors import AssignorFault, InputError
+from spark_jobs.application_modules import send_modules
+from spark_jobs.definition import group_body
 from spark_jobs.member_process import InstanceEnd, InstanceSettings, run_partition
+from streams_runtime.application import Application
 from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
+COORDINATOR_URL = "http://127.0.0.1:8080"
 STOP_TIMEOUT_S = 20.0
 CANCEL_INTERVAL_S = 0.25
 
 
 class WorkersFailed(AssignorFault):
     """The Spark job ended by an error."""
-
-
-def instance_settings(
-    definition: GroupDefinition, coordinator_url: str, state_dir: str, log_dir: str
-) -> InstanceSettings:
-    """Settings with what the definition tells; use `dataclasses.replace` for the rest."""
-    return InstanceSettings(
-        coordinator_url=coordinator_url,
-        group_id=definition.group_id,
-        application_id=definition.application_id,
-        source_topics=definition.source_topics(),
-        changelogs=definition.changelogs(),
-        state_dir=state_dir,
-        log_dir=log_dir,
-    )
 
 
 class Workers:
@@ -48,28 +37,32 @@ class Workers:
         self._spark = spark
         self._settings = settings
         self._instances = instances
-        self._job_group = f"members of {settings.group_id}"
+        self._group_id = settings.application.id
+        self._job_group = f"instances of {self._group_id}"
         self._ends: list[InstanceEnd] = []
         self._failure: BaseException | None = None
-        self._thread = InheritableThread(target=self._run, name=self._job_group, daemon=True)
+        # an event, because a join that Ctrl-C interrupts takes its thread for ended from then on (bpo-45274)
+        self._ended = threading.Event()
 
     def start(self) -> None:
-        self._thread.start()
+        InheritableThread(target=self._run, name=self._job_group, daemon=True).start()
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
         """How the instances ended; None when some still run after `timeout_s`. Raises WorkersFailed."""
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
+        if not self._ended.wait(timeout_s):
             return None
         if self._failure is not None:
-            raise WorkersFailed(f"the members' Spark job failed: {self._failure}") from self._failure
+            raise WorkersFailed(f"the instances' Spark job failed: {self._failure}") from self._failure
         return self._ends
 
     def stop(self) -> list[InstanceEnd]:
-        """Have every member leave and end; what does not end in time is cancelled, and its session times out."""
+        """Have every instance commit, checkpoint, leave and end.
+
+        What does not end in time is cancelled, and then nothing is known of any end: the list is empty.
+        """
         try:
             with CoordinatorClient(self._settings.coordinator_url, token=self._settings.token) as client:
-                client.drain(self._settings.group_id)
+                client.drain(self._group_id)
             ends = self.wait(STOP_TIMEOUT_S)
         except (CoordinatorError, CoordinatorUnavailable):
             ends = None
@@ -79,12 +72,12 @@ class Workers:
         return self._ends
 
     def cancel(self) -> None:
-        """End the job without asking the members, who get SIGKILL."""
+        """End the job without asking the instances, which get SIGKILL."""
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
-        while self._thread.is_alive() and time.monotonic() < deadline_s:
+        while not self._ended.is_set() and time.monotonic() < deadline_s:
             # again and again: what has not been submitted yet cannot be cancelled yet
             self._spark.sparkContext.cancelJobGroup(self._job_group)
-            self._thread.join(CANCEL_INTERVAL_S)
+            self._ended.wait(CANCEL_INTERVAL_S)
 
     def _run(self) -> None:
         context = self._spark.sparkContext
@@ -96,14 +89,40 @@ class Workers:
             )
         except BaseException as fault:
             self._failure = fault
+        finally:
+            self._ended.set()
 
 
-def run_members(
-    spark: SparkSession, definition: GroupDefinition, settings: InstanceSettings, instances: int
+def run(
+    spark: SparkSession,
+    app: Application,
+    *,
+    instances: int = 3,
+    threads: int | None = None,
+    coordinator_url: str = COORDINATOR_URL,
+    token: str | None = None,
+    state_dir: str | None = None,
+    log_dir: str | None = None,
 ) -> Workers:
-    """Declare the group and start its members in the background. Raises CoordinatorError, CoordinatorUnavailable."""
-    with CoordinatorClient(settings.coordinator_url, token=settings.token) as client:
-        client.declare(definition.group_id, definition.body())
-    workers = Workers(spark, settings, instances)
+    """Declare the application's group at the coordinator and start its instances in the background.
+
+    `threads`, `state_dir`: instead of the application's num.stream.threads and state.dir. `log_dir`: where stream
+    threads write down what they own (see `ownership_log`). Paths are the executors'. The coordinator's setting
+    cluster.bootstrap.servers has to list the application's bootstrap.servers.
+    Raises InputError for an application that cannot run elsewhere, CoordinatorError, CoordinatorUnavailable.
+    """
+    body = group_body(app)
+    _check_can_travel(app)
+    with CoordinatorClient(coordinator_url, token=token) as client:
+        client.declare(app.id, body)
+    send_modules(spark.sparkContext)
+    workers = Workers(spark, InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token), instances)
     workers.start()
     return workers
+
+
+def _check_can_travel(app: Application) -> None:
+    try:
+        cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever the objects in the topology do when they are pickled
+        raise InputError(f"cannot be sent to executors: {type(error).__name__}: {error}", app.id) from error

@@ -1,4 +1,4 @@
-"""A real coordinator process on a real SQLite file."""
+"""A real coordinator process on a real SQLite file, and logs that it may open."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ import pytest
 
 from spark_jobs.coordinator_process import CoordinatorProcess
 from streams_runtime.coordinator_client import CoordinatorClient
+from tests.spark_jobs.log_directories import LogDirectories
 
 
 @pytest.fixture(scope="module")
-def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CoordinatorProcess]:
+def log_directories(tmp_path_factory: pytest.TempPathFactory) -> LogDirectories:
+    return LogDirectories(tmp_path_factory.mktemp("logs"))
+
+
+@pytest.fixture(scope="module")
+def coordinator(
+    tmp_path_factory: pytest.TempPathFactory, log_directories: LogDirectories
+) -> Iterator[CoordinatorProcess]:
     directory: Path = tmp_path_factory.mktemp("coordinator")
-    with CoordinatorProcess(directory, {"group.initial.rebalance.delay.ms": 1_000}) as process:
+    settings = {"group.initial.rebalance.delay.ms": 1_000, **log_directories.setting}
+    with CoordinatorProcess(directory, settings) as process:
         yield process
 
 

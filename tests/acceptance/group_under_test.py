@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.definition import GroupDefinition
+from spark_jobs.definition import group_body
 from spark_jobs.group_view import GroupView, wait_until_held
 from spark_jobs.member_process import InstanceSettings
 from spark_jobs.ownership_history import gaps, overlaps, ownership_intervals
 from spark_jobs.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
-from spark_jobs.workers import instance_settings
+from streams_runtime.application import Application
 from streams_runtime.coordinator_client import CoordinatorClient
+from tests.spark_jobs.small_application import PARTITIONS, STORES, TASKS, counted, small_application, write_records
 
+THREADS = 2
 TIMEOUT_S = 90.0
+POLL_INTERVAL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class GroupUnderTest:
-    """`directory`: holds the members' state and logs. `tasks`: how many the group has."""
+    """A group of `small_application`, with `configs` (dotted names with underscores for dots).
+
+    `records`: its log; `directory`: holds the members' state and ownership logs.
+    """
 
     coordinator: CoordinatorProcess
     client: CoordinatorClient
-    definition: GroupDefinition
+    id: str
+    records: Path
     directory: Path
-    tasks: int
+    configs: Mapping[str, object] = field(default_factory=dict)
 
-    def settings(self, **changes: object) -> InstanceSettings:
-        """Settings of this group's instances, with `changes` to the fields of InstanceSettings."""
-        base = instance_settings(
-            self.definition, self.coordinator.url, str(self.directory / "state"), str(self.log_dir)
+    def application(self, **configs: object) -> Application:
+        """`configs`: over the group's own. Only who has all of a task's state counts as caught up."""
+        defaults = {"acceptable_recovery_lag": 0, "num_stream_threads": THREADS}
+        return small_application(self.id, self.records, **{**defaults, **self.configs, **configs})
+
+    def settings(self, **configs: object) -> InstanceSettings:
+        """Settings of this group's instances."""
+        return InstanceSettings(
+            self.application(**configs),
+            self.coordinator.url,
+            state_dir=str(self.directory / "state"),
+            log_dir=str(self.log_dir),
         )
-        return replace(base, **changes)  # type: ignore[arg-type]
+
+    def declare(self, **configs: object) -> None:
+        """`configs`: of the leader; other ones than before begin a round."""
+        self.client.declare(self.id, group_body(self.application(**configs)))
 
     @property
     def log_dir(self) -> Path:
@@ -51,26 +70,38 @@ class GroupUnderTest:
             owners = view.owners()
             return (
                 len(view.members) == members
-                and len(owners) == self.tasks
+                and owners.keys() == TASKS
                 and all(len(names) == 1 for names in owners.values())
                 and wanted(view)
             )
 
-        return wait_until_held(self.client, self.definition.group_id, self.log_dir, whole, what, TIMEOUT_S)
+        return wait_until_held(self.client, self.id, self.log_dir, whole, what, TIMEOUT_S)
 
-    def declare_again(self, records_a_partition: int) -> None:
-        """Another definition, so that a round begins: every changelog has grown to that end."""
-        ends = self.definition.declared.changelog_end_offsets or {}
-        grown = {topic: (records_a_partition,) * len(offsets) for topic, offsets in ends.items()}
-        changed = replace(self.definition.declared, changelog_end_offsets=grown)
-        self.client.declare(self.definition.group_id, GroupDefinition(self.definition.group_id, changed).body())
+    def wait_until_counted(self, each: int) -> None:
+        """Until every store has counted `each` records of each partition, and not one more."""
+        expected = dict.fromkeys(STORES, each * PARTITIONS)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while (found := counted(self.records, self.id)) != expected:
+            assert time.monotonic() < deadline_s, f"{found} instead of {expected}"
+            time.sleep(POLL_INTERVAL_S)
+
+    def assert_counts_on(self, each: int) -> None:
+        """As many records again are counted once each: every task works, with all the state it had."""
+        write_records(self.records, each)
+        self.wait_until_counted(2 * each)
 
     def assert_no_task_lost_or_owned_twice(self, deaths: dict[int, float] | None = None) -> None:
         """By what the members wrote down, from the beginning on. `deaths`: processes that could not say goodbye."""
         intervals = ownership_intervals(self.lines(), deaths)
-        assert len(intervals) == self.tasks
+        assert intervals.keys() == TASKS
         assert overlaps(intervals) == []
         assert [gap for gap in gaps(intervals) if gap.end_ms is None] == []
+
+    def first_owner_since(self, at_ms: float, task: str) -> str:
+        """The first thread that came to own the task after that time."""
+        return next(
+            interval.thread for interval in ownership_intervals(self.lines())[task] if interval.start_ms > at_ms
+        )
 
     def longest_gap_ms(self, after_ms: float, deaths: dict[int, float] | None = None) -> float:
         """The longest time that a task was without owner after `after_ms`, as the members saw it."""

@@ -16,31 +16,35 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.demo_group import demo_definition
 from spark_jobs.group_view import GroupView, round_summaries, wait_for_group
+from spark_jobs.member_process import EXECUTOR_TAG, InstanceEnd
 from spark_jobs.ownership_history import executors_of_members
 from spark_jobs.session import spark_session
-from spark_jobs.workers import run_members
+from spark_jobs.workers import run
 from streams_runtime.coordinator_client import CoordinatorClient
-from tests.acceptance.group_under_test import TIMEOUT_S, GroupUnderTest
+from streams_runtime.streams_instance import InstanceState
+from tests.acceptance.group_under_test import THREADS, TIMEOUT_S, GroupUnderTest
+from tests.spark_jobs.log_directories import LogDirectories
+from tests.spark_jobs.small_application import write_records
 
 pytestmark = pytest.mark.spark
 
+GROUP_ID = "failover"
 EXECUTORS = 3
-THREADS = 2
 MEMBERS = EXECUTORS * THREADS
-TASKS = 24
-RECORDS = 20_000
+RECORDS = 20
 HEARTBEAT_INTERVAL_MS = 1_000
-SESSION_TIMEOUT_MS = 10_000
 MAX_GAP_AFTER_KILL_MS = 5_000
 """Half the session timeout: it is the SIGHUP that makes the others take over, not the session running out."""
 
 
 @pytest.fixture(scope="module")
-def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CoordinatorProcess]:
+def coordinator(
+    tmp_path_factory: pytest.TempPathFactory, log_directories: LogDirectories
+) -> Iterator[CoordinatorProcess]:
     """Its first round waits until all executors are up: who joins later would have to warm up first."""
-    with CoordinatorProcess(tmp_path_factory.mktemp("coordinator"), {"group.initial.rebalance.delay.ms": 5_000}) as one:
+    settings = {"group.initial.rebalance.delay.ms": 5_000, **log_directories.setting}
+    with CoordinatorProcess(tmp_path_factory.mktemp("coordinator"), settings) as one:
         yield one
 
 
@@ -52,23 +56,31 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def group(
-    spark: SparkSession, coordinator: CoordinatorProcess, client: CoordinatorClient, tmp_path: Path
+    spark: SparkSession,
+    coordinator: CoordinatorProcess,
+    client: CoordinatorClient,
+    log_directories: LogDirectories,
+    tmp_path: Path,
 ) -> Iterator[GroupUnderTest]:
-    definition = demo_definition(RECORDS, group_id="failover")
-    tested = GroupUnderTest(coordinator, client, definition, tmp_path, TASKS)
-    settings = tested.settings(
-        threads=THREADS,
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-        restore_rate=20_000.0,
+    configs = {"heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS, "rack_aware_assignment_tags": EXECUTOR_TAG}
+    tested = GroupUnderTest(coordinator, client, GROUP_ID, log_directories.take(), tmp_path, configs)
+    write_records(tested.records, RECORDS)
+    settings = tested.settings()
+    workers = run(
+        spark,
+        settings.application,
+        instances=EXECUTORS,
+        coordinator_url=coordinator.url,
+        state_dir=settings.state_dir,
+        log_dir=settings.log_dir,
     )
-    workers = run_members(spark, definition, settings, EXECUTORS)
     try:
         yield tested
     finally:
-        stopped = workers.stop()
-    assert sorted(end.partition for end in stopped) == list(range(EXECUTORS))
-    assert {how for end in stopped for how in end.members.values()} == {"stopped"}
+        ends = workers.stop()
+    assert sorted(ends, key=lambda end: end.partition) == [
+        InstanceEnd(partition, InstanceState.NOT_RUNNING) for partition in range(EXECUTORS)
+    ]
 
 
 def test_should_lose_no_task_and_own_none_twice_through_every_fault(group: GroupUnderTest) -> None:
@@ -79,6 +91,7 @@ def test_should_lose_no_task_and_own_none_twice_through_every_fault(group: Group
 
 
 def join(group: GroupUnderTest) -> GroupView:
+    group.wait_until_counted(RECORDS)
     view = group.wait_until_whole(MEMBERS, "all executors to have joined", is_caught_up)
     executors = executors_of_members(group.lines())
     active = {task: executors[member.member_id] for member in view.members for task in member.active}
@@ -92,7 +105,7 @@ def join(group: GroupUnderTest) -> GroupView:
 
 def rebalance(group: GroupUnderTest, before: GroupView) -> GroupView:
     lines_before = len(group.lines())
-    group.declare_again(RECORDS + 1)
+    group.declare(max_warmup_replicas=3)
     view = group.wait_until_whole(MEMBERS, "a round", lambda seen: seen.generation_id > before.generation_id)
     assert reason_of_round(group, before.generation_id + 1) == "definition-changed"
     group.assert_lost_nothing_since(lines_before)
@@ -119,23 +132,24 @@ def kill_an_executor(group: GroupUnderTest, before: GroupView) -> GroupView:
 
 def kill_the_coordinator_in_the_middle_of_a_round(group: GroupUnderTest, before: GroupView) -> None:
     lines_before = len(group.lines())
-    group.declare_again(RECORDS + 2)
-    preparing = wait_for_group(group.client, "failover", lambda seen: True, "the group's state", TIMEOUT_S)
+    group.declare(max_warmup_replicas=4)
+    preparing = wait_for_group(group.client, GROUP_ID, lambda seen: True, "the group's state", TIMEOUT_S)
     group.coordinator.kill()
     assert preparing.state == "PreparingRebalance"
     group.coordinator.start()
-    assert round_summaries(group.client, "failover")[-1].generation_id == before.generation_id, "the round was not over"
+    assert round_summaries(group.client, GROUP_ID)[-1].generation_id == before.generation_id, "the round was not over"
     view = group.wait_until_whole(
         MEMBERS, "the round to be over", lambda seen: seen.generation_id > before.generation_id
     )
     assert ids_of(view) == ids_of(before), "nobody was evicted"
     assert reason_of_round(group, before.generation_id + 1) == "definition-changed"
     group.assert_lost_nothing_since(lines_before)
+    group.assert_counts_on(RECORDS)
     group.assert_no_task_lost_or_owned_twice()
 
 
 def reason_of_round(group: GroupUnderTest, generation_id: int) -> str:
-    return {one.generation_id: one.reason for one in round_summaries(group.client, "failover")}[generation_id]
+    return {one.generation_id: one.reason for one in round_summaries(group.client, GROUP_ID)}[generation_id]
 
 
 def is_caught_up(view: GroupView) -> bool:

@@ -66,11 +66,13 @@ def subscription(
     offset_sums: Mapping[str, int] | None = None,
     owned: tuple[int, ...] = (),
     generation_id: int | None = None,
+    endpoint: str | None = None,
 ) -> bytes:
-    """`offset_sums`: task to sum, `owned`: partitions of the topic."""
+    """`offset_sums`: task to sum, `owned`: partitions of the topic, `endpoint`: where the instance can be asked."""
     info = SubscriptionInfo(
         version=11,
         process_id=ProcessId.parse(process_id),
+        user_end_point=endpoint,
         task_offset_sums={TaskId.parse(task): offset for task, offset in (offset_sums or {}).items()},
     )
     return encode_subscription(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, subscription
 from tests.coordinator_api.service_process import ServiceProcess
 
 
@@ -89,6 +90,21 @@ def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Clie
         )
         == expected
     )
+
+
+def test_should_describe_where_an_instance_can_be_asked(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    served, silent = HttpMember(client, group_id), HttpMember(client, group_id)
+    told = subscription(served.process_id, endpoint="worker-1:7071")
+    served.subscribe(subscription=base64.b64encode(told).decode())
+    silent.subscribe()
+
+    described = client.get(f"/v1/groups/{group_id}").json()
+
+    assert {member["member_id"]: member["user_endpoint"] for member in described["members"]} == {
+        served.member_id: "worker-1:7071",
+        silent.member_id: None,
+    }
 
 
 def test_should_tell_members_to_stop_while_draining_and_no_more_after_a_new_definition(client: httpx.Client) -> None:

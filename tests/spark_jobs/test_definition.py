@@ -1,84 +1,56 @@
-"""Definitions: what is declared, what members need, and how one is named on the command line."""
+"""What is declared of an application: everything the leader needs, and nothing that it finds in the log."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording import parse_rebalance_input
-from assignor.types import TaskId, TopicPartition
-from spark_jobs.definition import GroupDefinition, as_definition, load_definition
-from spark_jobs.demo_group import demo_definition
+from spark_jobs.definition import group_body
+from streams_runtime.application import Application
+from tests.spark_jobs.small_application import address, small_application
 
 
-def test_should_declare_nothing_but_what_a_definition_has() -> None:
-    definition = demo_definition()
-    body = definition.body()
-    assert "members" not in body
-    assert "leader_process_id" not in body
-    assert parse_rebalance_input({**body, "members": {}, "leader_process_id": None}) == definition.declared
-
-
-def test_should_tell_members_topics_and_changelogs() -> None:
-    definition = demo_definition(500)
-    assert definition.source_topics() == ("clicks", "demo-totals-repartition", "orders")
-    changelogs = definition.changelogs()
-    assert set(changelogs) == {TaskId(subtopology, partition) for subtopology in range(3) for partition in range(8)}
-    assert changelogs[TaskId(1, 5)] == {TopicPartition("demo-totals-changelog", 5): 500}
-
-
-def test_should_take_the_committed_offsets_when_a_source_topic_is_the_changelog() -> None:
-    body = demo_definition(500).body()
-    topology = body["topology"]
-    assert isinstance(topology, dict)
-    (store,) = topology["subtopologies"][0]["stores"]
-    store.update(changelog_topic=None, source_topic_as_changelog="orders")
-    body["committed_offsets"] = {"orders": [3, None, 5]}
-    changelogs = as_definition({"group_id": "demo", "input": body}, "test").changelogs()
-    assert changelogs[TaskId(0, 0)] == {TopicPartition("orders", 0): 3}
-    assert changelogs[TaskId(0, 1)] == {TopicPartition("orders", 1): 0}
-    assert TaskId(0, 3) not in changelogs
-
-
-@pytest.fixture
-def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    (tmp_path / "my_streams_app.py").write_text(
-        "from spark_jobs.demo_group import demo_definition\n"
-        "as_object = demo_definition(1)\n"
-        "def as_function(): return demo_definition(2)\n"
-        "as_mapping = {'group_id': 'mine', 'input': demo_definition(3).body()}\n"
-        "as_number = 5\n"
-        "without_input = {'group_id': 'mine'}\n"
+def test_should_declare_topology_configs_and_where_the_log_is(tmp_path: Path) -> None:
+    application = small_application(
+        "shop", tmp_path, num_standby_replicas=2, rack_aware_assignment_tags="host,executor", topic_segment_bytes="1"
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield "my_streams_app"
-    sys.modules.pop("my_streams_app", None)
+    body = group_body(application)
+    cluster = body.pop("cluster")
+    assert cluster == {"provider": "embedded", "bootstrap.servers": address(tmp_path)}
+    assert body.keys() == {"assignor", "configs", "application_id", "topology"}
+    without_cluster: dict[str, object] = {
+        "cluster": {"brokers": [], "topics": {}},
+        "existing_internal_topics": {},
+        "changelog_end_offsets": {},
+        "committed_offsets": {},
+        "members": {},
+        "leader_process_id": None,
+    }
+    declared = parse_rebalance_input({**body, **without_cluster})
+    assert declared.assignor == "HighAvailabilityTaskAssignor"
+    assert declared.application_id == "shop"
+    assert declared.topology == application.parsed()
+    assert declared.configs == AssignmentConfigs(
+        num_standby_replicas=2,
+        rack_aware_assignment_tags=("host", "executor"),
+        topic_configs={"segment.bytes": "1"},
+    )
 
 
 @pytest.mark.parametrize(
-    "name,group_id,end", [("as_object", "demo", 1), ("as_function", "demo", 2), ("as_mapping", "mine", 3)]
-)
-def test_should_load_what_module_and_name_say(user_module: str, name: str, group_id: str, end: int) -> None:
-    definition = load_definition(f"{user_module}:{name}")
-    assert isinstance(definition, GroupDefinition)
-    assert definition.group_id == group_id
-    assert definition.changelogs()[TaskId(0, 0)] == {TopicPartition("demo-customers-changelog", 0): end}
-
-
-@pytest.mark.parametrize(
-    "reference,message",
+    "servers,message",
     [
-        ("no_colon", "is not module:name"),
-        ("nowhere_to_be_found:app", "cannot be imported"),
-        ("my_streams_app:missing", "has no 'missing'"),
-        ("my_streams_app:as_number", "gives int"),
-        ("my_streams_app:without_input", "needs `group_id`"),
+        ("embedded:records", "'embedded:records' is relative"),
+        ("memory:records", "in the memory of one process"),
+        ("localhost:9092", "must be 'embedded:<directory>'"),
     ],
 )
-def test_should_say_what_is_wrong_with_a_name(user_module: str, reference: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        load_definition(reference)
+def test_should_refuse_a_log_that_other_processes_cannot_find(tmp_path: Path, servers: str, message: str) -> None:
+    topology = small_application("shop", tmp_path).topology
+    application = Application(topology, {"application.id": "shop", "bootstrap.servers": servers})
+    with pytest.raises(InputError, match=rf"bootstrap\.servers: .*{message}"):
+        group_body(application)

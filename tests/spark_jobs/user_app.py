@@ -1,12 +1,20 @@
-"""What a user would name on the command line: `tests.spark_jobs.user_app:definition`."""
+"""What a user would name on the command line: `tests.spark_jobs.user_app:application`."""
 
 from __future__ import annotations
 
-from spark_jobs.definition import GroupDefinition
-from tests.streams_runtime.small_group import small_definition
+import os
+from pathlib import Path
+
+from streams_runtime.application import Application
+from tests.spark_jobs.small_application import small_application
 
 GROUP_ID = "user-app"
+LOG_VARIABLE = "USER_APP_LOG"
 
 
-def definition() -> GroupDefinition:
-    return small_definition(GROUP_ID)
+def application() -> Application:
+    return small_application(GROUP_ID, Path(os.environ[LOG_VARIABLE]))
+
+
+def with_relative_log() -> Application:
+    return small_application(GROUP_ID, Path("records"))
