@@ -265,11 +265,11 @@ def _is_owned_once(view: GroupView) -> bool:
 def _summed_up(lost: list[Takeover]) -> str:
     """One sentence on the executor's tasks."""
     without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
-    from_standby = [one for one in lost if one.origin == "standby"]
+    from_standby = [one for one in lost if one.had_standby and one.origin != "beginning"]
     if not without:
         return "no task was without an owner"
     return (
         f"{len(lost)} tasks had no owner for {max(without):.0f} ms at most; "
-        f"{len(from_standby)} of them went on from a hot standby, "
+        f"{len(from_standby)} of them went on from the state of a hot standby, "
         f"with {sum(one.records or 0 for one in lost):,} records restored in all"
     )

@@ -54,10 +54,18 @@ def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
             one.thread or "nobody",
             _milliseconds(one.assigned_ms),
             _milliseconds(one.processed_ms),
-            one.origin or "-",
+            _origin(one),
             "-" if one.records is None else str(one.records),
         )
     return table
+
+
+def _origin(takeover: Takeover) -> str:
+    if takeover.origin is None:
+        return "-"
+    if takeover.had_standby:  # another thread of the same process closed it, with a checkpoint, and this one opened it
+        return "standby" if takeover.origin == "standby" else f"standby, by its {takeover.origin}"
+    return takeover.origin
 
 
 def _milliseconds(value: float | None) -> str:

@@ -15,6 +15,8 @@ class Takeover:
 
     `assigned_ms`: until a thread had it, `processed_ms`: until that thread had processed its first record. `origin`:
     what it started from, `records`: how many changelog records it read before it ran; None without state.
+    `had_standby`: some thread of the new owner's instance had the task as a standby when the old owner died, so that
+    its state was there, open or with a checkpoint.
     """
 
     task: str
@@ -23,6 +25,7 @@ class Takeover:
     processed_ms: float | None
     origin: str | None
     records: int | None
+    had_standby: bool
 
 
 def takeovers(lines: Iterable[OwnershipLine], died_ms: float, deaths: Mapping[int, float]) -> list[Takeover]:
@@ -48,4 +51,13 @@ def _takeover(gap: Gap, died_ms: float, ordered: list[OwnershipLine]) -> Takeove
         None if processed is None else processed.at_ms - died_ms,
         None if restored is None else restored.origin,
         None if restored is None else restored.records,
+        new_owner is not None and gap.task in _standbys(new_owner.instance, died_ms, ordered),
     )
+
+
+def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[str]:
+    """Tasks that threads of the instance had as standbys at that time."""
+    newest = {
+        (line.thread, line.pid): line.standby for line in ordered if line.instance == instance and line.at_ms < at_ms
+    }
+    return {task for standby in newest.values() for task in standby}

@@ -151,8 +151,10 @@ class StreamThread:
                 self._run_once()
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
+            self._work.publish(self._mailbox)  # queries must not take a store that is opened anew for a full one
         except TaskMigrated as migrated:
             self._drop_all(migrated)
+            self._work.publish(self._mailbox)
 
     def _run_once(self) -> None:
         """Poll, initialise and restore, process a number of records, punctuate, maybe commit."""

@@ -73,11 +73,14 @@ def task_copy(
     task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
 ) -> TaskCopy:
     """`changelogs`: of each store; None when it is not logged, and then a standby's copy says nothing."""
-    of_stores = {
-        store: _lag(task, () if changelogs.get(store) is None else (changelogs[store],), lags)  # type: ignore[arg-type]
-        for store in task.stores
-    }
+    of_stores = {store: _store_lag(task, changelogs.get(store), lags) for store in task.stores}
     return TaskCopy(task.id, task.type, task.state, dict(task.stores), of_stores)
+
+
+def _store_lag(task: Task, changelog: TopicPartition | None, lags: Mapping[TopicPartition, int]) -> int | None:
+    if changelog is None and task.type is TaskType.STANDBY:
+        return None
+    return _lag(task, () if changelog is None else (changelog,), lags)
 
 
 def _lag(task: Task, partitions: Iterable[TopicPartition], lags: Mapping[TopicPartition, int]) -> int | None:

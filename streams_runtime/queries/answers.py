@@ -1,0 +1,153 @@
+"""What an instance answers from the copies it has: a value, "there is none", or why it cannot say. Never a guess.
+
+Rules:
+- Without `max_lag` only the running active copy answers; with it, any copy that is at most so many changelog records
+  behind, as far as is known.
+- A read counts only if afterwards the store is still open, and the copy still the one that was looked up, of the same
+  opening. Else a task that was closed, wiped, recycled or restored anew meanwhile could make "there is none" of
+  "not here". When only the lag was looked at anew, the read is done again.
+
+Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from assignor.types import TaskId
+from streams_runtime.errors import InvalidStateStore
+from streams_runtime.queries.copies import Queryable, StoreCopy, StoreLocation
+from streams_runtime.queries.problems import QueryCode, QueryProblem
+from streams_runtime.queries.routing import KeyQueryMetadata, key_query_metadata, partition_metadata
+from streams_runtime.state_stores.base import StateStore, StoreBuilder
+from streams_runtime.tasks.task import TaskType
+
+Answer = TypeVar("Answer")
+
+READS = 10
+"""What an instance shows is made anew a few times a second: so many reads in a row cannot all have met that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Which copies may answer. `max_lag` None: only the running active one."""
+
+    max_lag: int | None = None
+
+    def admits(self, copy: StoreCopy) -> bool:
+        return copy.is_current or (self.max_lag is not None and copy.lag is not None and copy.lag <= self.max_lag)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which copy an answer came from."""
+
+    task_id: TaskId
+    type: TaskType
+    lag: int
+
+
+def location_of(instance: Queryable, store: str) -> StoreLocation:
+    """Raises QueryProblem for a store that the topology does not have."""
+    return known_location(instance.store_locations(), store)
+
+
+def known_location(locations: Mapping[str, StoreLocation], store: str) -> StoreLocation:
+    """Raises QueryProblem for a store that is not among them."""
+    if store not in locations:
+        known = ", ".join(sorted(locations)) or "none"
+        raise QueryProblem(QueryCode.UNKNOWN_STATE_STORE, f"there is no state store {store!r}; there are: {known}")
+    return locations[store]
+
+
+def builder_of(instance: Queryable, store: str) -> StoreBuilder:
+    """Raises QueryProblem, as `location_of` does."""
+    builder = location_of(instance, store).builder
+    assert builder is not None, "an instance has the builders of its topology"
+    return builder
+
+
+def locate_key(instance: Queryable, store: str, key: bytes, partition: int | None) -> KeyQueryMetadata:
+    """Raises QueryProblem."""
+    return key_query_metadata(location_of(instance, store), instance.host_maps(), key, partition)
+
+
+def answer_for_partition(
+    instance: Queryable,
+    store: str,
+    where: KeyQueryMetadata,
+    freshness: Freshness,
+    read: Callable[[StateStore], Answer],
+) -> tuple[Answer, Source]:
+    """`read` from a copy of the store's partition that is fresh enough; it may be called several times.
+
+    Raises QueryProblem.
+    """
+    for _ in range(READS):
+        copy = _fresh_copy(instance, store, where, freshness)
+        value = _read_once(copy, store, read)
+        # in this order: a close that the first one misses is seen by the second, because what is shown changes
+        # before a store is opened again
+        if not copy.store.is_open:
+            raise _closed_meanwhile(store)
+        if any(now.published is copy.published for now in instance.store_copies(store)):
+            return value, Source(copy.task_id, copy.type, 0 if copy.is_current else copy.lag or 0)
+    raise QueryProblem(QueryCode.STORE_NOT_READY, f"the copy of {store!r} changes all the time: ask again")
+
+
+def partitions_here(instance: Queryable, store: str, freshness: Freshness) -> list[KeyQueryMetadata]:
+    """The store's partitions whose copies here may answer, in order. Raises QueryProblem."""
+    location, hosts = location_of(instance, store), instance.host_maps()
+    numbers = {copy.task_id.partition for copy in instance.store_copies(store) if freshness.admits(copy)}
+    return [partition_metadata(location, hosts, number) for number in sorted(numbers)]
+
+
+def _read_once(copy: StoreCopy, store: str, read: Callable[[StateStore], Answer]) -> Answer:
+    try:
+        return read(copy.store)
+    except QueryProblem:
+        raise
+    except InvalidStateStore as closed:
+        raise _closed_meanwhile(store) from closed
+    except Exception as error:
+        if not copy.store.is_open:
+            raise _closed_meanwhile(store) from error
+        name = f"{type(error).__name__}: {error}"
+        raise QueryProblem(QueryCode.STORE_FAILED, f"{store!r} could not be read: {name}") from error
+
+
+def _fresh_copy(instance: Queryable, store: str, where: KeyQueryMetadata, freshness: Freshness) -> StoreCopy:
+    here = [copy for copy in instance.store_copies(store) if copy.task_id.partition == where.partition]
+    if not here:
+        raise _not_here(instance, store, where)
+    fresh = [copy for copy in here if freshness.admits(copy)]
+    if not fresh:
+        raise _not_fresh(store, where.partition, here, freshness)
+    return max(fresh, key=lambda copy: copy.is_current)
+
+
+def _not_here(instance: Queryable, store: str, where: KeyQueryMetadata) -> QueryProblem:
+    if instance.generation_id() == 0:
+        return QueryProblem(QueryCode.STORE_NOT_READY, "this instance has no assignment yet")
+    active = None if where.active is None else str(where.active)
+    return QueryProblem(
+        QueryCode.INVALID_STATE_STORE_PARTITION,
+        f"partition {where.partition} of {store!r} is not here; its active copy belongs to {active or 'nobody known'}",
+        {"partition": where.partition, "active": active, "standbys": [str(host) for host in where.standbys]},
+    )
+
+
+def _not_fresh(store: str, partition: int, here: Sequence[StoreCopy], freshness: Freshness) -> QueryProblem:
+    copy = here[0]
+    lag = "unknown" if copy.lag is None else str(copy.lag)
+    state = f"the {copy.type} copy of partition {partition} of {store!r} is {copy.state}, its lag is {lag}"
+    if copy.type is TaskType.ACTIVE and freshness.max_lag is None:
+        return QueryProblem(QueryCode.STORE_NOT_READY, f"{state}: ask again, or say how much lag you accept")
+    wanted = "only the active copy was asked for" if freshness.max_lag is None else f"at most {freshness.max_lag} asked"
+    return QueryProblem(QueryCode.STALE_STORE, f"{state}, {wanted}", {"lag": copy.lag, "partition": partition})
+
+
+def _closed_meanwhile(store: str) -> QueryProblem:
+    return QueryProblem(QueryCode.STORE_NOT_READY, f"{store!r} was closed meanwhile: ask again")

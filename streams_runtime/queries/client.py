@@ -1,0 +1,289 @@
+"""A client of an application's stores: finds the instance that has a key, and asks again while the group moves.
+
+Rules:
+- The active copy is asked first; a standby only when the caller accepts lag, and then the least lagging answer counts.
+- Who has what comes from several instances that answer, and the newest generation counts, so that an instance that was
+  cut off from the group is not believed for long. It is asked for anew whenever somebody says "not here", "not ready",
+  or nothing, and every few seconds.
+- When time runs out the caller gets an error that tells each host's last answer; "there is no value" is only ever said
+  by a copy that is fresh enough. What can never be answered fails at once.
+
+Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import tenacity
+
+from assignor.errors import InputError
+from streams_runtime.queries.answers import known_location
+from streams_runtime.queries.host_calls import AnotherApplication, HostCalls, QueryFailed, Tries, store_path
+from streams_runtime.queries.metadata_document import GroupMetadata, from_document
+from streams_runtime.queries.problems import FINAL, QueryProblem
+from streams_runtime.queries.routing import KeyQueryMetadata, key_query_metadata
+
+Answer = TypeVar("Answer")
+
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.5
+METADATA_SOURCES = 3
+METADATA_AGE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAnswered:
+    """Whose answer it is and how far behind that copy was when last looked at; `role`: active or standby."""
+
+    host: str
+    role: str
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreValue:
+    """`value`: bytes by the store's value serde, None: there is no such key. `timestamp_ms`: of timestamped stores."""
+
+    value: bytes | None
+    timestamp_ms: int | None
+    source: CopyAnswered
+
+
+@dataclass(frozen=True, slots=True)
+class WindowValue:
+    start_ms: int
+    value: bytes
+    timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWindows:
+    """Windows of one key, oldest first. `more`: there are others after the last one."""
+
+    windows: tuple[WindowValue, ...]
+    more: bool
+    source: CopyAnswered
+
+
+class _NoAnswerYet(Exception):
+    """Worth asking again."""
+
+
+class StateStoreClient:
+    """Thread-safe; close it after use. Every call raises QueryFailed."""
+
+    def __init__(self, instances: Iterable[str], *, application_id: str | None = None, timeout_s: float = 5.0) -> None:
+        """`instances`: host:port of some instances, any of which may be gone; others are learnt from them.
+
+        `application_id`: whose stores to ask; None: that of whoever answers first. `timeout_s`: for each query.
+        Raises InputError when there is no address.
+        """
+        self._given = tuple(dict.fromkeys(instances))
+        if not self._given:
+            raise InputError("is empty; give the host:port of at least one", "instances")
+        self._hosts = self._given
+        self._application_id = application_id
+        self._timeout_s = timeout_s
+        self._calls = HostCalls()
+        self._closed = threading.Event()
+        self._metadata: GroupMetadata | None = None
+        self._metadata_at_s = 0.0
+
+    def get(
+        self,
+        store: str,
+        key: bytes,
+        *,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        window_start_ms: int | None = None,
+    ) -> StoreValue:
+        """`key`: bytes by the key serde. `max_lag`: accept a copy at most so many records behind.
+
+        `partition`: where a partitioner of the application's own put the key. `window_start_ms`: of window stores.
+        """
+        parameters = _parameters(key, max_lag=max_lag, partition=partition, window_start_ms=window_start_ms)
+
+        def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreValue:
+            return StoreValue(_bytes(document["value_base64"]), document["timestamp_ms"], source)
+
+        return self._query(store, key, "key", parameters, partition, max_lag, read)
+
+    def windows(
+        self,
+        store: str,
+        key: bytes,
+        from_ms: int,
+        to_ms: int,
+        *,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        limit: int = 100,
+    ) -> StoreWindows:
+        """Windows of the key that start from `from_ms` to `to_ms`, both included; otherwise as `get`."""
+        parameters = _parameters(key, max_lag=max_lag, partition=partition, from_ms=from_ms, to_ms=to_ms, limit=limit)
+
+        def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreWindows:
+            windows = tuple(
+                WindowValue(one["window_start_ms"], base64.b64decode(one["value_base64"]), one["timestamp_ms"])
+                for one in document["windows"]
+            )
+            return StoreWindows(windows, document["more"], source)
+
+        return self._query(store, key, "windows", parameters, partition, max_lag, read)
+
+    def key_metadata(self, store: str, key: bytes, *, partition: int | None = None) -> KeyQueryMetadata:
+        """Which instance has the key's active copy and which have standbys."""
+        tries = Tries(self._timeout_s)
+        return self._patiently(
+            lambda: self._locate(store, key, partition, tries), f"nobody says who has {store!r}", tries
+        )
+
+    def copies(self, host: str, store: str) -> list[dict[str, Any]]:
+        """The copies of a store that are on one host, each with task, role, state and lag; asked once."""
+        tries = Tries(self._timeout_s)
+        self._check_open()
+        found = self._calls.get(host, store_path(store), {}, tries, lambda document: list(document["copies"]))
+        if found is None:
+            raise QueryFailed(f"{host} does not say which copies of {store!r} it has", tries.said)
+        return found
+
+    def close(self) -> None:
+        """Any number of times; queries that wait end with QueryFailed."""
+        self._closed.set()
+        self._calls.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- asking until somebody knows
+
+    def _query(
+        self,
+        store: str,
+        key: bytes,
+        what: str,
+        parameters: Mapping[str, str | int],
+        partition: int | None,
+        max_lag: int | None,
+        read: Callable[[Mapping[str, Any], CopyAnswered], Answer],
+    ) -> Answer:
+        tries = Tries(self._timeout_s)
+        path = store_path(store, what)
+
+        def ask(host: str) -> tuple[Answer, CopyAnswered] | None:
+            def answer_of(document: Mapping[str, Any]) -> tuple[Answer, CopyAnswered]:
+                self._check_application(document["application_id"])
+                source = CopyAnswered(host, document["role"], document["lag"])
+                return read(document, source), source
+
+            return self._calls.get(host, path, parameters, tries, answer_of)
+
+        def once() -> Answer:
+            where = self._locate(store, key, partition, tries)
+            if where.active is None:
+                tries.said[f"partition {where.partition}"] = "no instance is known to have its active copy"
+            hosts = [] if where.active is None else [where.active]
+            found = [answer for host in hosts if (answer := ask(str(host))) is not None]
+            if max_lag is not None and not any(source.lag == 0 for _, source in found):
+                found += [answer for host in where.standbys if (answer := ask(str(host))) is not None]
+            if not found:
+                self._metadata = None
+                raise _NoAnswerYet
+            return min(found, key=lambda answer: answer[1].lag)[0]
+
+        return self._patiently(once, f"no answer for a key of {store!r}", tries)
+
+    def _patiently(self, once: Callable[[], Answer], failure: str, tries: Tries) -> Answer:
+        self._check_open()
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_NoAnswerYet),
+            wait=tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S),
+            stop=tenacity.stop_before_delay(self._timeout_s),
+            sleep=tenacity.sleep_using_event(self._closed),  # the next call then finds itself closed
+        )
+        try:
+            return retrying(once)
+        except tenacity.RetryError:
+            self._check_open()
+            raise QueryFailed(f"{failure} within {self._timeout_s:g} s", tries.said) from None
+        except QueryFailed:
+            raise
+        except Exception:  # whatever httpx says when it is closed while it waits
+            self._check_open()
+            raise
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise QueryFailed("this client is closed", {})
+
+    # --- who has what
+
+    def _locate(self, store: str, key: bytes, partition: int | None, tries: Tries) -> KeyQueryMetadata:
+        metadata = self._metadata
+        if metadata is None or time.monotonic() - self._metadata_at_s > METADATA_AGE_S:
+            metadata = self._ask_for_metadata(tries)
+        try:
+            return key_query_metadata(known_location(metadata.stores, store), metadata.hosts, key, partition)
+        except QueryProblem as problem:
+            if problem.code in FINAL:
+                raise QueryFailed(problem.detail, {}, problem.code) from None
+            tries.said["metadata"] = problem.detail
+            self._metadata = None
+            raise _NoAnswerYet from None
+
+    def _ask_for_metadata(self, tries: Tries) -> GroupMetadata:
+        """The newest of several; those that could not be reached a moment ago are asked last."""
+        found: dict[str, GroupMetadata] = {}
+        hosts = sorted(self._hosts, key=lambda host: host in tries.unreachable)
+        for host in hosts:
+            if len(found) == METADATA_SOURCES or (found and host in tries.unreachable):
+                break
+            metadata = self._calls.get(host, "/v1/metadata", {}, tries, self._metadata_of)
+            if metadata is None:
+                continue
+            if metadata.generation_id == 0:
+                tries.said[host] = "has no assignment yet"
+            else:
+                found[host] = metadata
+                self._application_id = metadata.application_id
+        if not found:
+            if self._metadata is None:
+                raise _NoAnswerYet
+            return self._metadata  # old, but nobody has said that it is wrong
+        newest = max(found.values(), key=lambda metadata: metadata.generation_id)
+        learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
+        self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))
+        self._metadata, self._metadata_at_s = newest, time.monotonic()
+        return newest
+
+    def _metadata_of(self, document: Mapping[str, Any]) -> GroupMetadata:
+        metadata = from_document(document)
+        self._check_application(metadata.application_id)
+        return metadata
+
+    def _check_application(self, application_id: object) -> None:
+        """A port may have gone to an instance of another application, with a store of the same name."""
+        if self._application_id is not None and application_id != self._application_id:
+            raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")
+
+
+def _parameters(key: bytes, **optional: int | None) -> dict[str, str | int]:
+    given = {name: value for name, value in optional.items() if value is not None}
+    return {"key_base64": base64.b64encode(key).decode(), **given}
+
+
+def _bytes(encoded: str | None) -> bytes | None:
+    return None if encoded is None else base64.b64decode(encoded)

@@ -1,0 +1,108 @@
+"""One call to one instance, as a client makes it: what came back, or in words why nothing did.
+
+Rules: no call lasts longer than its query has left. An instance that cannot be reached, answers nonsense, or says "not
+here" is no failure of the query, since another one may know; what can never be answered is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from assignor.errors import AssignorFault
+from streams_runtime.queries.problems import FINAL, QueryCode
+
+Answer = TypeVar("Answer")
+
+LONGEST_CALL_S = 2.0
+SHORTEST_CALL_S = 0.05
+CALLS_A_QUERY = 4
+"""How many instances that hang a query can get past."""
+
+
+class QueryFailed(AssignorFault):
+    """No answer in time, or none that could ever come. `tried`: by host the last thing it said.
+
+    `code`: why there can never be one; None otherwise.
+    """
+
+    def __init__(self, message: str, tried: Mapping[str, str], code: QueryCode | None = None) -> None:
+        said = "; ".join(f"{host}: {answer}" for host, answer in tried.items())
+        super().__init__(f"{message} ({said})" if said else message)
+        self.tried = dict(tried)
+        self.code = code
+
+
+class AnotherApplication(Exception):
+    """What answers there belongs to other people."""
+
+
+class Tries:
+    """What was tried for one query, and how long it may go on."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self.said: dict[str, str] = {}
+        self.unreachable: set[str] = set()
+        self._call_s = min(LONGEST_CALL_S, timeout_s / CALLS_A_QUERY)
+        self._ends_s = time.monotonic() + timeout_s
+
+    def call_s(self) -> float:
+        """How long the next call may take."""
+        return max(SHORTEST_CALL_S, min(self._call_s, self._ends_s - time.monotonic()))
+
+
+class HostCalls:
+    """Thread-safe."""
+
+    def __init__(self) -> None:
+        self._http = httpx.Client(trust_env=False, limits=httpx.Limits(max_connections=None))
+
+    def get(
+        self,
+        host: str,
+        path: str,
+        parameters: Mapping[str, str | int],
+        tries: Tries,
+        read: Callable[[Mapping[str, Any]], Answer],
+    ) -> Answer | None:
+        """What `read` makes of the document; None: ask again or somebody else. Raises QueryFailed."""
+        try:
+            response = self._http.get(f"http://{host}{path}", params=parameters, timeout=tries.call_s())
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            tries.unreachable.add(host)
+            tries.said[host] = f"cannot be reached: {str(error) or type(error).__name__}"
+            return None
+        tries.unreachable.discard(host)
+        document = _document(response)
+        if response.status_code == httpx.codes.OK:
+            try:
+                return read(document)
+            except AnotherApplication as other:
+                tries.said[host] = str(other)
+                return None
+            except (LookupError, TypeError, ValueError, AttributeError):
+                tries.said[host] = "answered something that no query server says"
+                return None
+        tries.said[host] = str(document.get("detail") or f"answered {response.status_code}")
+        if document.get("code") in FINAL:
+            raise QueryFailed("the query cannot be answered", tries.said, QueryCode(document["code"]))
+        return None
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def store_path(store: str, *more: str) -> str:
+    return "/".join(["/v1/stores", quote(store, safe=""), *more])
+
+
+def _document(response: httpx.Response) -> Mapping[str, Any]:
+    try:
+        document = response.json()
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,155 @@
+"""A `StreamsInstance` as its query server sees it: snapshots that the stream threads publish, put together.
+
+Rule: a task's copy is the one that was looked up as long as its thread shows the same snapshot of it; threads make new
+ones a few times a second, and always between the close of a store and its next opening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from assignor.topology.definition import SinkNode
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.errors import LogError
+from streams_runtime.queries.copies import StoreCopy, StoreLocation
+from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.streams_instance import StreamsInstance
+from streams_runtime.task_holder import HostMaps
+from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.thread_status import TaskCopy, TaskStatus
+from streams_runtime.topology import SinkSettings
+
+
+class _Store(NamedTuple):
+    subtopology: int
+    source_topics: tuple[str, ...]
+    own_partitioner: bool
+    is_logged: bool
+    builder: StoreBuilder
+
+
+class InstanceView:
+    """Answers `Queryable`. `log`: to ask for numbers of partitions; the caller's to close.
+
+    `metrics_text`: other metrics than the instance's own, in Prometheus' text format.
+    """
+
+    def __init__(self, instance: StreamsInstance, log: Log, metrics_text: Callable[[], bytes] | None = None) -> None:
+        self._instance = instance
+        self._log = log
+        self._metrics_text = metrics_text or instance.metrics.exposition
+        self._stores = _stores(instance)
+        self._partitions: dict[str, int] = {}
+
+    @property
+    def application_id(self) -> str:
+        return self._instance.application_id
+
+    def store_locations(self) -> Mapping[str, StoreLocation]:
+        partitions = self._known_partitions()
+        return MappingProxyType(
+            {
+                name: StoreLocation(
+                    name,
+                    store.subtopology,
+                    {topic: partitions.get(topic, 0) for topic in store.source_topics},
+                    store.own_partitioner,
+                    store.builder,
+                )
+                for name, store in self._stores.items()
+            }
+        )
+
+    def store_copies(self, store: str) -> list[StoreCopy]:
+        known = self._stores.get(store)
+        if known is None:
+            return []
+        return [
+            StoreCopy(copy.task_id, copy.role, copy.state, copy.stores[store], _lag(copy, known, store), copy)
+            for copy in self._instance.copies()
+            if store in copy.stores
+        ]
+
+    def generation_id(self) -> int:
+        return max((thread.generation_id for thread in self._instance.status().threads), default=0)
+
+    def host_maps(self) -> HostMaps:
+        return self._instance.metadata()
+
+    def status_document(self) -> Mapping[str, object]:
+        status = self._instance.status()
+        return {
+            "application_id": status.application_id,
+            "process_id": None if status.process_id is None else str(status.process_id),
+            "state": str(status.state),
+            "endpoint": None if status.endpoint is None else str(status.endpoint),
+            "threads": [
+                {
+                    "name": thread.name,
+                    "state": str(thread.state),
+                    "member_id": thread.member_id,
+                    "generation_id": thread.generation_id,
+                    "tasks": [_task_document(task) for task in thread.tasks],
+                }
+                for thread in status.threads
+            ],
+        }
+
+    def metrics_text(self) -> bytes:
+        return self._metrics_text()
+
+    def _known_partitions(self) -> Mapping[str, int]:
+        """A topic's number of partitions never changes while a group runs, so it is asked for until it is known."""
+        wanted = {topic for store in self._stores.values() for topic in store.source_topics}
+        if not wanted <= self._partitions.keys():
+            try:
+                known = self._log.topics()
+            except LogError:
+                return self._partitions
+            self._partitions = {topic: known[topic].partitions for topic in wanted if topic in known}
+        return self._partitions
+
+
+def _stores(instance: StreamsInstance) -> dict[str, _Store]:
+    application = instance.application
+    definition = application.topology.definition()
+    placed = {
+        definition.full_topic(sink.topic, application.id)
+        for sink in definition.nodes.values()
+        if isinstance(sink, SinkNode) and _has_partitioner(sink)
+    }
+    return {
+        store.name: _Store(
+            each.id,
+            each.source_topics,
+            not placed.isdisjoint(each.source_topics),
+            (store.changelog_topic or store.source_topic_as_changelog) is not None,
+            definition.stores[store.name].supplier,  # type: ignore[arg-type]  # ours, by Topology.add_state_store
+        )
+        for each in application.parsed().subtopologies
+        for store in each.stores
+    }
+
+
+def _has_partitioner(sink: SinkNode) -> bool:
+    return isinstance(sink.supplier, SinkSettings) and sink.supplier.partitioner is not None
+
+
+def _lag(copy: TaskCopy, known: _Store, store: str) -> int | None:
+    """A store without a changelog has no other copy to be near to: a standby's is empty, however new it looks."""
+    if known.is_logged or (copy.role is TaskType.ACTIVE and copy.state is TaskState.RUNNING):
+        return copy.lags.get(store)
+    return None
+
+
+def _task_document(task: TaskStatus) -> dict[str, object]:
+    return {
+        "task": str(task.task_id),
+        "role": str(task.role),
+        "state": str(task.state),
+        "lag": task.lag,
+        "restored": task.restored,
+        "processed": task.processed,
+    }

@@ -1,0 +1,57 @@
+"""Why a query has no answer, as problem+json (RFC 9457). Where Kafka has an exception for it, `code` is its name.
+
+Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class QueryCode(StrEnum):
+    """`UNKNOWN_STATE_STORE`: no such store. `INVALID_STATE_STORE_PARTITION`: not here, ask the hosts named.
+
+    `STORE_NOT_READY`: no copy can answer (yet). `STALE_STORE`: it is further behind than was asked for.
+    `STORE_FAILED`: it was read, and the store or a serde failed. `INVALID_REQUEST`: no answer could ever come.
+    """
+
+    UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"
+    INVALID_STATE_STORE_PARTITION = "INVALID_STATE_STORE_PARTITION"
+    STORE_NOT_READY = "STORE_NOT_READY"
+    STALE_STORE = "STALE_STORE"
+    STORE_FAILED = "STORE_FAILED"
+    INVALID_REQUEST = "INVALID_REQUEST"
+
+
+STATUS: Mapping[QueryCode, int] = {
+    QueryCode.UNKNOWN_STATE_STORE: 404,
+    QueryCode.INVALID_STATE_STORE_PARTITION: 421,
+    QueryCode.STORE_NOT_READY: 503,
+    QueryCode.STALE_STORE: 503,
+    QueryCode.STORE_FAILED: 500,
+    QueryCode.INVALID_REQUEST: 422,
+}
+
+FINAL = frozenset({QueryCode.UNKNOWN_STATE_STORE, QueryCode.INVALID_REQUEST})
+"""Asking again, or somebody else, gives the same."""
+
+
+class QueryProblem(Exception):
+    """A query that gets no value. `extensions`: what helps the caller further, such as the hosts to ask."""
+
+    def __init__(self, code: QueryCode, detail: str, extensions: Mapping[str, object] | None = None) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+        self.extensions = dict(extensions or {})
+
+    def document(self) -> dict[str, object]:
+        return {
+            "type": f"urn:assignor:error:{self.code}",
+            "title": str(self.code).replace("_", " ").capitalize(),
+            "status": STATUS[self.code],
+            "code": str(self.code),
+            "detail": self.detail,
+            **self.extensions,
+        }

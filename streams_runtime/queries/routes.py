@@ -1,0 +1,162 @@
+"""The calls of an instance's query endpoint, all of them GET: what is asked, and in which form the answer comes.
+
+Rules: every refusal is problem+json with a code, also for a parameter that cannot be read; what was answered is said
+with the application and the copy it came from. Answers are written as they are, by `json` alone.
+Source: KIP-67, KIP-535.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+
+from assignor.types import JAVA_LONG_MAX
+from streams_runtime.queries.answers import (
+    Freshness,
+    Source,
+    answer_for_partition,
+    builder_of,
+    locate_key,
+    location_of,
+    partitions_here,
+)
+from streams_runtime.queries.copies import Queryable
+from streams_runtime.queries.metadata_document import as_document, metadata_of
+from streams_runtime.queries.problems import STATUS, QueryCode, QueryProblem
+from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read_entries, read_key
+
+MAX_ENTRIES = 10_000
+DEFAULT_ENTRIES = 100
+_JSON_PROBLEM = "application/problem+json"
+_PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+Key = Annotated[str | None, Query(description="The key as text, read by the store's key serde.")]
+KeyBase64 = Annotated[str | None, Query(description="The key's bytes in base64, instead of `key`.")]
+Partition = Annotated[int | None, Query(description="Only where a partitioner of your own placed the key.")]
+MaxLag = Annotated[int | None, Query(ge=0, description="Accept any copy at most so many records behind.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_ENTRIES)]
+Time = Annotated[int, Query(ge=0, le=JAVA_LONG_MAX, description="Milliseconds since the epoch.")]
+WindowStart = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For window stores only.")]
+
+
+def create_query_app(instance: Queryable) -> FastAPI:
+    """The routes alone, without a server."""
+    app = FastAPI(title=f"stores of {instance.application_id}", docs_url=None, redoc_url=None)
+    app.add_exception_handler(QueryProblem, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_unreadable_request)
+    _add_instance_routes(app, instance)
+    _add_store_routes(app, instance)
+    return app
+
+
+def _add_instance_routes(app: FastAPI, instance: Queryable) -> None:
+    @app.get("/livez")
+    def livez() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/status")
+    def status() -> Response:
+        """State, threads, tasks, lags."""
+        return JSONResponse(dict(instance.status_document()))
+
+    @app.get("/metrics")
+    def metrics() -> Response:
+        return Response(instance.metrics_text(), media_type=_PROMETHEUS_TEXT)
+
+    @app.get("/v1/metadata")
+    def metadata() -> Response:
+        """Stores of the topology, and which host has which partitions."""
+        return JSONResponse(as_document(metadata_of(instance)))
+
+
+def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
+    @app.get("/v1/stores/{store}")
+    def copies(store: str) -> Response:
+        """The copies of the store that are here."""
+        location_of(instance, store)
+        found = sorted(instance.store_copies(store), key=lambda each: each.task_id)
+        return _answer(
+            instance,
+            store,
+            copies=[
+                {"task": str(copy.task_id), "role": str(copy.type), "state": str(copy.state), "lag": copy.lag}
+                for copy in found
+            ],
+        )
+
+    @app.get("/v1/stores/{store}/key")
+    def value_of_key(
+        store: str,
+        key: Key = None,
+        key_base64: KeyBase64 = None,
+        partition: Partition = None,
+        max_lag: MaxLag = None,
+        window_start_ms: WindowStart = None,
+    ) -> Response:
+        """The key's value; `value_base64` null when there is none."""
+        builder = builder_of(instance, store)
+        raw = key_bytes(builder, key, key_base64)
+        where = locate_key(instance, store, raw, partition)
+        found, source = answer_for_partition(
+            instance, store, where, Freshness(max_lag), lambda one: read_key(builder, one, raw, window_start_ms)
+        )
+        return _answer(instance, store, partition=where.partition, **_from(source), **found)
+
+    @app.get("/v1/stores/{store}/windows")
+    def windows_of_key(
+        store: str,
+        from_ms: Time,
+        to_ms: Time,
+        key: Key = None,
+        key_base64: KeyBase64 = None,
+        partition: Partition = None,
+        max_lag: MaxLag = None,
+        limit: Limit = DEFAULT_ENTRIES,
+    ) -> Response:
+        """The key's windows that start from `from_ms` to `to_ms`, oldest first; `more`: than `limit`."""
+        builder = builder_of(instance, store)
+        raw = key_bytes(builder, key, key_base64)
+        where = locate_key(instance, store, raw, partition)
+        (windows, more), source = answer_for_partition(
+            instance,
+            store,
+            where,
+            Freshness(max_lag),
+            lambda one: fetch_windows(builder, one, raw, from_ms, to_ms, limit),
+        )
+        return _answer(instance, store, partition=where.partition, **_from(source), windows=windows, more=more)
+
+    @app.get("/v1/stores/{store}/entries")
+    def entries(store: str, max_lag: MaxLag = None, limit: Limit = DEFAULT_ENTRIES) -> Response:
+        """The first entries of each copy here that is fresh enough, by task; not of the whole group."""
+        builder, freshness = builder_of(instance, store), Freshness(max_lag)
+        tasks = {}
+        for where in partitions_here(instance, store, freshness):
+            found, source = answer_for_partition(
+                instance, store, where, freshness, lambda one: read_entries(builder, one, limit)
+            )
+            tasks[str(source.task_id)] = found
+        return _answer(instance, store, tasks=tasks)
+
+
+def _answer(instance: Queryable, store: str, **found: object) -> Response:
+    return JSONResponse({"application_id": instance.application_id, "store": store, **found})
+
+
+def _from(source: Source) -> Mapping[str, object]:
+    return {"task": str(source.task_id), "role": str(source.type), "lag": source.lag}
+
+
+async def _on_problem(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, QueryProblem)
+    return JSONResponse(error.document(), STATUS[error.code], media_type=_JSON_PROBLEM)
+
+
+async def _on_unreadable_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    what = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
+    return await _on_problem(request, QueryProblem(QueryCode.INVALID_REQUEST, what))

@@ -1,0 +1,131 @@
+"""The small HTTP endpoint with which an instance serves its stores, read-only, and tells how it is doing.
+
+Rules: the port is taken before the first subscription goes out, because it travels in it (`application.server`), and
+nobody else can have it from then on. One uvicorn in a thread of its own. Closing does not wait for clients: idle
+connections end at once, running answers get a second. Source: KIP-67, KIP-535.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from assignor.errors import InputError
+from assignor.types import HostInfo
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.queries.copies import Queryable
+from streams_runtime.queries.routes import create_query_app
+
+START_TIMEOUT_S = 10.0
+ANSWERS_MAY_TAKE_S = 1
+STOP_TIMEOUT_S = 5.0
+_WHERE = "application.server"
+_WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # they are refused
+
+
+class QueryServer:
+    """Has its port from the moment it is made; answers between `start` and `close`."""
+
+    def __init__(self, address: str) -> None:
+        """`address`: host:port, port 0 for a free one. Raises InputError when it is not to be had."""
+        host, port = _host_and_port(address)
+        self._socket = _listening_socket(address, host, port)
+        self.endpoint = HostInfo(host, self._socket.getsockname()[1])
+        """What goes into the subscription."""
+        self._lock = threading.Lock()
+        self._closed = False
+        self._server: _TellingServer | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, instance: Queryable) -> None:
+        """On return it answers. Raises StreamsRuntimeError when it did before, or was closed, or cannot."""
+        with self._lock:
+            if self._closed or self._thread is not None:
+                raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {self._what_it_did()}")
+            config = uvicorn.Config(
+                create_query_app(instance),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                ws="none",
+                timeout_graceful_shutdown=ANSWERS_MAY_TAKE_S,
+            )
+            self._server = _TellingServer(config)
+            self._thread = threading.Thread(
+                target=self._server.run, args=([self._socket],), name=f"queries-{self.endpoint.port}", daemon=True
+            )
+            self._thread.start()
+        if not self._server.wait_until_started(self._thread, START_TIMEOUT_S):
+            self.close()
+            raise StreamsRuntimeError(f"the query server at {self.endpoint} did not start")
+
+    def close(self) -> None:
+        """Any number of times, from any thread; on return nobody is answered any more."""
+        with self._lock:
+            self._closed = True
+            if self._server is not None and self._thread is not None:
+                self._server.should_exit = True
+                self._thread.join(STOP_TIMEOUT_S)
+            with contextlib.suppress(OSError):
+                self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _what_it_did(self) -> str:
+        return "was closed" if self._closed else "was started before"
+
+
+class _TellingServer(uvicorn.Server):
+    """uvicorn, but somebody can wait until it has started."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready.set()
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            super().run(sockets)
+        finally:
+            self._ready.set()  # whoever waits sees that it runs no more
+
+    def wait_until_started(self, thread: threading.Thread, timeout_s: float) -> bool:
+        self._ready.wait(timeout_s)
+        return self.started or (thread.is_alive() and self.should_exit)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535 or (":" in host and not bracketed):
+        raise InputError(f"must be host:port, or [address]:port for IPv6, not {address!r}", _WHERE)
+    if host in _WILDCARDS:
+        raise InputError(f"must be where other machines find this instance, which {host} does not say", _WHERE)
+    return host, int(port)
+
+
+def _listening_socket(address: str, host: str, port: int) -> socket.socket:
+    found = socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host.strip("[]"), port))
+        found.listen()  # bound alone, with SO_REUSEADDR, two of them could have the same port
+    except OSError as error:
+        found.close()
+        raise InputError(f"{address} cannot be listened on: {error.strerror or error}", _WHERE) from None
+    return found

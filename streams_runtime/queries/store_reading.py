@@ -1,0 +1,148 @@
+"""A store's content as JSON and base64, by the serdes of its builder: what a person reads, and what a program decodes.
+
+`value` is there when the value is something JSON has a form for; `value_base64` always is, and null only when there is
+no value. Keys come as text where the key serde is one of this package's own, else as base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+from streams_runtime.queries.problems import QueryCode, QueryProblem
+from streams_runtime.serdes import BytesSerde, DoubleSerde, JsonSerde, LongSerde, Serde, StringSerde
+from streams_runtime.state_stores.base import StateStore, StoreBuilder
+from streams_runtime.state_stores.builders import (
+    KeyValueStoreBuilder,
+    TimestampedKeyValueStoreBuilder,
+    WindowStoreBuilder,
+)
+from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
+
+_Readable = KeyValueStoreBuilder[Any, Any] | TimestampedKeyValueStoreBuilder[Any, Any] | WindowStoreBuilder[Any, Any]
+_KEY_OF_TEXT: Mapping[type, Callable[[str], Any]] = {
+    StringSerde: str,
+    LongSerde: int,
+    DoubleSerde: float,
+    JsonSerde: json.loads,
+    BytesSerde: str.encode,
+}
+_URL_SAFE = str.maketrans("-_", "+/")
+
+Entry = dict[str, object]
+
+
+def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) -> bytes:
+    """The key's bytes from either form. Raises QueryProblem for none, both, or what is no key of the store."""
+    if (key is None) == (key_base64 is None):
+        raise _invalid("give the key as `key` or as `key_base64`")
+    serde = _readable(builder).key_serde
+    if key_base64 is not None:
+        return _checked(builder.name, serde, _decoded(key_base64))
+    read = _KEY_OF_TEXT.get(type(serde))
+    if read is None:
+        raise _invalid(f"keys of {builder.name!r} have a serde of their own: give the bytes as key_base64")
+    try:
+        return bytes(serde.serialize(read(str(key))))
+    except Exception as error:  # whatever a serde says to a key that it cannot take
+        raise _invalid(f"{key!r} is no key of {builder.name!r}: {error}") from None
+
+
+def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None) -> Entry:
+    """The entry of one key (and window); `value` and `value_base64` None when there is none."""
+    readable = _readable(builder)
+    if isinstance(readable, WindowStoreBuilder):
+        if window_start_ms is None:
+            raise _invalid(f"{builder.name!r} is a window store: give window_start_ms, or ask for /windows")
+        return _entry(readable, store.fetch(readable.key_serde.deserialize(key), window_start_ms))
+    if window_start_ms is not None:
+        raise _invalid(f"{builder.name!r} is no window store and takes no window_start_ms")
+    return _entry(readable, store.get(readable.key_serde.deserialize(key)))
+
+
+def fetch_windows(
+    builder: StoreBuilder, store: Any, key: bytes, from_ms: int, to_ms: int, limit: int
+) -> tuple[list[Entry], bool]:
+    """At most `limit` windows of one key that start from `from_ms` to `to_ms`, oldest first; whether there are more."""
+    readable = _readable(builder)
+    if not isinstance(readable, WindowStoreBuilder):
+        raise _invalid(f"{builder.name!r} is no window store")
+    windows = list(islice(store.fetch_range(readable.key_serde.deserialize(key), from_ms, to_ms), limit + 1))
+    found = [{"window_start_ms": start_ms, **_entry(readable, value)} for start_ms, value in windows[:limit]]
+    return found, len(windows) > limit
+
+
+def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[Entry]:
+    """The first `limit` entries of one copy, in order of their keys' bytes."""
+    readable = _readable(builder)
+    if isinstance(readable, WindowStoreBuilder):
+        raise _invalid(f"{builder.name!r} is a window store: ask for /windows of a key")
+    entries: Any = store
+    return [
+        {
+            "key": _json(key),
+            "key_base64": _base64(readable.key_serde.serialize(key)),
+            **_entry(readable, value),
+        }
+        for key, value in islice(entries.all(), limit)
+    ]
+
+
+def _readable(builder: StoreBuilder) -> _Readable:
+    if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder | WindowStoreBuilder):
+        return builder
+    raise _invalid(f"{builder.name!r} is a store of the user's own kind, which cannot be queried")
+
+
+def _decoded(key_base64: str) -> bytes:
+    try:
+        return base64.b64decode(key_base64.translate(_URL_SAFE), validate=True)
+    except ValueError as error:  # binascii's own is one; text that is not ASCII gives a plain one
+        hint = "; in an address write - and _ for + and /" if " " in key_base64 else ""
+        raise _invalid(f"key_base64 is not base64: {error}{hint}") from None
+
+
+def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
+    """A store is asked by objects: bytes that the serde would write otherwise would find another key, or none."""
+    try:
+        written = serde.serialize(serde.deserialize(key))
+    except Exception as error:  # whatever a serde says to bytes that are not its own
+        raise _invalid(f"these bytes are no key of {store!r}: {error}") from None
+    if written != key:
+        raise _invalid(f"the key serde of {store!r} writes this key as {written!r}, not as the bytes given")
+    return key
+
+
+def _entry(readable: _Readable, value: Any) -> Entry:
+    serde = readable.value_serde
+    timestamp_ms = None
+    # the DSL's windowed stores bring the timestamp in their serde
+    timestamped = isinstance(serde, ValueAndTimestampSerde)
+    if value is not None and (timestamped or isinstance(readable, TimestampedKeyValueStoreBuilder)):
+        value, timestamp_ms = value
+        serde = serde.value_serde if isinstance(serde, ValueAndTimestampSerde) else serde
+    return {
+        "value": _json(value),
+        "value_base64": None if value is None else _base64(serde.serialize(value)),
+        "timestamp_ms": timestamp_ms,
+    }
+
+
+def _json(value: Any) -> object:
+    """None for what JSON has no form for; the base64 beside it is the value then."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return value
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _invalid(detail: str) -> QueryProblem:
+    return QueryProblem(QueryCode.INVALID_REQUEST, detail)

@@ -1,0 +1,79 @@
+"""A real instance with its query endpoint; run as a program it is one in a process of its own, to be killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from assignor.types import HostInfo
+from streams_runtime.application import Application
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.logs.opening import open_log
+from streams_runtime.queries.instance_view import InstanceView
+from streams_runtime.queries.server import QueryServer
+from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
+from tests.streams_runtime.word_counting import TIMEOUT_S, counting_application
+
+SESSION_TIMEOUT_MS = 1_000
+
+
+@contextmanager
+def serving(
+    application: Application, coordinator: CoordinatorClient | str, options: InstanceOptions | None = None
+) -> Iterator[tuple[HostInfo, StreamsInstance]]:
+    """Started when entered, drained at the end; gives its endpoint and the instance."""
+    log = open_log(application.configs.bootstrap_servers)
+    with QueryServer("127.0.0.1:0") as server:
+        instance = StreamsInstance(
+            application, coordinator, replace(options or InstanceOptions(), endpoint=server.endpoint)
+        )
+        server.start(InstanceView(instance, log))
+        instance.start()
+        try:
+            yield server.endpoint, instance
+        finally:
+            instance.close(TIMEOUT_S)
+            log.close()
+
+
+class InstanceProcess:
+    """An instance in another process, which serves when this is made. `endpoint`: host:port."""
+
+    def __init__(self, application_id: str, log: Path, state_dir: Path, coordinator_url: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, application_id, str(log), str(state_dir), coordinator_url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.endpoint = self._process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.end()
+
+    def end(self) -> None:
+        """Drain it, if it lives; wait for its end."""
+        self._process.communicate(timeout=TIMEOUT_S)
+
+
+def fast_application(application_id: str, log: Path, state_dir: Path) -> Application:
+    return counting_application(
+        application_id, log, state_dir, guarantee="exactly_once_v2", session_timeout_ms=SESSION_TIMEOUT_MS
+    )
+
+
+def main() -> None:
+    application_id, log, state_dir, coordinator_url = sys.argv[1:]
+    with serving(fast_application(application_id, Path(log), Path(state_dir)), coordinator_url) as (endpoint, _):
+        print(endpoint, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Reads from many threads while a task lives its life: every answer is right, or says that there is none now."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams_runtime.queries.answers import Freshness, answer_for_partition, locate_key
+from streams_runtime.queries.problems import QueryCode, QueryProblem
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.builders import key_value_store
+from tests.streams_runtime.queries.fake_instance import (
+    ACTIVE,
+    KEY,
+    RESTORING,
+    STANDBY,
+    STORE,
+    FakeInstance,
+    location,
+    open_store,
+)
+from tests.streams_runtime.state_stores.surroundings import batch, context
+
+READERS = 6
+ROUNDS = 6
+WRITES = 2_000
+MAY_SAY = {QueryCode.STORE_NOT_READY, QueryCode.INVALID_STATE_STORE_PARTITION, QueryCode.STALE_STORE}
+
+
+class Readers:
+    """Threads that ask for the key until they are told to stop. `answers`: how often each was given."""
+
+    def __init__(self, instance: FakeInstance, freshness: Freshness, is_right: Callable[[object], bool]) -> None:
+        self.answers: Counter[str] = Counter()
+        self.wrong: list[object] = []
+        self._ask = instance, freshness, is_right
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._read) for _ in range(READERS)]
+
+    def __enter__(self) -> Readers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _read(self) -> None:
+        instance, freshness, is_right = self._ask
+        where = locate_key(instance, STORE, KEY, None)
+        while not self._stop.is_set():
+            try:
+                value, _ = answer_for_partition(instance, STORE, where, freshness, _cat)
+            except QueryProblem as problem:
+                self.answers[problem.code] += 1
+                if problem.code not in MAY_SAY:
+                    self.wrong.append(problem)
+            else:
+                self.answers["value"] += 1
+                if not is_right(value):
+                    self.wrong.append(value)
+
+
+def _cat(store: Any) -> object:
+    return store.get("cat")
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("freshness", [Freshness(), Freshness(0)])
+def test_should_never_say_a_wrong_value_when_a_task_starts_over_again_and_again(
+    tmp_path: Path, persistent: bool, freshness: Freshness
+) -> None:
+    """Corrupt, closed, wiped, opened, half restored, restored, running, standby: the same store object all along."""
+    builder = key_value_store(STORE, STRING, LONG, persistent=persistent)
+    store = open_store(builder, tmp_path / "0")
+    instance = FakeInstance(locations={STORE: location(builder)})
+    right, others = LONG.serialize(3), [(b"%d" % number, LONG.serialize(0), 0) for number in range(50)]
+    with Readers(instance, freshness, lambda value: value == 3) as readers:
+        for number in range(1, ROUNDS):
+            store.restore(batch([*others, (b"cat", LONG.serialize(2), 0)]))
+            instance.show(store, ACTIVE, RESTORING, lag=1)
+            store.restore(batch([*others, (b"cat", right, 0)]))
+            instance.show(store)
+            seen = readers.answers["value"]
+            while readers.answers["value"] == seen and not readers.wrong:
+                threading.Event().wait(0.001)
+            instance.show(store, STANDBY, lag=0)
+            instance.show(store)
+            store.close()
+            instance.show_nothing()
+            store.open(context(tmp_path / str(number)))
+    store.close()
+    assert readers.wrong == []
+    assert readers.answers["value"] >= ROUNDS - 1
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_should_answer_what_was_written_last_or_later_when_many_read_while_the_task_writes(
+    tmp_path: Path, persistent: bool
+) -> None:
+    builder = key_value_store(STORE, STRING, LONG, persistent=persistent)
+    store = open_store(builder, tmp_path)
+    store.put("cat", 0)
+    instance = FakeInstance(locations={STORE: location(builder)}).show(store)
+    written = [0]
+
+    def is_right(value: object) -> bool:
+        return isinstance(value, int) and 0 <= value <= written[0]
+
+    with Readers(instance, Freshness(), is_right) as readers:
+        for count in range(1, WRITES):
+            written[0] = count
+            store.put("cat", count)
+            if count % 500 == 0:
+                instance.show(store)
+                store.flush()
+    store.close()
+    assert readers.wrong == []
+    assert set(readers.answers) == {"value"}
