@@ -45,7 +45,7 @@ format: setup ## rewrite the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## rates over the recordings and vectors; HighAvailability shapes beside Kafka's own figures
+bench: setup ## the leader beside Kafka's own figures; the runtime beside plain rocksdict and plain loops; time to take over
 	$(BIN)/python -m benchmarks
 
 lock: setup ## pin every dependency anew, with hashes

@@ -1,20 +1,47 @@
-"""`python -m benchmarks [--quick]`: every benchmark, one table each. `--quick`: no shape of 20,000 tasks or more."""
+"""`python -m benchmarks [--quick] [NAME ...]`: every benchmark, or those named; a table each.
+
+`--quick`: small sizes, which show that it works and not how fast it is.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 
-from benchmarks import high_availability, replay
-from benchmarks.shapes import SHAPES
+from benchmarks import (
+    failover,
+    high_availability,
+    processing_rate,
+    replay,
+    restore_memory,
+    restore_rate,
+    standby_rate,
+)
+
+BENCHMARKS = {
+    "replay": replay.run,
+    "high-availability": high_availability.run,
+    "restore-rate": restore_rate.run,
+    "restore-memory": restore_memory.run,
+    "standby-rate": standby_rate.run,
+    "processing-rate": processing_rate.run,
+    "failover": failover.run,
+}
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and print a table each.")
+    parser.add_argument("names", metavar="NAME", nargs="*", help=f"one of {', '.join(BENCHMARKS)}; none: all of them")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in BENCHMARKS]:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     console = Console(width=130)
-    replay.run(console)
-    shapes = [shape for shape in SHAPES if shape.tasks < 20_000 or "--quick" not in arguments]
-    high_availability.run(console, shapes)
+    for name in options.names or BENCHMARKS:
+        BENCHMARKS[name](console, quick=options.quick)
     return 0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 
 from rich.console import Console
 from rich.progress import track
@@ -17,7 +16,10 @@ from rich.table import Table
 
 from assignor.pipeline import assign
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
-from benchmarks.shapes import SHAPES, Shape, client_added_round, first_round, second_round
+from benchmarks.shapes import SHAPES, client_added_round, first_round, second_round
+
+QUICK_PLACES = 20_000
+"""Tasks times clients, at most."""
 
 
 def timed_round(snapshot: RebalanceSnapshot) -> tuple[RebalanceResult, float]:
@@ -27,8 +29,9 @@ def timed_round(snapshot: RebalanceSnapshot) -> tuple[RebalanceResult, float]:
     return result, time.process_time() - start
 
 
-def run(console: Console, shapes: Sequence[Shape] = SHAPES) -> None:
-    """Print one row per shape."""
+def run(console: Console, *, quick: bool = False) -> None:
+    """Print one row per shape. `quick`: the smallest only."""
+    shapes = [shape for shape in SHAPES if shape.tasks * shape.clients <= QUICK_PLACES] if quick else SHAPES
     table = Table(title="HighAvailabilityTaskAssignor, whole pipeline: CPU seconds by round")
     for heading in ("shape", "first", "Kafka", "ratio", "second", "Kafka", "ratio", "client added"):
         table.add_column(heading, justify="left" if heading == "shape" else "right")

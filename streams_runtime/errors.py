@@ -40,6 +40,10 @@ class ProcessorStateError(StreamsRuntimeError):
     """A state store, its directory or its checkpoint file could not be used."""
 
 
+class StoreCorrupted(ProcessorStateError):
+    """The files of a store are broken or missing; a task whose stores are logged starts over with it."""
+
+
 class InvalidStateStore(StreamsRuntimeError):
     """A store that is closed, or not here, or not open for queries yet."""
 

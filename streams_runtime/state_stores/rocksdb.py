@@ -15,7 +15,7 @@ from typing import Any
 
 from rocksdict import DbClosedError, Rdict, WriteBatch
 
-from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StreamsRuntimeError
+from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext
 from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
@@ -24,6 +24,7 @@ from streams_runtime.state_stores.rocksdb_options import store_options, write_op
 
 ROCKSDB_DIRECTORY = "rocksdb"
 _RETRY_CLOSE_S = 0.001
+_SIGNS_OF_DAMAGE = ("Corruption", "No such file", "does not exist")
 
 
 class _NotOpen:
@@ -190,14 +191,16 @@ class RocksDBStore:
         return self._cursors.read(lambda: entries_of(database))
 
     def _cannot_open(self, error: Exception) -> ProcessorStateError:
-        if "lock hold" in str(error) or "/LOCK" in str(error):
-            what_to_do = "another owner has it open: let it close the store first"
+        said = str(error)
+        kind = StoreCorrupted if any(sign in said for sign in _SIGNS_OF_DAMAGE) else ProcessorStateError
+        if "lock hold" in said or "/LOCK" in said:
+            kind, what_to_do = ProcessorStateError, "another owner has it open: let it close the store first"
         else:
             what_to_do = (
                 "delete this directory while the application is stopped, with the task's checkpoint file, "
                 "and the task restores it from its changelog"
             )
-        return ProcessorStateError(f"store {self._name}: RocksDB cannot open {self._directory} ({error}); {what_to_do}")
+        return kind(f"store {self._name}: RocksDB cannot open {self._directory} ({said}); {what_to_do}")
 
     def _failure(self, error: Exception) -> Exception:
         if isinstance(error, StreamsRuntimeError):

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from assignor.errors import AssignorFault
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import LockError, ProcessorStateError, TaskCorrupted
+from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted, TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.state_stores.base import StateStore, StoreContext
@@ -136,7 +136,8 @@ class StateManager:
         """Open every store that is not open yet; those without a changelog of their own get a context without logger.
 
         A broken checkpoint is set aside here, with a warning, and all state goes; `set_aside_checkpoint` is its path.
-        Raises ProcessorStateError.
+        Raises ProcessorStateError, and TaskCorrupted for files that are broken. Differs from Kafka: there, such a store
+        ends the thread again and again, until somebody deletes its files.
         """
         if self._opened or not self._metadata:
             return
@@ -150,7 +151,10 @@ class StateManager:
         self._was_empty = self._directory.is_empty(self.task_id)
         self._directory.discard(self.task_id, self._stale_stores())
         self._opened = True
-        self._for_each("open", lambda one: one.store.open(self._context_of(one, context)), all_of_them=False)
+        try:
+            self._for_each("open", lambda one: one.store.open(self._context_of(one, context)), all_of_them=False)
+        except StoreCorrupted as broken:
+            raise TaskCorrupted([self.task_id], str(broken)) from broken
 
     def load_checkpoint(self) -> None:
         """Take the offsets of stores from the checkpoint, and under exactly-once delete it then.

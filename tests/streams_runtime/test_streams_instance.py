@@ -122,6 +122,27 @@ def test_should_drop_everything_and_join_again_when_others_have_claimed_its_task
 
 
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
+def test_should_restore_from_the_beginning_when_the_files_of_a_store_are_damaged(group: Group) -> None:
+    group.declare(standbys=0)
+    group.write(SOME_LINES)
+    first = group.start("a", num_stream_threads=1)
+    group.wait_until_counted()
+    assert first.close(TIMEOUT_S)
+    manifests = list((group.directory / "a").glob(f"{group.id}/1_*/rocksdb/*/MANIFEST-*"))
+    assert len(manifests) == 2
+    for manifest in manifests:
+        manifest.write_text("garbage")
+    told = RememberingListener()
+    second = group.start("a", listener=told, num_stream_threads=1)
+    group.wait_until_settled(second, standbys=0)
+    restored = {each.task_id: each.origin for each in told.restores if each.task_id.subtopology == 1}
+    assert restored == {TaskId(1, 0): RestoreOrigin.BEGINNING, TaskId(1, 1): RestoreOrigin.BEGINNING}
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    assert second.errors == ()
+
+
+@pytest.mark.parametrize("group", GUARANTEES, indirect=True)
 def test_should_restore_from_the_beginning_when_state_on_disk_cannot_be_trusted(group: Group) -> None:
     group.declare(standbys=0)
     group.write(SOME_LINES)

@@ -15,7 +15,7 @@ from threading import Barrier, Thread
 import pytest
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
-from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StreamsRuntimeError
+from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import (
@@ -91,7 +91,7 @@ def test_should_say_where_and_what_to_do_when_the_files_are_corrupt(
     else:
         broken.write_text(damage)
 
-    with pytest.raises(ProcessorStateError) as raised:
+    with pytest.raises(StoreCorrupted) as raised:
         opened(tmp_path)
     message = str(raised.value)
     assert message.startswith(f"store store: RocksDB cannot open {tmp_path / 'rocksdb' / 'store'} (")

@@ -1,0 +1,61 @@
+"""Changelogs to restore from: many different keys, drawn with a seed, each record as new as the others."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from itertools import islice
+
+from assignor.types import TopicPartition
+from benchmarks.turns import progress
+from streams_runtime.logs.base import Log
+
+_PIECE = 10_000
+_STEP_S = 0.01
+_FIRST_TIMESTAMP_MS = 1_700_000_000_000
+
+
+def fill(log: Log, partition: TopicPartition, records: int, *, key_bytes: int, value_bytes: int, first: int = 0) -> int:
+    """Write so many records; the bytes of their keys and values. `first`: number of the first one."""
+    producer = log.producer()
+    send = producer.send
+    with progress() as bar:
+        work = bar.add_task(f"writing {partition}", total=records)
+        timestamp_ms = _FIRST_TIMESTAMP_MS + first
+        for keys, values in _pieces(records, key_bytes, value_bytes, first):
+            for key, value in zip(keys, values, strict=True):
+                send(partition, key, value, timestamp_ms)
+                timestamp_ms += 1
+            bar.advance(work, len(keys))
+    producer.close()
+    return records * (key_bytes + value_bytes)
+
+
+def write_steadily(
+    log: Log, partition: TopicPartition, records_a_second: int, duration_s: float, *, key_bytes: int, value_bytes: int
+) -> None:
+    """Write so many records a second, a few every ten milliseconds, for so long."""
+    producer = log.producer()
+    start_s = time.monotonic()
+    written = 0
+    while (passed_s := time.monotonic() - start_s) < duration_s:
+        due = int(passed_s * records_a_second) - written
+        for keys, values in _pieces(due, key_bytes, value_bytes, written):
+            for key, value in zip(keys, values, strict=True):
+                producer.send(partition, key, value, _FIRST_TIMESTAMP_MS + written)
+        producer.flush()
+        written += due
+        time.sleep(_STEP_S)
+    producer.close()
+
+
+def _pieces(records: int, key_bytes: int, value_bytes: int, first: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Keys in an order that is none, as hashes are, so that RocksDB has to sort them."""
+    chance = random.Random(first)
+    numbers = iter(range(first, first + records))
+    while piece := list(islice(numbers, _PIECE)):
+        all_keys = chance.randbytes(key_bytes * len(piece))
+        all_values = chance.randbytes(value_bytes * len(piece))
+        keys = [all_keys[at : at + key_bytes] for at in range(0, len(all_keys), key_bytes)]
+        yield keys, [all_values[at : at + value_bytes] for at in range(0, len(all_values), value_bytes)]

@@ -1,0 +1,227 @@
+"""A group whose instances are real processes of one machine, fed without a pause, to be killed one by one.
+
+One coordinator process, an embedded log, one standby a task, exactly-once. Instances are forked from a process that has
+imported everything, so that a new one costs no time that others would need.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from assignor.types import TopicPartition
+from benchmarks.applications import APPLICATION_ID, EVENTS, counting, create_topics
+from spark_jobs.coordinator_process import CoordinatorProcess
+from spark_jobs.definition import group_body
+from spark_jobs.executor_identity import ExecutorIdentity
+from spark_jobs.group_view import GroupView, wait_until_held
+from spark_jobs.member_process import InstanceSettings, run_instance
+from spark_jobs.ownership_history import ownership_intervals
+from spark_jobs.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
+from streams_runtime.application import Application
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.embedded import EmbeddedLog
+
+INSTANCES = 3
+TASKS = 6
+SESSION_TIMEOUT_MS = 500
+HEARTBEAT_INTERVAL_MS = 100
+COMMIT_INTERVAL_MS = 100
+FEED_INTERVAL_S = 0.01
+FEED_RECORDS = 3
+"""To each partition each time."""
+ACCEPTABLE_LAG = 300
+"""One second of input: a running standby has less, state that only lies on a disk soon more."""
+_DIFFERENT_KEYS = 1_000
+_TIMEOUT_S = 60.0
+_FORKING = multiprocessing.get_context("forkserver")
+
+
+class FailingGroup:
+    """The group, stable when the context is entered. `directory`: for everything that it keeps.
+
+    `deaths`: process id to when it got the signal that ended it, in milliseconds since the epoch.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._log_dir = directory / "ownership"
+        self._address = f"embedded:{(directory / 'log').absolute()}"
+        self._closing = ExitStack()
+        self._instances: dict[int, ForkServerProcess] = {}
+        self._incarnation = 0
+        self._declared = 0
+        self._ended: list[ForkServerProcess] = []
+        self.deaths: dict[int, float] = {}
+
+    def __enter__(self) -> Self:
+        with ExitStack() as closing:
+            log = EmbeddedLog(self._directory / "log")
+            closing.callback(log.close)
+            create_topics(log, TASKS)
+            coordinator = closing.enter_context(
+                CoordinatorProcess(
+                    self._directory / "coordinator",
+                    {
+                        "group.initial.rebalance.delay.ms": 500,
+                        "group.min.session.timeout.ms": SESSION_TIMEOUT_MS,
+                        "cluster.bootstrap.servers": self._address,
+                    },
+                )
+            )
+            self._url = coordinator.url
+            self._client = closing.enter_context(CoordinatorClient(coordinator.url))
+            self._declare()
+            _FORKING.set_forkserver_preload(["benchmarks.failing_group"])
+            closing.callback(self._end_instances)
+            for partition in range(INSTANCES):
+                self._start(partition)
+            closing.enter_context(Feed(log))
+            self._settle()
+            self._closing = closing.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def lines(self) -> list[OwnershipLine]:
+        """What all threads ever wrote down."""
+        return read_ownership(self._log_dir)
+
+    def end(self, partition: int, number: signal.Signals) -> float:
+        """Send an instance the signal that ends it: when, in milliseconds since the epoch."""
+        process = self._instances.pop(partition)
+        self._ended.append(process)
+        assert process.pid is not None, "it was started"
+        self.deaths[process.pid] = time.time() * 1_000
+        os.kill(process.pid, number)
+        return self.deaths[process.pid]
+
+    def replace(self, partition: int) -> None:
+        """Start it anew, and wait until everybody has tasks, and every task runs and has a standby again."""
+        self._start(partition)
+        self._settle()
+
+    def _start(self, partition: int) -> None:
+        self._incarnation += 1
+        process = _FORKING.Process(
+            target=_be_instance,
+            args=(self._address, self._url, str(self._directory), str(self._log_dir), partition, self._incarnation),
+        )
+        process.start()
+        self._instances[partition] = process
+
+    def _declare(self) -> None:
+        """Each time a little different, so that a round begins."""
+        self._declared += 1
+        self._client.declare(APPLICATION_ID, group_body(_application(self._address, TASKS + self._declared)))
+
+    def _settle(self) -> None:
+        """Who comes back warms up first; the round after that, which a probing rebalance would bring in ten minutes, is
+        asked for.
+        """
+        while not _is_balanced(view := self._wait(_has_caught_up, "everybody to have caught up")):
+            self._declare()
+            generation_id = view.generation_id
+            self._wait(lambda seen: seen.generation_id > generation_id, "a round")  # noqa: B023 -- called here only
+        self._wait(lambda _: all_run(self.lines(), self.deaths), "every task to run")
+
+    def _wait(self, wanted: Callable[[GroupView], bool], what: str) -> GroupView:
+        return wait_until_held(self._client, APPLICATION_ID, self._log_dir, wanted, what, _TIMEOUT_S)
+
+    def _end_instances(self) -> None:
+        processes = [*self._instances.values(), *self._ended]
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join()
+
+
+class Feed:
+    """Writes one record to each partition every few milliseconds while the context lasts."""
+
+    def __init__(self, log: Log) -> None:
+        self._producer = log.producer()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._write, name="feed", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._producer.close()
+
+    def _write(self) -> None:
+        chance = random.Random(TASKS)
+        while not self._stopped.wait(FEED_INTERVAL_S):
+            now_ms = time.time_ns() // 1_000_000
+            for number in range(TASKS):
+                for _ in range(FEED_RECORDS):
+                    key = chance.randrange(_DIFFERENT_KEYS).to_bytes(8, "big")
+                    self._producer.send(TopicPartition(EVENTS, number), key, b"event", now_ms)
+            self._producer.flush()
+
+
+def _application(address: str, warmup_replicas: int) -> Application:
+    return counting(
+        {
+            "application.id": APPLICATION_ID,
+            "bootstrap.servers": address,
+            "processing.guarantee": "exactly_once_v2",
+            "commit.interval.ms": COMMIT_INTERVAL_MS,
+            "num.standby.replicas": 1,
+            "max.warmup.replicas": warmup_replicas,
+            "acceptable.recovery.lag": ACCEPTABLE_LAG,
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+        }
+    )
+
+
+def _be_instance(address: str, url: str, directory: str, log_dir: str, partition: int, incarnation: int) -> None:
+    """The body of an instance's process. What it says goes to a file: tracebacks of killed ones are not news."""
+    with open(f"{directory}/instances.log", "ab") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    settings = InstanceSettings(_application(address, TASKS), url, 1, f"{directory}/state", log_dir)
+    run_instance(settings, partition, incarnation, ExecutorIdentity(f"e{partition}", None))
+
+
+def all_run(lines: list[OwnershipLine], deaths: Mapping[int, float]) -> bool:
+    """Whether every task has an owner that has processed a record of it."""
+    owned = [one for of_task in ownership_intervals(lines, deaths).values() for one in of_task if one.end_ms is None]
+    processed = [line for line in lines if line.event is OwnershipEvent.PROCESSED]
+    return len(owned) == TASKS and all(
+        any(line.task == one.task and line.pid == one.pid and line.at_ms >= one.start_ms for line in processed)
+        for one in owned
+    )
+
+
+def _has_caught_up(view: GroupView) -> bool:
+    return len(view.members) == INSTANCES and all(lag <= ACCEPTABLE_LAG // 2 for lag in view.lags.values())
+
+
+def _is_balanced(view: GroupView) -> bool:
+    owners = view.owners()
+    return (
+        len(owners) == TASKS
+        and all(len(names) == 1 for names in owners.values())
+        and all(len(member.active) == TASKS // INSTANCES and not member.warm_up for member in view.members)
+        and {task for member in view.members for task in member.standby} == owners.keys()
+    )

@@ -1,0 +1,71 @@
+"""The work of one stream thread, with its own consumer, producer, tasks and loop, but without a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from assignor.types import TaskId
+from benchmarks.applications import EVENTS_0
+from streams_runtime.application import Application
+from streams_runtime.clock import SystemClock
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.group_member import MemberSettings
+from streams_runtime.logs.base import Log
+from streams_runtime.member_subscription import SubscriptionWriter
+from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.rebalance_mailbox import RebalanceMailbox
+from streams_runtime.restore.restore_listener import SilentRestoreListener
+from streams_runtime.stream_thread import ThreadSetting
+from streams_runtime.task_holder import Partitions
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.thread_listener import SilentListener
+from streams_runtime.thread_work import ThreadWork
+
+TASKS: Mapping[TaskId, Partitions] = {TaskId(0, 0): frozenset({EVENTS_0})}
+_NAME = "bench-StreamThread-1"
+
+
+class ThreadAlone:
+    """A stream thread that was assigned task 0_0; `run_pass` is one pass of `StreamThread`'s loop.
+
+    `client`: part of a thread's setting, which its work never asks.
+    """
+
+    def __init__(self, application: Application, log: Log, client: CoordinatorClient) -> None:
+        configs = application.configs
+        clock = SystemClock()
+        self._directory = StateDirectory(configs.state_dir, application.id, clock)
+        self._mailbox = RebalanceMailbox(_NAME, lambda: None)
+        self._work = ThreadWork(
+            ThreadSetting(
+                name=_NAME,
+                application=application,
+                log=log,
+                directory=self._directory,
+                client=client,
+                member=MemberSettings(application.id, _NAME),
+                subscriptions=SubscriptionWriter(self._directory.process_id, (EVENTS_0.topic,)),
+                transactional_id=_NAME if configs.exactly_once else None,
+                clock=clock,
+                listener=SilentListener(),
+                restore_listener=SilentRestoreListener(),
+                metrics=InstanceMetrics().thread(_NAME),
+                state_changed=lambda _thread: None,
+            )
+        )
+        self._work.manager.handle_assignment(TASKS, {})
+
+    def run_pass(self) -> None:
+        """Poll, initialise and restore, process a number of records, punctuate, maybe commit."""
+        work = self._work
+        work.poll(may_wait=True)
+        work.initialise_and_restore()
+        work.process()
+        work.punctuate()
+        work.maybe_commit()
+        work.maybe_publish(self._mailbox)
+
+    def close(self) -> None:
+        self._work.manager.shutdown(clean=True)
+        self._work.close()
+        self._directory.close()
