@@ -22,7 +22,6 @@ from typing import Self
 from assignor.types import TopicPartition
 from benchmarks.applications import APPLICATION_ID, EVENTS, counting, create_topics
 from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.definition import group_body
 from spark_jobs.executor_identity import ExecutorIdentity
 from spark_jobs.group_view import GroupView, wait_until_held
 from spark_jobs.member_process import InstanceSettings, run_instance
@@ -30,6 +29,7 @@ from spark_jobs.ownership_history import ownership_intervals
 from spark_jobs.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
 from streams_runtime.application import Application
 from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.group_definition import group_body
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import EmbeddedLog
 

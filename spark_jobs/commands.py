@@ -76,13 +76,13 @@ def run(
     The coordinator has to allow the application's log by its setting cluster.bootstrap.servers; an embedded log is
     named by an absolute directory.
     """
-    from spark_jobs.definition import group_body
     from spark_jobs.session import spark_session
     from spark_jobs.watching import show_until_ended
     from spark_jobs.workers import run as workers_run
     from streams_runtime.application import load_application
     from streams_runtime.coordinator_client import CoordinatorClient
     from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+    from streams_runtime.group_definition import group_body
 
     try:
         application = load_application(app)

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from assignor.errors import AssignorFault, InputError
 from spark_jobs.application_modules import send_modules
-from spark_jobs.definition import group_body
 from spark_jobs.member_process import InstanceEnd, InstanceSettings, run_partition
 from streams_runtime.application import Application
 from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+from streams_runtime.group_definition import group_body
 
 COORDINATOR_URL = "http://127.0.0.1:8080"
 STOP_TIMEOUT_S = 20.0

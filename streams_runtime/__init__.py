@@ -15,7 +15,7 @@ test it                    `TopologyTestDriver(topology)`                       
 say how it runs            `Application(topology, configs)`                               `application.py`, `configs.py`
 make topics, write, read   `open_log(bootstrap_servers)`                                  `logs/`
 decide about bad records   `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
-run it in a process        `StreamsInstance(application, coordinator_url)`                `streams_instance.py`
+run it in a process        `group_body(application)`, `StreamsInstance(application, url)` `streams_instance.py`
 run it on Spark            `spark_jobs.workers.run`, `assignor workers run`               `spark_jobs`
 read its stores            `GET /v1/stores/...` of an instance; `queries.client`          `queries/`
 watch a restore            `RestoreProgress`, or a `RestoreListener` of one's own         `restore/`
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from streams_runtime.errors import LockError as LockError
     from streams_runtime.errors import ProcessingFailed as ProcessingFailed
     from streams_runtime.errors import StreamsRuntimeError as StreamsRuntimeError
+    from streams_runtime.group_definition import group_body as group_body
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.opening import open_log as open_log
     from streams_runtime.processors.api import Cancellable as Cancellable
@@ -115,6 +116,7 @@ _NAMES_OF = {
         "TimeWindows",
     ),
     "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
+    "streams_runtime.group_definition": ("group_body",),
     "streams_runtime.logs.base": ("NewTopic",),
     "streams_runtime.logs.opening": ("open_log",),
     "streams_runtime.processors.api": (

@@ -9,8 +9,8 @@ import pytest
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording import parse_rebalance_input
-from spark_jobs.definition import group_body
 from streams_runtime.application import Application
+from streams_runtime.group_definition import group_body
 from tests.spark_jobs.small_application import address, small_application
 
 
