@@ -47,7 +47,7 @@ def demo() -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=DEMO_WIDTH)
-    _interrupt_on_sigterm()
+    _interrupt_on_signals()
     try:
         Demo(console).run()
     except KeyboardInterrupt:
@@ -88,7 +88,7 @@ def run(
         application = load_application(app)
         group_body(application)  # says what is wrong before Spark starts
         token = _token(token_file)
-        _interrupt_on_sigterm()
+        _interrupt_on_signals()
         with spark_session(master, f"instances of {application.id}") as spark:
             workers = workers_run(
                 spark,
@@ -127,13 +127,14 @@ def _token(token_file: Path | None) -> str | None:
         raise InputError(f"{token_file} cannot be read: {fault}", "--token-file") from None
 
 
-def _interrupt_on_sigterm() -> None:
-    """SIGTERM unwinds like Ctrl-C, so that members leave and Spark stops."""
+def _interrupt_on_signals() -> None:
+    """SIGTERM unwinds like Ctrl-C, so that members leave and Spark stops; SIGINT also where a shell has it ignored."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -127,7 +129,8 @@ def _start(settings: SparkConf, directory: Path, undo: contextlib.ExitStack) -> 
     try:
         gateway = launch_gateway(settings, {"stderr": said, "stdout": said})  # type: ignore[no-untyped-call]
         undo.callback(_end_jvm, gateway)
-        context = SparkContext(conf=settings, gateway=gateway)
+        with _own_interrupts():
+            context = SparkContext(conf=settings, gateway=gateway)
     except Exception as fault:
         said.seek(0)
         raise SparkNotStarted(f"Spark did not start: {fault}\n{said.read()[-4000:]}") from fault
@@ -135,6 +138,19 @@ def _start(settings: SparkConf, directory: Path, undo: contextlib.ExitStack) -> 
     undo.callback(session.stop)
     context.addPyFile(str(write_code_archive(directory)))
     return session
+
+
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep what this program does on SIGINT: PySpark's own handler cancels every job before anybody can drain it."""
+    if threading.current_thread() is not threading.main_thread():  # PySpark leaves it alone there, too
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _end_jvm(gateway: object) -> None:
