@@ -8,7 +8,9 @@ Rules:
   this one that still has it is waited for. Relative directories are below the machine's directory for temporary
   files, as Kafka's default of state.dir is, because each executor works in a directory of its own.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP: everything is committed and checkpointed, the members
-  leave the group, and the process ends at once, so that the standbys take over long before a session times out.
+  leave the group, and the process ends at once, so that the standbys take over long before a session times out. It
+  ends without more ado while it still waits for a process before it: nothing is held then.
+- A signal is heard whichever thread the system hands it to (`leaving_signals`).
 - What fails ends the instance for good, and its end says so; a stop by the coordinator is no failure.
 """
 
@@ -16,19 +18,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
-import signal
 import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 
 from pyspark import TaskContext
 
 from spark_jobs.executor_identity import ExecutorIdentity, executor_identity
+from spark_jobs.leaving_signals import LeavingSignals
 from spark_jobs.ownership_listener import OwnershipListener
 from spark_jobs.ownership_log import Holder, OwnershipLog
 from streams_runtime.application import Application
@@ -43,7 +43,6 @@ HOST_TAG = "host"
 EXECUTOR_TAG = "executor"
 LOCK_WAIT_MS = 30_000
 DRAIN_TIMEOUT_S = 30.0
-_LEAVING_SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 _EXIT_CODE_AFTER_LEAVING = 0
 
 
@@ -119,10 +118,15 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
             ),
         )
         server.start(InstanceView(instance, log))
-        with _leaving_signals() as news:
+
+        def end_if_nothing_is_held() -> None:
+            if instance.process_id is None:
+                _end_process()
+
+        with LeavingSignals(end_if_nothing_is_held) as signals:
             try:
                 instance.start()
-                _wait(instance, news)
+                _wait(instance, signals)
             finally:
                 instance.close()
         return InstanceEnd(partition, instance.state, tuple(_text(error) for error in instance.errors))
@@ -154,36 +158,22 @@ def _on_this_machine(directory: str | Path) -> Path:
     return Path(tempfile.gettempdir()) / directory
 
 
-def _wait(instance: StreamsInstance, news: queue.SimpleQueue[int | None]) -> None:
+def _wait(instance: StreamsInstance, signals: LeavingSignals) -> None:
     """Until the instance has ended by itself; a signal drains it and ends this process."""
 
     def tell_end() -> None:
         instance.wait()
-        news.put(None)
+        signals.wake()
 
     threading.Thread(target=tell_end, name="instance-end", daemon=True).start()
-    if news.get() is not None:
+    if signals.wait():
         instance.close(DRAIN_TIMEOUT_S)
-        os._exit(_EXIT_CODE_AFTER_LEAVING)  # the executor is gone, nobody waits for a result
+        _end_process()
 
 
-@contextlib.contextmanager
-def _leaving_signals() -> Iterator[queue.SimpleQueue[int | None]]:
-    """A queue of the signals that mean "leave"; only a main thread may have them, elsewhere none arrive."""
-    received: queue.SimpleQueue[int | None] = queue.SimpleQueue()  # its put may interrupt a get of the same thread
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        received.put(number)
-
-    before = {number: signal.signal(number, note) for number in _LEAVING_SIGNALS}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _end_process() -> None:
+    """The executor is gone: nobody waits for a result, and nothing is worth the wait."""
+    os._exit(_EXIT_CODE_AFTER_LEAVING)
 
 
 def _text(error: BaseException) -> str:

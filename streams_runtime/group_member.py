@@ -135,7 +135,8 @@ class GroupMember:
                 self._lose(f"the member failed: {fault!r}")
                 raise
             finally:
-                self._leave()
+                with self._holding:  # news may have come while somebody closes it, and its tasks are still worked on
+                    self._leave()
 
     def close(self) -> None:
         """Give up all tasks in good order, leave the group, and have `run` return; from any thread, any number of

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import tempfile
 from dataclasses import replace
@@ -12,16 +14,17 @@ import pytest
 
 from spark_jobs import member_process
 from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.definition import group_body
 from spark_jobs.group_status import CopyStatus, GroupStatus, GroupWatch, ThreadRow
 from spark_jobs.group_view import GroupView, wait_for_group
-from spark_jobs.member_process import InstanceEnd, InstanceSettings
+from spark_jobs.member_process import InstanceEnd, InstanceSettings, run_instance
 from spark_jobs.ownership_log import read_ownership
 from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.errors import LockError
+from streams_runtime.group_definition import group_body
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.streams_instance import InstanceState
 from streams_runtime.tasks.directory_lock import DirectoryLock
+from tests.spark_jobs.main_thread import once_inside
 from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running
 from tests.spark_jobs.small_application import POISON, TASKS, counted, small_application, write_records
 
@@ -129,6 +132,28 @@ def test_should_be_tried_again_when_another_process_keeps_its_state(
     lock = DirectoryLock.acquire(directory, "the state of the test")
     with pytest.raises(LockError, match="is in use by"):
         RunningInstance(settings).wait()
+    lock.release()
+
+
+def test_should_end_at_once_when_told_to_leave_while_it_waits_for_the_process_before_it(
+    settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ended(BaseException):
+        pass
+
+    def end() -> None:
+        raise Ended
+
+    monkeypatch.setattr(member_process, "_end_process", end)
+    assert settings.state_dir is not None
+    directory = Path(settings.state_dir) / "instance-0" / settings.application.id
+    directory.mkdir(parents=True)
+    lock = DirectoryLock.acquire(directory, "the state of the test")
+    with (
+        once_inside(DirectoryLock.acquire.__func__, lambda: os.kill(os.getpid(), signal.SIGHUP)),  # type: ignore[attr-defined]
+        pytest.raises(Ended),
+    ):
+        run_instance(settings, 0, 0, EXECUTOR)
     lock.release()
 
 

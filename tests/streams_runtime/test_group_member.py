@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from assignor.types import TaskId
@@ -10,8 +12,16 @@ from spark_jobs.group_view import group_view, wait_for_group
 from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.coordinator_errors import GroupIdNotFound
 from streams_runtime.group_member import AssignmentFailed, MemberEnd, MemberSettings
-from tests.streams_runtime.running_member import TIMEOUT_S, RunningMember, owned_twice, wait_until_owned_once
+from tests.streams_runtime.running_member import (
+    TIMEOUT_S,
+    RememberingHolder,
+    RunningMember,
+    owned_twice,
+    wait_until_owned_once,
+)
 from tests.streams_runtime.small_group import small_definition, task_names, without_source_topic
+
+LONG_ENOUGH_TO_LEAVE_S = 0.3
 
 
 def test_should_own_every_task_when_alone_in_the_group(client: CoordinatorClient) -> None:
@@ -225,6 +235,34 @@ def test_should_end_every_member_when_one_requests_shutdown(client: CoordinatorC
         second.join()
         assert (first.end, second.end) == (MemberEnd.SHUTDOWN_REQUESTED, MemberEnd.SHUTDOWN_REQUESTED)
         assert (first.holder.names()[-1], second.holder.names()[-1]) == ("close", "close")
+
+
+def test_should_leave_only_after_its_tasks_are_closed_when_news_come_while_it_closes_them(
+    client: CoordinatorClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = small_definition("closing")
+    client.declare("closing", definition.body())
+    order: list[str] = []
+    left = threading.Event()
+    really_leave = client.leave
+
+    def leave(group_id: str, member_id: str, *, timeout_s: float) -> None:
+        order.append("leave")
+        left.set()
+        really_leave(group_id, member_id, timeout_s=timeout_s)
+
+    with RunningMember(client, definition, "a") as member:
+
+        def close() -> None:
+            member.member.request_rejoin()
+            left.wait(LONG_ENOUGH_TO_LEAVE_S)
+            order.append("closed")
+
+        wait_until_owned_once([member], task_names(4))
+        monkeypatch.setattr(client, "leave", leave)
+        monkeypatch.setattr(RememberingHolder, "close", lambda _holder: close())
+    assert order == ["closed", "leave"]
+    assert member.end is MemberEnd.LEFT
 
 
 def test_should_heartbeat_three_times_a_session_unless_told_otherwise() -> None:
