@@ -86,15 +86,23 @@ class Run:
             self.coordinator.kill()
             self.coordinator.start()
             return
-        alive = [line for line in self._newest_lines() if _is_alive(line.pid) and _is_alive(line.jvm_pid)]
-        assert alive, "some instance runs"
-        victim = self.chance.choice(alive)
+        victim = self.chance.choice(self._living())
         if what == "executor":
             assert victim.jvm_pid is not None, "it runs under an executor"
             os.kill(victim.jvm_pid, signal.SIGKILL)  # its Python worker gets SIGHUP and says goodbye
         else:
             self.deaths[victim.pid] = time.time() * 1000
             os.kill(victim.pid, signal.SIGKILL)
+
+    def _living(self) -> list[OwnershipLine]:
+        """One line of each instance that can be killed; when all are dead, those that come after them."""
+        deadline_s = time.monotonic() + PROGRESS_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            alive = [line for line in self._newest_lines() if _is_alive(line.pid) and _is_alive(line.jvm_pid)]
+            if alive:
+                return alive
+            self.work_on(1)  # whoever does it is alive
+        raise AssertionError(f"no instance came back after {self.killed}")
 
     def _newest_lines(self) -> list[OwnershipLine]:
         """One line of each process that ever was an instance."""
