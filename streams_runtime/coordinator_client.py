@@ -1,4 +1,4 @@
-"""The calls of a coordinator's HTTP contract that members and their drivers make, typed; httpx is known here only.
+"""The calls of a coordinator's HTTP contract that members and their drivers make, typed.
 
 Rule: every call either answers, or raises one of `coordinator_errors`. A call that met no usable answer is repeated
 with growing pauses while its `Patience` lasts, so that a coordinator that was killed and started again is ridden out;

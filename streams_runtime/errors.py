@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from assignor.errors import AssignorFault
-from assignor.types import TaskId, TopicPartition
+from assignor.types import TaskId
 
 
 class StreamsRuntimeError(AssignorFault):
@@ -66,13 +66,3 @@ class SerdeMismatch(StreamsRuntimeError):
             f"{where}: the serdes do not fit the record: key serde {type(key_serde).__name__} was given "
             f"a {type(key).__name__}, value serde {type(value_serde).__name__} a {type(value).__name__}"
         )
-
-
-class ChangelogsMissing(StreamsRuntimeError):
-    """`partitions`: changelog partitions that a task needs and the log does not have."""
-
-    def __init__(self, partitions: Mapping[TopicPartition, str], task_id: TaskId | None = None) -> None:
-        super().__init__(
-            "changelogs are missing: " + ", ".join(f"{p.topic}-{p.partition}" for p in partitions), task_id
-        )
-        self.partitions = dict(partitions)

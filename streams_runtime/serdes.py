@@ -73,7 +73,7 @@ class JsonSerde:
         return json.loads(data)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass as `Serdes[int](...)`
 class Serdes(Generic[T]):
     """A pair that a user may make of two functions."""
 

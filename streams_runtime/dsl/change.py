@@ -25,7 +25,7 @@ class Change(NamedTuple, Generic[V]):
     old: V | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class ChangedSerde(Generic[V]):
     """Raises StreamsError for a change without values, and for bytes that are none of the three forms."""
 

@@ -19,7 +19,7 @@ K = TypeVar("K")
 _START = struct.Struct(">q")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class TimeWindowedSerde(Generic[K]):
     """The end is not written: `window_size_ms` gives it back. Windowed keys are written without it, as Kafka does."""
 
@@ -34,7 +34,7 @@ class TimeWindowedSerde(Generic[K]):
         return Windowed(self.key_serde.deserialize(data[:-8]), start_ms, start_ms + self.window_size_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class WindowedStreamPartitioner(Generic[K]):
     """The default partitioner of sinks with a TimeWindowedSerde."""
 

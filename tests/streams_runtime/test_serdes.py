@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams_runtime.dsl import TimeWindowedSerde
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, Serdes
+from streams_runtime.state_stores.base import Windowed
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -79,3 +81,12 @@ def test_should_make_a_serde_of_two_functions() -> None:
     pairs: Serdes[tuple[int, int]] = Serdes(bytes, lambda data: (data[0], data[1]))
 
     assert (pairs.serialize((1, 2)), pairs.deserialize(b"\x01\x02")) == (b"\x01\x02", (1, 2))
+
+
+def test_should_be_made_with_its_type_named() -> None:
+    numbers = Serdes[int](lambda number: str(number).encode(), int)
+
+    assert (numbers.serialize(7), numbers.deserialize(b"7")) == (b"7", 7)
+    windowed = TimeWindowedSerde[str](STRING, 1_000)
+    key = Windowed("k", 5_000, 6_000)
+    assert windowed.deserialize(windowed.serialize(key)) == key
