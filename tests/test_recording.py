@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignor.commands.rounds import run
 from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
 from assignor.pipeline import assign
 from assignor.recording import (
@@ -28,6 +27,7 @@ from assignor.recording import (
     rebalance_input,
     rebalance_output,
 )
+from assignor.rounds import run
 from assignor.snapshot import Member
 from assignor.topology.topology import ChangelogType
 from assignor.types import ProcessId, TaskId

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.commands.rounds import RebalanceRound, run
 from assignor.errors import NotBuiltYet
+from assignor.rounds import RebalanceRound, run
 from tests.recorded import FRESH_REBALANCES, OF_A_LATER_RELEASE, PLACEMENTS, REBALANCES, RECORDINGS, documents
 
 LINES = {

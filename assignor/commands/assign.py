@@ -14,8 +14,9 @@ from assignor.commands.check import Tally
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
 from assignor.commands.lines import read_lines
 from assignor.commands.output_text import output_text
-from assignor.commands.rounds import PlacementRound, RebalanceRound, run
+from assignor.commands.own_assignors import load_own_assignor
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
+from assignor.rounds import PlacementRound, RebalanceRound, run
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +62,7 @@ def _rounds(files: Sequence[str], tally: Tally, check: bool) -> Iterator[Rebalan
             say(f"{line.where}: {line.problem}")
             continue
         try:
-            ran = run(line.document)
+            ran = run(line.document, load_own_assignor)
             if check:
                 tally.add_round(line.where, ran)
         except NotBuiltYet as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
-from assignor.commands.rounds import PlacementRound, RebalanceRound
+from assignor.rounds import PlacementRound, RebalanceRound
 
 _DIFFERENCES_SHOWN = 10
 

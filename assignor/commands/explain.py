@@ -8,9 +8,10 @@ import typer
 
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
 from assignor.commands.lines import read_lines
-from assignor.commands.rounds import PlacementRound, RebalanceRound, run
+from assignor.commands.own_assignors import load_own_assignor
 from assignor.errors import AssignorFault, InputError
 from assignor.explain import explanation_document
+from assignor.rounds import PlacementRound, RebalanceRound, run
 from assignor.types import TaskId
 
 
@@ -33,7 +34,7 @@ def explain_file(
         try:
             if line.document is None:
                 raise InputError(line.problem or "is not usable")
-            ran = run(line.document)
+            ran = run(line.document, load_own_assignor)
         except AssignorFault as error:
             unusable += 1
             say(f"{line.where}: {error}")

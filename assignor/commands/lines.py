@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from assignor.errors import InputError
+from assignor.recording import document_of_line
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -65,32 +64,9 @@ def _lines(file: str, raw: io.BufferedReader) -> Iterator[Line]:
 
 def _line(where: str, content: bytes) -> Line:
     try:
-        document = json.loads(
-            content.decode("utf-8"), object_pairs_hook=_without_repetition, parse_constant=_refuse_constant
-        )
-    except UnicodeDecodeError as error:
-        return Line(where, problem=f"is not UTF-8 text: {error.reason} at byte {error.start}")
-    except RecursionError:
-        return Line(where, problem="is nested too deeply")
-    except ValueError as error:
-        return Line(where, problem=f"is not a line of JSON: {error}")
-    if not isinstance(document, dict):
-        return Line(where, problem="must be a JSON object")
-    return Line(where, document)
-
-
-def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A member given twice would otherwise vanish without a word."""
-    document = dict(pairs)
-    if len(document) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"field {repeated!r} is given twice")
-    return document
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+        return Line(where, document_of_line(content))
+    except InputError as error:
+        return Line(where, problem=str(error))
 
 
 @contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from assignor.commands.rounds import PlacementRound, RebalanceRound
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.rounds import PlacementRound, RebalanceRound
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId

@@ -5,6 +5,7 @@ with the path of the field; features of a later release raise NotBuiltYet. Nothi
 """
 
 from assignor.recording.assignors import KNOWN_ASSIGNORS, is_class_path
+from assignor.recording.json_line import document_of_line
 from assignor.recording.placement import PLACEMENT_FORMAT, RecordedPlacement, parse_placement, parse_recorded_placement
 from assignor.recording.rebalance import (
     REBALANCE_FORMAT,
@@ -31,6 +32,7 @@ __all__ = [
     "RecordedPlacement",
     "RecordedRebalance",
     "RecordedTopic",
+    "document_of_line",
     "dotted_configs",
     "is_class_path",
     "parse_placement",

@@ -1,10 +1,11 @@
-"""One line run again: the same document in, the output of this project's own leader out."""
+"""One recorded line run again: a rebalance or a placement problem in, what this project's own leader decides out.
+
+Replay, what-if, forecast and sweep all start here, so that they cannot differ from `assignor assign`.
+"""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from assignor.compare import Comparison, compare_placement, compare_rebalance
@@ -76,22 +77,35 @@ class PlacementRound:
         return list(explain_placement(self.recorded.problem, self.placement, self.decisions, task))
 
 
-def run(document: Mapping[str, object]) -> RebalanceRound | PlacementRound:
+LoadOwn = Callable[[str], TaskAssignor]
+"""Gives the assignor that `module:Class` names. Loading runs code, so the caller says whether and how."""
+
+
+def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> RebalanceRound | PlacementRound:
     """Raises InputError for an unusable document, NotBuiltYet for one of a later release, DecodeError for bytes."""
+    return run_recorded(parse_recorded(document), load_own)
+
+
+def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
+    """By `format`. Raises InputError, NotBuiltYet."""
     kind = document.get("format")
     if kind == REBALANCE_FORMAT:
-        recorded = parse_recorded_rebalance(document)
-        own = _own_assignor(recorded.snapshot.assignor)
-        return RebalanceRound(recorded, assign(recorded.snapshot, recorded.now_ms, own))
+        return parse_recorded_rebalance(document)
     if kind == PLACEMENT_FORMAT:
-        return _run_placement(parse_recorded_placement(document))
+        return parse_recorded_placement(document)
     shown = repr(kind[:80]) if isinstance(kind, str) else type(kind).__name__
     raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}, not {shown}", "format")
 
 
-def _run_placement(recorded: RecordedPlacement) -> PlacementRound:
+def run_recorded(
+    recorded: RecordedRebalance | RecordedPlacement, load_own: LoadOwn | None = None
+) -> RebalanceRound | PlacementRound:
+    """Raises InputError, DecodeError, NotBuiltYet."""
+    if isinstance(recorded, RecordedRebalance):
+        own = _own_assignor(recorded.snapshot.assignor, load_own)
+        return RebalanceRound(recorded, assign(recorded.snapshot, recorded.now_ms, own))
     log: DecisionLog = []
-    assignor = _own_assignor(recorded.assignor) or task_assignor_named(recorded.assignor)
+    assignor = _own_assignor(recorded.assignor, load_own) or task_assignor_named(recorded.assignor)
     try:
         placement = assignor.assign(recorded.problem, log)
         validate_placement(recorded.problem, placement, recorded.assignor)
@@ -100,13 +114,13 @@ def _run_placement(recorded: RecordedPlacement) -> PlacementRound:
     return PlacementRound(recorded, placement, tuple(log))
 
 
-def _own_assignor(name: str) -> TaskAssignor | None:
-    """A user's own class, looked for from the working directory as well; None for a built-in one."""
+def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
+    """A user's own class; None for a built-in one."""
     if not is_class_path(name):
         return None
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return _OwnAssignor(name, task_assignor_named(name))
+    if load_own is None:
+        raise InputError(f"{name!r} is a class of your own, and none is loaded here", "assignor")
+    return _OwnAssignor(name, load_own(name))
 
 
 class _OwnAssignor:

@@ -1,0 +1,182 @@
+"""What one round did, in numbers: tasks moved, copies that have to restore, load of the threads, standbys, racks.
+
+Replay, what-if, forecast and sweep show these numbers; they are worked out in this one place. A move is seen from what
+the clients reported: a task that another process had active before, or a copy on a process that had none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from assignor.errors import DecodeError
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
+from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class RoundMeasures:
+    """`active_moved`: tasks active on another process than before; `active_started`: active nowhere before.
+    `standby_moved`: standbys (no warm-ups) on a process that had no copy of the task; `warm_ups`: copies that are only
+    there until they have caught up. `records_to_restore`: lags of all copies summed; None when a lag is not known.
+    `thread_loads`: copies per stream thread, sorted; `skew`: the highest less the lowest of them; `active_skew`: the
+    same of active tasks only. `standby_coverage`: standbys there are of those wanted (num.standby.replicas for each
+    stateful task), None when none are wanted. `rack_spread`: of the racks a stateful task's copies could lie on, the
+    part that they do, averaged; None when clients have no racks or a task has one copy only.
+    """
+
+    tasks: int
+    stateful_tasks: int
+    clients: int
+    threads: int
+    active_moved: int
+    active_started: int
+    standby_moved: int
+    warm_ups: int
+    records_to_restore: int | None
+    thread_loads: tuple[int, ...]
+    skew: int
+    active_skew: int
+    standby_coverage: float | None
+    rack_spread: float | None
+
+
+def measure(problem: PlacementProblem, placement: Placement) -> RoundMeasures:
+    """`placement` has an entry for every client of `problem`."""
+    previous = previous_owners(problem)
+    active_moved = active_started = standby_moved = warm_ups = standbys = 0
+    for process, placed in placement.clients.items():
+        client = problem.clients[process]
+        for task in placed.active:
+            owners = previous.get(task)
+            active_started += owners is None
+            active_moved += owners is not None and process not in owners
+        standbys += len(placed.standby) - len(placed.warm_ups)
+        warm_ups += len(placed.warm_ups)
+        had = client.previous_active | client.previous_standby
+        standby_moved += len(placed.standby - placed.warm_ups - had)
+    loads = _thread_loads(problem, {process: _copies(placed) for process, placed in placement.clients.items()})
+    active = _thread_loads(problem, {process: len(placed.active) for process, placed in placement.clients.items()})
+    wanted = problem.configs.num_standby_replicas * len(problem.stateful_tasks)
+    return RoundMeasures(
+        tasks=len(problem.tasks),
+        stateful_tasks=len(problem.stateful_tasks),
+        clients=len(problem.clients),
+        threads=len(loads),
+        active_moved=active_moved,
+        active_started=active_started,
+        standby_moved=standby_moved,
+        warm_ups=warm_ups,
+        records_to_restore=records_to_restore(problem, placement),
+        thread_loads=loads,
+        skew=loads[-1] - loads[0] if loads else 0,
+        active_skew=active[-1] - active[0] if active else 0,
+        standby_coverage=standbys / wanted if wanted else None,
+        rack_spread=_rack_spread(problem, placement),
+    )
+
+
+def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
+    """Task to the processes that said they had it active; more than one only when they contradict each other."""
+    owners: dict[TaskId, list[ProcessId]] = {}
+    for process, client in problem.clients.items():
+        for task in client.previous_active:
+            owners.setdefault(task, []).append(process)
+    return owners
+
+
+def records_to_restore(problem: PlacementProblem, placement: Placement) -> int | None:
+    """Over all copies of stateful tasks; None when a lag is not known."""
+    per_process = records_to_restore_by_process(problem, placement)
+    return None if per_process is None else sum(per_process.values())
+
+
+def records_to_restore_by_process(problem: PlacementProblem, placement: Placement) -> dict[ProcessId, int] | None:
+    """Records each process has to read to catch up on all its copies; None when a lag is not known."""
+    stateful = frozenset(problem.stateful_tasks)
+    records: dict[ProcessId, int] = {}
+    for process, placed in placement.clients.items():
+        lags = problem.clients[process].lags
+        total = 0
+        for task in chain(placed.active, placed.standby):
+            if task not in stateful or task not in lags:
+                continue
+            lag = lags.lag_for(task)
+            if lag == UNKNOWN_OFFSET_SUM:
+                return None
+            total += max(lag, 0)
+        records[process] = total
+    return records
+
+
+def recorded_placement(problem: PlacementProblem, assignments: Mapping[str, bytes]) -> Placement | None:
+    """The placement in recorded bytes; None when a member is in no client of `problem`, or bytes cannot be read.
+
+    On the wire a warm-up is a standby, and a task that is held back until its owner gives it up is active nowhere.
+    """
+    process_of = {consumer: process for process, client in problem.clients.items() for consumer in client.consumers}
+    active: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}
+    standby: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}
+    for member_id, raw in assignments.items():
+        process = process_of.get(member_id)
+        if process is None:
+            return None
+        try:
+            info = decode_assignment_info(decode_assignment(raw).user_data or b"")
+        except DecodeError:
+            return None
+        active[process].update(info.active_tasks)
+        standby[process].update(info.standby_tasks)
+    return Placement(
+        False,
+        {
+            process: ClientPlacement(frozenset(active[process]), frozenset(standby[process] - active[process]))
+            for process in problem.clients
+        },
+    )
+
+
+def _copies(placed: ClientPlacement) -> int:
+    return len(placed.active) + len(placed.standby)
+
+
+def _thread_loads(problem: PlacementProblem, copies: Mapping[ProcessId, int]) -> tuple[int, ...]:
+    """A process spreads its copies evenly over its threads (step 4 of the pipeline)."""
+    loads: list[int] = []
+    for process, client in problem.clients.items():
+        each, more = divmod(copies.get(process, 0), client.capacity)
+        loads += [each + 1] * more + [each] * (client.capacity - more)
+    return tuple(sorted(loads))
+
+
+def _rack_spread(problem: PlacementProblem, placement: Placement) -> float | None:
+    racks = {
+        process: _rack(client, problem.configs.rack_aware_assignment_tags)
+        for process, client in problem.clients.items()
+    }
+    known = {rack for rack in racks.values() if rack is not None}
+    if not known or None in racks.values():
+        return None
+    by_task: dict[TaskId, list[tuple[str, ...]]] = {}
+    stateful = frozenset(problem.stateful_tasks)
+    for process, placed in placement.clients.items():
+        rack = racks[process]
+        assert rack is not None
+        for task in chain(placed.active & stateful, placed.standby):
+            by_task.setdefault(task, []).append(rack)
+    spreads = [len(set(on)) / min(len(on), len(known)) for on in by_task.values() if len(on) > 1]
+    return _mean(spreads)
+
+
+def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | None:
+    """The values of the configured client tags; without any configured, the consumer's rack."""
+    values = tuple(client.tags.get(tag) for tag in tags) or (client.rack,)
+    known = tuple(value for value in values if value is not None)
+    return known if len(known) == len(values) else None
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,109 @@
+"""What a forecast assumes of the members and the cluster, and what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from assignor.measures import RoundMeasures
+from assignor.types import ProcessId, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastModel:
+    """Rates are records per second; times are milliseconds.
+
+    `restore_records_per_s`: of one stream thread, over all active tasks that it restores; `standby_records_per_s`: of
+    one stream thread, over all its standbys and warm-ups, which wait while it restores active tasks.
+    `appended_records_per_s`: what each stateful task's changelogs grow by while the task runs. `rebalance_ms`: from the
+    moment a round is asked for until its members have their assignments. `session_timeout_ms`: until a process that is
+    gone is noticed; only the time without owner depends on it. `state_cleanup_delay_ms`: after so long a process has
+    removed the state of a task it was not given again (Kafka's state.cleanup.delay.ms). `jitter`: from 0 to 1; every
+    rate of every process is multiplied once by a number between 1 - jitter and 1 + jitter, drawn from `seed`.
+    """
+
+    restore_records_per_s: float = 100_000.0
+    standby_records_per_s: float = 100_000.0
+    appended_records_per_s: float = 0.0
+    rebalance_ms: int = 500
+    session_timeout_ms: int = 45_000
+    state_cleanup_delay_ms: int = 600_000
+    jitter: float = 0.0
+    seed: int = 0
+
+
+class Trigger(StrEnum):
+    """Why a round of a forecast takes place."""
+
+    RECORDED = "recorded"
+    FOLLOW_UP = "follow-up"
+    PROBING = "probing"
+
+
+class End(StrEnum):
+    """How a forecast ends."""
+
+    STABLE = "stable"
+    LOOP = "loop"
+    OUT_OF_ROUNDS = "out of rounds"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastRound:
+    """`at_ms`: since the recorded round. `moved`: tasks whose active copy changed process; `warming_up`: tasks with a
+    warm-up. `followup`, `probing_at_ms`: what the round asked for.
+    """
+
+    number: int
+    at_ms: int
+    trigger: Trigger
+    measures: RoundMeasures
+    moved: tuple[TaskId, ...]
+    warming_up: tuple[TaskId, ...]
+    followup: bool
+    probing_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Rounds that come back to the same input and output: `first_round` up to `first_round + length - 1`, for ever.
+
+    `tasks`: those that move, warm up or are held back in these rounds, and so keep the group from settling.
+    """
+
+    first_round: int
+    length: int
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`stable_after_ms`: when the last round that was needed took place, None when the group does not settle.
+
+    `restored_after_ms`: when every copy had caught up after that; None when it never does. `active_moves`,
+    `standby_moves`, `warm_ups`: copies over all rounds, a warm-up counted once, when it begins. `unowned_ms`: time that
+    a task was running nowhere (revoked and not yet handed out, restoring, or its process gone), summed over tasks;
+    `unowned_longest_ms` and `unowned_longest_task`: the worst one. `final`: the measures of the last round.
+    """
+
+    end: End
+    rounds: tuple[ForecastRound, ...]
+    stable_after_ms: int | None
+    restored_after_ms: int | None
+    active_moves: int
+    standby_moves: int
+    warm_ups: int
+    unowned_ms: int
+    unowned_longest_ms: int
+    unowned_longest_task: TaskId | None
+    loop: Loop | None
+    error: str | None
+    final: RoundMeasures | None
+    owners: tuple[tuple[TaskId, ProcessId], ...]
+    """Where every task is active in the end."""
+
+    @property
+    def probing_rounds(self) -> int:
+        """The recorded round and those that probing asked for; follow-ups hand over what they decided."""
+        return sum(1 for each in self.rounds if each.trigger is not Trigger.FOLLOW_UP)

@@ -1,0 +1,74 @@
+"""What the engines run: a piece of work, its chunks, and what comes out of a chunk. All of it travels to executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+LINES_A_CHUNK = 256
+"""The one decision of chunk size. A round takes 1 to 3 ms, so a chunk takes about half a second: often enough for a
+progress bar, little to do again when an executor dies, and some hundred kilobytes in memory; its Parquet part and its
+scheduling cost a few milliseconds, under 1 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A line that gave no row. `where`: input:line. `kind`: "unusable" (wrong) or "refused" (of a later release).
+    `line`: the line as it was, so that it can be mended and run again; None when it could not be read at all.
+    """
+
+    where: str
+    kind: str
+    reason: str
+    line: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkOutput:
+    """`rows`: of the work's schema, in input order."""
+
+    rows: pa.RecordBatch
+    rejects: tuple[Reject, ...] = ()
+
+
+class Chunk(Protocol):
+    """`number`: from 0, the place of its rows in the result. `lines`: how many rows and rejects it gives at most."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def lines(self) -> int: ...
+
+
+ChunkT_contra = TypeVar("ChunkT_contra", bound=Chunk, contravariant=True)
+ChunkT = TypeVar("ChunkT", bound=Chunk)
+
+
+class Work(Protocol[ChunkT_contra]):
+    """Picklable. `run` is called in a worker process for several chunks in the order of their numbers, so it may keep
+    a reader open between them; each call yields one output per chunk, in order.
+    """
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def run(self, chunks: Iterator[ChunkT_contra]) -> Iterator[ChunkOutput]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[ChunkT]):
+    """`identity`: what makes this run the same as another one (inputs with size and time, options, version of the
+    format), as JSON: an output directory of another identity is not gone on with.
+    """
+
+    work: Work[ChunkT]
+    chunks: Sequence[ChunkT]
+    identity: dict[str, object]
+
+    @property
+    def lines(self) -> int:
+        return sum(chunk.lines for chunk in self.chunks)
