@@ -1,4 +1,4 @@
-"""The commands `replay` and `sweep` for the one `assignor` program. They need pyarrow, and Spark only for its engine."""
+"""The commands `replay` and `sweep` for the one `assignor` program: they need pyarrow, and Spark for its engine only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if importlib.util.find_spec("pyarrow") is None:
 
 def register(app: typer.Typer) -> None:
     """Add this package's commands to `app`."""
-    import importlib
+    from spark_jobs.replay import command as replay
+    from spark_jobs.sweep import command as sweep
 
-    for module in ("spark_jobs.replay.command", "spark_jobs.sweep.command"):
-        importlib.import_module(module).register(app)
+    replay.register(app)
+    sweep.register(app)
