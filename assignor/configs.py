@@ -1,7 +1,8 @@
 """Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
 Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1. An unknown key is an error that names the
-nearest known one; a value out of bounds is an error that names the bound.
+nearest known one; a value out of bounds is an error that names the bound. The keys that begin with `minimal.movement.`
+are this project's own, for MinimalMovementTaskAssignor; no other assignor looks at them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
+from assignor.pins import Pin, TaskWeights, pins_from, weights_from
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
@@ -24,6 +26,8 @@ RACK_AWARE_ASSIGNMENT_TRAFFIC_COST = "rack.aware.assignment.traffic_cost"
 RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST = "rack.aware.assignment.non_overlap_cost"
 REPLICATION_FACTOR = "replication.factor"
 WINDOW_STORE_ADDITIONAL_RETENTION_MS = "windowstore.changelog.additional.retention.ms"
+MINIMAL_MOVEMENT_TASK_WEIGHTS = "minimal.movement.task.weights"
+MINIMAL_MOVEMENT_PINS = "minimal.movement.pins"
 TOPIC_PREFIX = "topic."
 
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
@@ -42,7 +46,13 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
 }
 _NULLABLE = frozenset({RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST})
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,40}")
-KNOWN_KEYS = (*_INTEGER_BOUNDS, RACK_AWARE_ASSIGNMENT_TAGS, RACK_AWARE_ASSIGNMENT_STRATEGY)
+KNOWN_KEYS = (
+    *_INTEGER_BOUNDS,
+    RACK_AWARE_ASSIGNMENT_TAGS,
+    RACK_AWARE_ASSIGNMENT_STRATEGY,
+    MINIMAL_MOVEMENT_TASK_WEIGHTS,
+    MINIMAL_MOVEMENT_PINS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,8 @@ class AssignmentConfigs:
     window_store_additional_retention_ms: int = 86_400_000
     topic_configs: Mapping[str, str] = field(default_factory=dict)
     """`topic.`-prefixed keys without the prefix: configs of every internal topic that gets created."""
+    minimal_movement_task_weights: TaskWeights | None = None
+    minimal_movement_pins: tuple[Pin, ...] = ()
 
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> AssignmentConfigs:
@@ -87,6 +99,10 @@ class AssignmentConfigs:
             replication_factor=_replication_factor(integer(REPLICATION_FACTOR, -1), where),
             window_store_additional_retention_ms=integer(WINDOW_STORE_ADDITIONAL_RETENTION_MS, 86_400_000) or 0,
             topic_configs=topic_configs,
+            minimal_movement_task_weights=weights_from(
+                values.get(MINIMAL_MOVEMENT_TASK_WEIGHTS), f"{where}.{MINIMAL_MOVEMENT_TASK_WEIGHTS}"
+            ),
+            minimal_movement_pins=pins_from(values.get(MINIMAL_MOVEMENT_PINS), f"{where}.{MINIMAL_MOVEMENT_PINS}"),
         )
 
     @property

@@ -27,6 +27,14 @@ class DecisionKind(StrEnum):
     WARM_UP_BUDGET_SPENT = "warm-up-budget-spent"  # process = target that gets nothing this round
     NOWHERE_TO_MOVE = "nowhere-to-move"  # standby stays on process: no better client without a copy
     STATELESS = "stateless"  # process = client with the lowest load per thread
+    # MinimalMovementTaskAssignor, instead of target and balanced; afterwards kept, swapped and so on as above
+    TARGET_KEPT = "target-kept"  # process = who has it, and has no more than its share
+    TARGET_MOVED = "target-moved"  # process = receiver, other = who has it, but has more than its share
+    TARGET_PINNED = "target-pinned"  # process = receiver, other = who has it, but a pin keeps the task off
+    TARGET_NEW = "target-new"  # process = chosen client of a copy that nobody has to give
+    PIN_SET_ASIDE = "pin-set-aside"  # process = where it belongs all the same, as no client can keep the pins
+    HANDED_OVER = "handed-over"  # process = target that is caught up, other = who had it until now
+    WAITS = "waits"  # process = who has it until `other`, its target, has caught up
     # sticky and fallback assignors
     PREVIOUS_ACTIVE = "previous-active"  # process had it running
     PREVIOUS_STANDBY = "previous-standby"  # process had a standby

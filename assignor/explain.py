@@ -22,6 +22,18 @@ from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, T
 _APPENDED_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
+_TARGET_KINDS = frozenset(
+    {
+        DecisionKind.TARGET,
+        DecisionKind.BALANCED,
+        DecisionKind.TARGET_KEPT,
+        DecisionKind.TARGET_MOVED,
+        DecisionKind.TARGET_PINNED,
+        DecisionKind.TARGET_NEW,
+    }
+)
+"""Each says where a task belongs, the last one of a round in the end."""
+
 CAUGHT_UP_SHOWN = 5
 """So many caught-up clients does the text name; the data name all."""
 
@@ -156,7 +168,7 @@ def _explanation(
         (
             step.process
             for step in reversed(steps)
-            if step.role is Role.ACTIVE and step.kind in (DecisionKind.TARGET, DecisionKind.BALANCED)
+            if step.role is Role.ACTIVE and step.kind in _TARGET_KINDS
         ),
         None,
     )
@@ -275,6 +287,13 @@ _PHRASES: Mapping[DecisionKind, str] = {
     DecisionKind.WARM_UP_BUDGET_SPENT: "{process}{lag} has to wait, max.warmup.replicas is spent",
     DecisionKind.NOWHERE_TO_MOVE: "{role} stays on {process}{lag}, no better client is without a copy",
     DecisionKind.STATELESS: "stateless, {process} has the lowest load per thread",
+    DecisionKind.TARGET_KEPT: "{role} belongs on {process}, which has it and no more than its share",
+    DecisionKind.TARGET_MOVED: "{other} has more than its share: {role} is to go to {process}",
+    DecisionKind.TARGET_PINNED: "a pin keeps it off {other}: {role} is to go to {process}",
+    DecisionKind.TARGET_NEW: "{process} has room for the {role}, which nobody has to give",
+    DecisionKind.PIN_SET_ASIDE: "no client can keep its pins, {process} gets the {role} all the same",
+    DecisionKind.HANDED_OVER: "{role} goes from {other}{other_lag} to {process}{lag}",
+    DecisionKind.WAITS: "{role} stays with {process}{lag} until {other}{other_lag} has caught up",
     DecisionKind.PREVIOUS_ACTIVE: "{process} had it active",
     DecisionKind.PREVIOUS_STANDBY: "{process} had a standby",
     DecisionKind.LEAST_LOADED: "{process} has most room for the {role}",

@@ -229,8 +229,25 @@ class JavaHashTable(Generic[K]):
         self._bins = doubled
 
 
+def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | None:
+    """The capacity of a table into which keys with these spread hashes were added one by one, when its order is that
+    of the buckets alone; None when a bucket gets crowded on the way there.
+    """
+    capacity, size = table_size_for(initial_capacity), len(spreads)
+    while True:
+        room = capacity * 3 // 4
+        if is_crowded(spreads if size <= room else spreads[: room + 1], capacity):
+            return None
+        if size <= room or capacity >= MAXIMUM_CAPACITY:
+            return capacity
+        capacity *= 2
+
+
 def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
     """Whether keys with these spread hashes would change more in a table of `capacity` than the order of a bucket."""
     if len(spreads) <= TREEIFY_THRESHOLD:
         return False
-    return max(Counter(map((capacity - 1).__and__, spreads)).values()) > TREEIFY_THRESHOLD
+    bucket_of = (capacity - 1).__and__
+    if len(spreads) - len(set(map(bucket_of, spreads))) < TREEIFY_THRESHOLD:
+        return False  # too few keys share a bucket at all
+    return max(Counter(map(bucket_of, spreads)).values()) > TREEIFY_THRESHOLD

@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from functools import lru_cache
 from typing import TypeVar
 
-from assignor.java_hash_table import DEFAULT_INITIAL_CAPACITY, JavaHashTable, capacity_to_copy
-from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
+from assignor.java_hash_table import DEFAULT_INITIAL_CAPACITY, JavaHashTable, capacity_to_copy, uncrowded_capacity
+from assignor.types import JAVA_INT_MAX, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -56,7 +56,9 @@ def task_hash(task: TaskId) -> int:
     """Source: `TaskId.hashCode`; a task without a named topology adds 0 for the name."""
     subtopology, partition, topology_name = task
     code = ((31 + subtopology) * 31 + partition) * 31
-    return int32(code if topology_name is None else code + string_hash(topology_name))
+    if topology_name is not None:
+        code += string_hash(topology_name)
+    return code if 0 <= code <= JAVA_INT_MAX else int32(code)
 
 
 def process_hash(process_id: ProcessId) -> int:
@@ -217,7 +219,15 @@ def hash_set_order(
     items: Iterable[K], hash_of: Callable[[K], int] = java_hash, initial_capacity: int = DEFAULT_INITIAL_CAPACITY
 ) -> list[K]:
     """The order of a `HashSet` into which `items` were added one by one."""
-    return list(JavaHashSet(items, initial_capacity=initial_capacity, hash_of=hash_of))
+    keys = list(dict.fromkeys(items))
+    if len(keys) > 1:
+        spreads = [code ^ ((code & 0xFFFFFFFF) >> 16) for code in map(hash_of, keys)]
+        capacity = uncrowded_capacity(spreads, initial_capacity)
+        if capacity is None:
+            return list(JavaHashSet(keys, initial_capacity=initial_capacity, hash_of=hash_of))
+        buckets = dict(zip(keys, map((capacity - 1).__and__, spreads), strict=True))
+        keys.sort(key=buckets.__getitem__)
+    return keys
 
 
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from math import fsum
 
 from assignor.errors import DecodeError
 from assignor.protocol.assignment_info import decode_assignment_info
@@ -179,4 +180,5 @@ def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | Non
 
 
 def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    """To the last bit whatever the order of `values`, which is that of sets."""
+    return fsum(values) / len(values) if values else None

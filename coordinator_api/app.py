@@ -15,7 +15,7 @@ from coordinator_api.auth import Gate, check_exposure, token_of
 from coordinator_api.coordinator import Coordinator
 from coordinator_api.middleware import RequestGuard
 from coordinator_api.problems import Problem, problem_response
-from coordinator_api.routes import assign, groups, members, rebalances
+from coordinator_api.routes import assign, groups, members, rebalances, simulate
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import StoreError
 
@@ -47,7 +47,7 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
     app.add_middleware(RequestGuard, gate=Gate(token_of(settings)), settings=settings)
     problems.install(app)
     app.add_exception_handler(StoreError, _on_store_error)
-    for router in (groups.router, members.router, rebalances.router, assign.router, health.router):
+    for router in (groups.router, members.router, rebalances.router, assign.router, simulate.router, health.router):
         app.include_router(router)
     return app
 

@@ -109,11 +109,16 @@ def read_definition(
 
 def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
     """A few bytes can ask for millions of partitions, and each becomes a task. Raises InputError."""
-    topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
-    fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)
-    partitions = sum(topic.partitions for topic in topics) + sum(topic.partitions or 0 for topic in fixed)
+    partitions = partition_total(snapshot)
     if partitions > max_partitions:
         raise InputError(f"{partitions} partitions are more than group.max.partitions, {max_partitions}", "cluster")
+
+
+def partition_total(snapshot: RebalanceSnapshot) -> int:
+    """Of all topics that are there, and of repartition topics whose count is fixed."""
+    topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
+    fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)
+    return sum(topic.partitions for topic in topics) + sum(topic.partitions or 0 for topic in fixed)
 
 
 def read_input(input_json: str) -> Definition:

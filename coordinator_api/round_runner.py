@@ -52,7 +52,8 @@ class ComputedRound:
             "error": output["error"],
         }
         # a fixed time stamp: the same rebalance is the same bytes
-        document = gzip.compress(json.dumps(self.document, separators=(",", ":")).encode("ascii"), mtime=0)
+        noted = {**self.document, "note": str(effect.reason)}  # what only the group knows of how the round began
+        document = gzip.compress(json.dumps(noted, separators=(",", ":")).encode("ascii"), mtime=0)
         return Recording(effect.generation_id, self.now_ms, json.dumps(summary), document)
 
 

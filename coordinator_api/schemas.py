@@ -109,6 +109,15 @@ class AssignAnswer(_Body):
     output: dict[str, object]
 
 
+class SimulateAnswer(_Body):
+    """`forecast`: how it `end`s (stable, loop, out of rounds, error), totals over all rounds, every one of the `rounds`
+    with its measures, where every task is in the end, and the `model` it was made with. Times in milliseconds.
+    """
+
+    id: str
+    forecast: dict[str, object]
+
+
 class Health(_Body):
     status: Literal["ok"]
 

@@ -1,5 +1,5 @@
-"""The program `assignor`. This package brings `assign`, `decode`, `explain` and `diff`; the packages above it register
-theirs through the entry-point group `assignor.commands`, each a function `register(app: typer.Typer) -> None`.
+"""The program `assignor`. This package brings `assign`, `decode`, `explain`, `diff`, `what-if`, `simulate`; others
+register theirs through the entry-point group `assignor.commands`, each a function `register(app: typer.Typer) -> None`.
 
 Results go to stdout, talk to stderr. Exit 0; 1 the answer is no; 2 wrong usage or unusable input.
 """
@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from assignor.commands import assign, decode, diff, explain
+from assignor.commands import assign, decode, diff, explain, simulate, what_if
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, say
 from assignor.errors import AssignorFault
 
@@ -32,7 +32,7 @@ def build_app() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    for package in (assign, decode, explain, diff):
+    for package in (assign, decode, explain, diff, what_if, simulate):
         package.register(app)
     missing = []
     for entry_point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from assignor.commands.console import Format, as_line
-from assignor.commands.lines import STDIN
+from assignor.commands.sources import STDIN
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
 

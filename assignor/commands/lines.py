@@ -1,86 +1,82 @@
-"""Reading files of JSON Lines: plain or gzip, `-` for stdin, with a progress bar on stderr when that is a terminal.
+"""Reading whatever `sources.py` finds, line by line, with a progress bar on stderr when that is a terminal.
 
 A line that cannot be used does not end the run: it comes back as a line with a problem, and the next one is read.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import sys
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from assignor.commands.sources import (
+    DamagedSource,
+    RawLine,
+    Source,
+    SourceKind,
+    find_sources,
+    lines_of,
+    opened,
+    plug_in_lines,
+    shown,
+)
 from assignor.errors import InputError
 from assignor.recording import document_of_line
 
-STDIN = "-"
-_GZIP_MAGIC = b"\x1f\x8b"
+_BY_PLUG_IN = frozenset({SourceKind.PARQUET, SourceKind.DATABASE})
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`document` is None when there is a `problem`. `where`: file:line."""
+    """`document` is None when there is a `problem`. `where`: file:line. `content`: the line as it was, None where the
+    source could not be read any further.
+    """
 
     where: str
     document: Mapping[str, object] | None = None
     problem: str | None = None
+    content: bytes | None = None
 
 
-def read_lines(files: Sequence[str]) -> Iterator[Line]:
-    """Every line that is not blank, of all files. Raises InputError for a file that cannot be opened."""
+def read_lines(inputs: Sequence[str]) -> Iterator[Line]:
+    """Every line that is not blank, of all inputs. Raises InputError for an input that cannot be opened."""
+    sources = find_sources(inputs)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, redirect_stdout=False, disable=not sys.stderr.isatty()) as progress:
-        for file in files:
-            with _opened(file) as raw:
-                bar = progress.add_task(file, total=_size(raw))
-                for line in _lines(file, raw):
-                    _advance(progress, bar, raw)
-                    yield line
+        for source in sources:
+            bar = progress.add_task(shown(source.name), total=None)
+            try:
+                for line in _shown_lines(source, progress, bar):
+                    yield as_read(line)
+            except DamagedSource as error:
+                yield Line(error.where or source.name, problem=error.reason)
+            progress.stop_task(bar)
 
 
-def _lines(file: str, raw: io.BufferedReader) -> Iterator[Line]:
-    name = "stdin" if file == STDIN else file
-    number = 0
+def as_read(raw: RawLine) -> Line:
+    """The line's document, or what is wrong with it."""
     try:
-        stream: Iterable[bytes] = raw
-        if raw.peek(2)[:2] == _GZIP_MAGIC:
-            stream = gzip.open(raw)  # noqa: SIM115 - it only wraps `raw`, which the caller closes
-        for content in stream:
-            number += 1
-            if content.strip():
-                yield _line(f"{name}:{number}", content)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        yield Line(f"{name}:{number + 1}", problem=f"the gzip data is damaged: {error}")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", name) from None
-
-
-def _line(where: str, content: bytes) -> Line:
-    try:
-        return Line(where, document_of_line(content))
+        return Line(raw.where, document_of_line(raw.content), content=raw.content)
     except InputError as error:
-        return Line(where, problem=str(error))
+        return Line(raw.where, problem=str(error), content=raw.content)
 
 
-@contextmanager
-def _opened(file: str) -> Iterator[io.BufferedReader]:
-    if file == STDIN:
-        buffer = sys.stdin.buffer
-        yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))
+def _shown_lines(source: Source, progress: Progress, bar: TaskID) -> Iterator[RawLine]:
+    if source.kind in _BY_PLUG_IN:
+        for line in plug_in_lines(source):
+            progress.advance(bar)
+            yield line
         return
-    try:
-        stream = open(file, "rb")  # noqa: SIM115 - closed below
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be opened: {getattr(error, 'strerror', None) or error}", file) from None
-    with stream:
-        yield stream
+    with opened(source) as raw:
+        progress.update(bar, total=_size(raw))
+        for line in lines_of(source, raw):
+            _advance(progress, bar, raw)
+            yield line
 
 
 def _size(raw: io.BufferedReader) -> int | None:

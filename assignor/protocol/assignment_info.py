@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from assignor.errors import IllegalArgumentError
 from assignor.protocol import java_text
@@ -62,6 +63,23 @@ def check_version(version: int) -> None:
         raise IllegalArgumentError(f"version must be between 1 and {LATEST_SUPPORTED_VERSION}; was: {version}")
 
 
+class AssignedTasks(NamedTuple):
+    """The first part of an AssignmentInfo: versions and tasks, without partitions and hosts."""
+
+    version: int
+    commonly_supported_version: int
+    active_tasks: tuple[TaskId, ...]
+    standby_tasks: tuple[TaskId, ...]
+
+
+def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
+    """Only what a member is to run: the host maps after it name every partition of the group. Raises DecodeError."""
+    reader = Reader(data, "AssignmentInfo")
+    version, commonly_supported = _read_versions(reader)
+    active_tasks = _read_active_tasks(reader, version)
+    return AssignedTasks(version, commonly_supported, active_tasks, tuple(_read_standby_tasks(reader, version)))
+
+
 def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:
     """Raises DecodeError.
 
@@ -69,12 +87,7 @@ def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:
     Kafka reads the one as no name and the other as a partition of the topic null.
     """
     reader = Reader(data, "AssignmentInfo")
-    version = reader.int32("version")
-    if not 1 <= version <= LATEST_SUPPORTED_VERSION:
-        raise reader.error(f"unknown version {version}", 0)
-    commonly_supported = UNKNOWN_VERSION
-    if version >= FIRST_VERSION_WITH_LATEST_SUPPORTED:
-        commonly_supported = reader.int32("commonly supported version")
+    version, commonly_supported = _read_versions(reader)
     active_tasks = _read_active_tasks(reader, version)
     standby_tasks = _read_standby_tasks(reader, version)
     by_host, standby_by_host = _read_host_maps(reader, version)
@@ -90,6 +103,15 @@ def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:
             reader.int64("next rebalance") if version >= FIRST_VERSION_WITH_NEXT_REBALANCE else JAVA_LONG_MAX
         ),
     )
+
+
+def _read_versions(reader: Reader) -> tuple[int, int]:
+    version = reader.int32("version")
+    if not 1 <= version <= LATEST_SUPPORTED_VERSION:
+        raise reader.error(f"unknown version {version}", 0)
+    if version < FIRST_VERSION_WITH_LATEST_SUPPORTED:
+        return version, UNKNOWN_VERSION
+    return version, reader.int32("commonly supported version")
 
 
 def _read_active_tasks(reader: Reader, version: int) -> tuple[TaskId, ...]:

@@ -52,12 +52,19 @@ class Reader:
     def _advance(self, size: int, field: str) -> int:
         start = self._offset
         if size > self._end - start:
-            raise self.error(f"{field} needs {size} bytes but {self._end - start} remain")
+            raise self._too_short(size, field)
         self._offset = start + size
         return start
 
+    def _too_short(self, size: int, field: str) -> DecodeError:
+        return self.error(f"{field} needs {size} bytes but {self._end - self._offset} remain")
+
     def _number(self, form: struct.Struct, field: str) -> int:
-        start = self._advance(form.size, field)
+        start = self._offset
+        end = start + form.size
+        if end > self._end:
+            raise self._too_short(form.size, field)
+        self._offset = end
         value: int = form.unpack_from(self._data, start)[0]
         return value
 

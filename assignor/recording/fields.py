@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
@@ -21,8 +20,6 @@ Value = TypeVar("Value")
 
 MAX_PARTITIONS = 1_000_000
 """Partitions of one topic. Far above what a Kafka cluster carries; it bounds what one line can make us allocate."""
-
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class Fields:
@@ -77,7 +74,7 @@ class Fields:
 
 
 def child(where: str, name: str) -> str:
-    if _PLAIN_NAME.match(name) is None:
+    if not (name.isascii() and name.isidentifier()):
         return f"{where}[{name!r}]"
     return f"{where}.{name}" if where else name
 

@@ -9,6 +9,7 @@ from assignor import configs as keys
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
+from assignor.pins import pins_document, weights_document
 from assignor.recording.rebalance import REBALANCE_FORMAT
 from assignor.recording.topology_fields import topology_document
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
@@ -106,7 +107,10 @@ def placement_output(placement: Placement) -> dict[str, object]:
 
 
 def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
-    """Kafka's dotted names, all of them: a recording does not change its meaning when a default does."""
+    """Kafka's dotted names, all of them: a recording does not change its meaning when a default does.
+
+    Keys of this project's own are only there when they are set.
+    """
     dotted: dict[str, object] = {
         keys.NUM_STANDBY_REPLICAS: configs.num_standby_replicas,
         keys.ACCEPTABLE_RECOVERY_LAG: configs.acceptable_recovery_lag,
@@ -121,6 +125,10 @@ def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
         dotted[keys.RACK_AWARE_ASSIGNMENT_TRAFFIC_COST] = configs.rack_aware_traffic_cost
     if configs.rack_aware_non_overlap_cost is not None:
         dotted[keys.RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST] = configs.rack_aware_non_overlap_cost
+    if configs.minimal_movement_task_weights is not None:
+        dotted[keys.MINIMAL_MOVEMENT_TASK_WEIGHTS] = weights_document(configs.minimal_movement_task_weights)
+    if configs.minimal_movement_pins:
+        dotted[keys.MINIMAL_MOVEMENT_PINS] = pins_document(configs.minimal_movement_pins)
     dotted.update({keys.TOPIC_PREFIX + key: value for key, value in configs.topic_configs.items()})
     return dotted
 

@@ -2,3 +2,9 @@
 
 The leader is the real one (`assignor.rounds`); only the members are a model, which `ForecastModel` describes.
 """
+
+from assignor.simulate.document import forecast_document
+from assignor.simulate.forecasting import forecast
+from assignor.simulate.model import End, Forecast, ForecastModel, ForecastRound, Loop, Trigger
+
+__all__ = ["End", "Forecast", "ForecastModel", "ForecastRound", "Loop", "Trigger", "forecast", "forecast_document"]

@@ -52,7 +52,8 @@ class End(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ForecastRound:
     """`at_ms`: since the recorded round. `moved`: tasks whose active copy changed process; `warming_up`: tasks with a
-    warm-up. `followup`, `probing_at_ms`: what the round asked for.
+    warm-up. `followup`, `probing_at_ms`: what the round asked for, the latter since the recorded round too. `unowned`:
+    tasks that run nowhere when the round is asked for.
     """
 
     number: int
@@ -63,6 +64,7 @@ class ForecastRound:
     warming_up: tuple[TaskId, ...]
     followup: bool
     probing_at_ms: int | None
+    unowned: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Forecast:
     `restored_after_ms`: when every copy had caught up after that; None when it never does. `active_moves`,
     `standby_moves`, `warm_ups`: copies over all rounds, a warm-up counted once, when it begins. `unowned_ms`: time that
     a task was running nowhere (revoked and not yet handed out, restoring, or its process gone), summed over tasks;
-    `unowned_longest_ms` and `unowned_longest_task`: the worst one. `final`: the measures of the last round.
+    `unowned_longest_ms` and `unowned_longest_task`: the longest stretch of one task. `final`: the measures of the last
+    round.
     """
 
     end: End
@@ -102,6 +105,8 @@ class Forecast:
     final: RoundMeasures | None
     owners: tuple[tuple[TaskId, ProcessId], ...]
     """Where every task is active in the end."""
+    behind: tuple[TaskId, ...] = ()
+    """Tasks with a copy that is not caught up in the end; of a stable group, with one that never will be."""
 
     @property
     def probing_rounds(self) -> int:

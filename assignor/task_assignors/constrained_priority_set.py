@@ -4,14 +4,19 @@ Kafka's queue is a `java.util.PriorityQueue` whose weights change while clients 
 it is no proper heap, and a draw is then not always the lightest client. To draw the same clients, this is the same
 binary heap, laid out the same after every step. Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 
-While the heap is in order, its layout does not depend on how siftDown is written, as no two entries are equal; so the
-long drains run on `heapq` and `sorted`, which work in C. Only a heap found out of order is drained by Java's own steps.
+While the heap is in order, a draw is the least of the clients asked for, wherever they lie. So what happens to the heap
+is only written down, and done when a step comes that could break the order. Drawing everybody in vain leaves a layout
+that depends on nothing before, so what was written down before that never has to be done.
+
+As no two entries are equal, the layout of a heap in order does not depend on how siftDown is written; so `heapq` draws
+from it, in C. Only a heap found out of order is drained by Java's own steps.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from operator import le
 from struct import Struct
@@ -29,6 +34,7 @@ The bits of a double that is not negative sort like the double; below them stand
 _CLIENT_BITS = 32
 _CLIENT = (1 << _CLIENT_BITS) - 1
 _DOUBLE = Struct(">d")
+_NOT_QUEUED: Entry = -1
 
 
 class ConstrainedPrioritySet:
@@ -37,99 +43,145 @@ class ConstrainedPrioritySet:
     def __init__(self, processes: Sequence[ProcessId], load: Callable[[int], float]) -> None:
         """Offers every client, in process order. `processes` are sorted; clients are their places."""
         self._load = load
-        self._rejected_order = _HashSetOrder(processes)
-        self._heap: list[Entry] = []
-        self._entries: list[Entry | None] = [None] * len(processes)
+        self._bits_of_load: dict[float, int] = {}
+        self._entries = [_NOT_QUEUED] * len(processes)
+        self._heap = _Heap(processes)
+        self._written_down: list[Callable[[], None]] = []
         self._in_order = True
         self._freshly_drained = False
-        for client in range(len(processes)):
-            self._push(client)
+        self.offer_all(range(len(processes)))
 
     def poll(self, accepted: Collection[int]) -> int | None:
         """Take out the first client drawn that is in `accepted`; None, and nobody taken out, when there is none.
 
         Clients drawn in vain go back in the order of the HashSet in which Kafka collects them.
         """
-        if not self._in_order and not self._is_in_order():
-            return self._poll_out_of_order(accepted)
-        self._in_order = True
-        wanted = [entry for entry in map(self._entries.__getitem__, accepted) if entry is not None]
+        if not self._in_order:
+            self._in_order = self._heap.is_in_order()
+            if not self._in_order:
+                return self._poll_out_of_order(accepted)
+        wanted = [entry for entry in map(self._entries.__getitem__, accepted) if entry != _NOT_QUEUED]
         if not wanted:
             self._drain_in_vain()
             return None
         self._freshly_drained = False
         first = min(wanted)
-        heap = self._heap
-        rejected: list[Entry] = []
-        while (entry := heappop(heap)) != first:
-            rejected.append(entry)
-        for entry in self._rejected_order.of(rejected):
-            heappush(heap, entry)
-        self._entries[first & _CLIENT] = None
+        self._written_down.append(partial(self._heap.draw, first))
+        self._entries[first & _CLIENT] = _NOT_QUEUED
         return first & _CLIENT
 
     def offer_all(self, clients: Sequence[int]) -> None:
-        """Offer clients whose load has changed, one after the other; those already queued are taken out first.
+        """Offer different clients whose load has changed, one after the other; those queued are taken out first.
 
         All loads have changed by the time of the first offer, also those of queued clients that come later.
         """
         self._freshly_drained = False
-        for client in clients:
-            self._update_in_place(client)
-        for client in clients:
-            entry = self._entries[client]
-            if entry is not None:
-                _remove_at(self._heap, self._heap.index(entry))
-            self._push(client)
+        queued = [self._entries[client] for client in clients]
+        offered = [self._entry(client) for client in clients]
+        offer = partial(self._heap.offer, queued, offered)
+        if self._in_order and self._stays_in_order(queued, offered):
+            self._written_down.append(offer)
+        else:
+            self._catch_up()
+            offer()
+            self._in_order = False  # or not known to be
+        for client, entry in zip(clients, offered, strict=True):
+            self._entries[client] = entry
 
-    def _update_in_place(self, client: int) -> None:
-        entry = self._entries[client]
-        if entry is None:
-            return
-        updated = self._entry(client)
-        if updated != entry:
-            self._heap[self._heap.index(entry)] = updated
-            self._entries[client] = updated
-            self._in_order = False
+    def _stays_in_order(self, queued: Sequence[Entry], offered: Sequence[Entry]) -> bool:
+        """Whether the heap, in order now, is certain to be in order after these offers, however it is laid out.
+
+        It is when nobody queued has changed. Else said only of the usual case: a client that is not queued is offered
+        before one that is and has got lighter. The first may come to lie below the second, which lies too deep; when
+        the second is taken out, the first rises into its place, and breaks the order if it is less than the parent
+        there, which is less than the second was.
+        """
+        if len(offered) != 2 or queued[0] != _NOT_QUEUED or queued[1] < offered[1]:
+            return all(before in (after, _NOT_QUEUED) for before, after in zip(queued, offered, strict=True))
+        (first, second), before = offered, queued[1]
+        return (
+            second == before
+            or first > before
+            or not any(map(before.__gt__, filter(first.__lt__, self._entries)))  # a possible parent
+        )
 
     def _entry(self, client: int) -> Entry:
-        return int.from_bytes(_DOUBLE.pack(self._load(client)), "big") << _CLIENT_BITS | client
-
-    def _push(self, client: int) -> None:
-        entry = self._entry(client)
-        self._entries[client] = entry
-        self._heap.append(entry)
-        _sift_up(self._heap, len(self._heap) - 1, entry)
-
-    def _is_in_order(self) -> bool:
-        heap = self._heap
-        return all(map(le, heap, heap[1::2])) and all(map(le, heap, heap[2::2]))
+        load = self._load(client)
+        bits = self._bits_of_load.get(load)
+        if bits is None:
+            bits = self._bits_of_load[load] = int.from_bytes(_DOUBLE.pack(load), "big") << _CLIENT_BITS
+        return bits | client
 
     def _drain_in_vain(self) -> None:
         """Draw everybody and put everybody back; doing so twice is doing so once."""
         if self._freshly_drained:
             return
-        rebuilt: list[Entry] = []
-        for entry in self._rejected_order.of(sorted(self._heap)):
-            heappush(rebuilt, entry)
-        self._heap = rebuilt
+        self._written_down = [partial(self._heap.refill, self._entries.copy())]
         self._freshly_drained = True
 
     def _poll_out_of_order(self, accepted: Collection[int]) -> int | None:
         self._freshly_drained = False
+        found = self._heap.draw_by_javas_steps(accepted)
+        if found is not None:
+            self._entries[found] = _NOT_QUEUED
+        return found
+
+    def _catch_up(self) -> None:
+        for step in self._written_down:
+            step()
+        self._written_down = []
+
+
+class _Heap:
+    """The array of Java's heap."""
+
+    def __init__(self, processes: Sequence[ProcessId]) -> None:
+        self._array: list[Entry] = []
+        self._rejected_order = _HashSetOrder(processes)
+
+    def offer(self, queued: Sequence[Entry], offered: Sequence[Entry]) -> None:
+        """`queued`: the old entries of the clients offered, _NOT_QUEUED for one that is not in it.
+
+        Old entries change where they lie, and are then taken out one by one. In a heap out of order, too, `heappush`
+        lets an entry rise as Java does.
+        """
+        array = self._array
+        for before, entry in zip(queued, offered, strict=True):
+            if before not in (entry, _NOT_QUEUED):
+                array[array.index(before)] = entry
+        for before, entry in zip(queued, offered, strict=True):
+            if before != _NOT_QUEUED:
+                _remove_at(array, array.index(entry))
+            heappush(array, entry)
+
+    def draw(self, first: Entry) -> None:
+        """Draw until `first` comes, from a heap in order."""
+        rejected = list(iter(partial(heappop, self._array), first))
+        for entry in self._rejected_order.of(rejected):
+            heappush(self._array, entry)
+
+    def refill(self, entries: Sequence[Entry]) -> None:
+        """Draw everybody from a heap in order, and put them back. `entries`: those in it, _NOT_QUEUED if not."""
+        self._array = []
+        for entry in self._rejected_order.of(sorted([entry for entry in entries if entry != _NOT_QUEUED])):
+            heappush(self._array, entry)
+
+    def is_in_order(self) -> bool:
+        array = self._array
+        return all(map(le, array, array[1::2])) and all(map(le, array, array[2::2]))
+
+    def draw_by_javas_steps(self, accepted: Collection[int]) -> int | None:
+        """The first client drawn that is in `accepted`, from a heap that may be out of order."""
         found: int | None = None
         rejected: list[Entry] = []
-        while self._heap and found is None:
-            entry = _java_poll(self._heap)
+        while self._array and found is None:
+            entry = _java_poll(self._array)
             if entry & _CLIENT in accepted:
                 found = entry & _CLIENT
             else:
                 rejected.append(entry)
         for entry in self._rejected_order.of(rejected):
-            self._heap.append(entry)
-            _sift_up(self._heap, len(self._heap) - 1, entry)
-        if found is not None:
-            self._entries[found] = None
+            heappush(self._array, entry)
         return found
 
 
@@ -139,8 +191,7 @@ class _HashSetOrder:
     def __init__(self, processes: Sequence[ProcessId]) -> None:
         self._processes = processes
         self._spreads = [spread_hash(process_hash(process)) for process in processes]
-        self._buckets: dict[int, list[int]] = {}
-        self._crowded: dict[int, bool] = {}
+        self._buckets: dict[int, _Buckets] = {}
 
     def of(self, entries: list[Entry]) -> list[Entry]:
         """The entries of a set filled in the order given: by bucket, in the bucket by arrival."""
@@ -152,34 +203,41 @@ class _HashSetOrder:
         if len(entries) > TREEIFY_THRESHOLD and self._may_crowd_a_bucket(entries, capacity):
             entry_of = {self._processes[entry & _CLIENT]: entry for entry in entries}
             return [entry_of[process] for process in hash_set_order(entry_of)]
-        buckets = self._buckets_at(capacity)
-        return sorted(entries, key=lambda entry: buckets[entry & _CLIENT])
+        return sorted(entries, key=self._buckets_at(capacity).__getitem__)
 
     def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
         """Whether, at any size of the growing table, so many keys meet in a bucket that Java orders them otherwise."""
         size = min(capacity, MIN_TREEIFY_CAPACITY)
         while size <= capacity:
-            if self._is_crowded_at(size):
-                buckets = self._buckets_at(size)
-                counts = Counter([buckets[entry & _CLIENT] for entry in entries[: size * 3 // 4 + 1]])
+            buckets = self._buckets_at(size)
+            if buckets.is_crowded:
+                counts = Counter(map(buckets.__getitem__, entries[: size * 3 // 4 + 1]))
                 if max(counts.values()) > TREEIFY_THRESHOLD:
                     return True
             size *= 2
         return False
 
-    def _is_crowded_at(self, capacity: int) -> bool:
-        """Whether a bucket would have too many keys with all the clients in it."""
-        crowded = self._crowded.get(capacity)
-        if crowded is None:
-            crowded = max(Counter(self._buckets_at(capacity)).values()) > TREEIFY_THRESHOLD
-            self._crowded[capacity] = crowded
-        return crowded
-
-    def _buckets_at(self, capacity: int) -> list[int]:
+    def _buckets_at(self, capacity: int) -> _Buckets:
         buckets = self._buckets.get(capacity)
         if buckets is None:
-            buckets = self._buckets[capacity] = [spread & (capacity - 1) for spread in self._spreads]
+            buckets = self._buckets[capacity] = _Buckets([spread & (capacity - 1) for spread in self._spreads])
         return buckets
+
+
+class _Buckets(dict[Entry, int]):
+    """Entry to bucket, kept for those asked for: the same come again, and look-ups in a dict are quick.
+
+    `is_crowded`: whether a bucket would have too many keys with all the clients in it.
+    """
+
+    def __init__(self, bucket_of_client: Sequence[int]) -> None:
+        super().__init__()
+        self._bucket_of_client = bucket_of_client
+        self.is_crowded = max(Counter(bucket_of_client).values()) > TREEIFY_THRESHOLD
+
+    def __missing__(self, entry: Entry) -> int:
+        bucket = self[entry] = self._bucket_of_client[entry & _CLIENT]
+        return bucket
 
 
 def _java_poll(heap: list[Entry]) -> Entry:

@@ -1,6 +1,7 @@
 """Task assignors by the name that configs and recordings use.
 
-Kafka's own names are built in; `module:Class` is a user's own class. Assignors are imported when they are asked for.
+Kafka's own names and this project's MinimalMovementTaskAssignor are built in; `module:Class` is a user's own class.
+Assignors are imported when they are asked for.
 Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
@@ -19,6 +20,7 @@ BUILT_IN_ASSIGNORS = {
     "HighAvailabilityTaskAssignor": "assignor.task_assignors.high_availability:HighAvailabilityTaskAssignor",
     "LegacyStickyTaskAssignor": "assignor.task_assignors.sticky:LegacyStickyTaskAssignor",
     "FallbackPriorTaskAssignor": "assignor.task_assignors.fallback_prior:FallbackPriorTaskAssignor",
+    "MinimalMovementTaskAssignor": "assignor.task_assignors.minimal_movement:MinimalMovementTaskAssignor",
 }
 """Name to `module:Class`."""
 

@@ -33,6 +33,8 @@ def assign_tasks_to_threads(
     """`tasks`: in the iteration order of the leader's Java collection. `previous_tasks_by_lag`: per consumer, empty for
     stateless tasks. `consumers`: sorted. `thread_load`: tasks per consumer so far, brought up to date here.
     """
+    if len(consumers) == 1:
+        return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, say)}
     queue = _TaskQueue(tasks)
     assignment: ThreadTasks = {consumer: [] for consumer in consumers}
     if queue:
@@ -45,6 +47,26 @@ def assign_tasks_to_threads(
     for consumer, assigned in assignment.items():
         thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
     return assignment
+
+
+def _all_to_one(
+    tasks: Iterable[TaskId],
+    previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
+    consumer: str,
+    thread_load: dict[str, int],
+    say: Say,
+) -> list[TaskId]:
+    """The only thread is always below its fair share: what it had comes first, then the others in order."""
+    left = dict.fromkeys(tasks)
+    assigned = [task for task in previous_tasks_by_lag.get(consumer, ()) if task in left]
+    for task in assigned:
+        del left[task]
+        say(DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer)
+    for task in sorted(left):
+        assigned.append(task)
+        say(DecisionKind.THREAD_BALANCED, task, consumer)
+    thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
+    return assigned
 
 
 def _keep_with_previous_owner(

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Request, Response
 
 from assignor.errors import DecodeError, InputError
 from coordinator_api.bodies import read_document
-from coordinator_api.problems import Problem, from_decode_error, from_input_error
+from coordinator_api.problems import from_decode_error, from_input_error
 from coordinator_api.routes.surface import PROBLEMS, TheCoordinator, json_response
 from coordinator_api.schemas import AssignAnswer
 from coordinator_api.stateless import Bounds, assign
 
 router = APIRouter(prefix="/v1", tags=["stateless"], responses=PROBLEMS)
 
-_DOCUMENT = {
+RECORDED_DOCUMENT = {
     "requestBody": {
         "required": True,
         "description": "One rebalance/1 or placement/1 object.",
@@ -24,7 +24,7 @@ _DOCUMENT = {
 }
 
 
-@router.post("/assign", response_model=AssignAnswer, openapi_extra=_DOCUMENT)
+@router.post("/assign", response_model=AssignAnswer, openapi_extra=RECORDED_DOCUMENT)
 async def assign_once(request: Request, coordinator: TheCoordinator) -> Response:
     """What Kafka's leader would decide."""
     document = await read_document(request, lambda document: document)
@@ -41,9 +41,3 @@ async def assign_once(request: Request, coordinator: TheCoordinator) -> Response
         raise from_decode_error(error, "input.members") from None
     except InputError as error:
         raise from_input_error(error) from None
-
-
-@router.post("/simulate", status_code=501)
-async def simulate() -> None:
-    """Many rounds ahead."""
-    raise Problem("UNSUPPORTED_VERSION", "POST /v1/simulate comes in a later release")

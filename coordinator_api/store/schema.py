@@ -25,7 +25,7 @@ async def upgrade(engine: AsyncEngine) -> tuple[str | None, str]:
 
 
 def _upgrade(connection: Connection) -> tuple[str | None, str]:
-    before = _version(connection)
+    before = version_of(connection)
     if before == VERSION:
         return before, VERSION
     # most starts find the schema as it should be, and do not wait for this import
@@ -46,7 +46,8 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
     return before, VERSION
 
 
-def _version(connection: Connection) -> str | None:
+def version_of(connection: Connection) -> str | None:
+    """None for a database that has none: it is empty, or not a coordinator's."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

@@ -62,12 +62,16 @@ class Work(Protocol[ChunkT_contra]):
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[ChunkT]):
     """`identity`: what makes this run the same as another one (inputs with size and time, options, version of the
-    format), as JSON: an output directory of another identity is not gone on with.
+    format), as JSON: an output directory of another identity is not gone on with. `chunks`: numbered 0, 1, 2, ...
+    `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: what timings.parquet has beside the compute
+    times (the column `compute_ms`), to tell whose they are.
     """
 
     work: Work[ChunkT]
     chunks: Sequence[ChunkT]
     identity: dict[str, object]
+    rows_name: str = "rows"
+    timing_columns: tuple[str, ...] = ()
 
     @property
     def lines(self) -> int:

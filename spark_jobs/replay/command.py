@@ -1,9 +1,144 @@
-"""`assignor replay`."""
+"""`assignor replay`: recorded rounds run again by many processes, with a row for each."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import signal
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
 import typer
+from rich.console import Console
+
+from assignor.commands.change_options import (
+    AddInstancesOption,
+    AssignorOption,
+    LagsOption,
+    PartitionsOption,
+    RemoveOption,
+    SetOption,
+    TagsOption,
+    ThreadsOption,
+    TopologyOption,
+    changes_from_options,
+)
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
+from assignor.errors import InputError
+
+WIDTH = 140
+_INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
+
+
+class RunBy(StrEnum):
+    """`Engine`, named here too because that one comes with Arrow."""
+
+    SPARK = "spark"
+    LOCAL = "local"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
+    app.command("replay")(replay_inputs)
+
+
+def replay_inputs(
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUTS)],
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Where the rows go; a run that was stopped goes on there.")
+    ],
+    engine: Annotated[
+        RunBy, typer.Option("--engine", help="Spark, or processes of this machine: the same rows either way.")
+    ] = RunBy.SPARK,
+    master: Annotated[
+        str, typer.Option(help="Spark master: local[*], local-cluster[..], spark://.., ...")
+    ] = "local[*]",
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Processes of --engine local; default: all cores of the machine.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run has left in DIR.")] = False,
+    set_: SetOption = None,
+    add_instances: AddInstancesOption = None,
+    remove: RemoveOption = None,
+    threads: ThreadsOption = None,
+    tags: TagsOption = None,
+    assignor: AssignorOption = None,
+    partitions: PartitionsOption = None,
+    topology: TopologyOption = None,
+    lags: LagsOption = None,
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+) -> None:
+    """Run recorded rounds again, one row each: equal or not, what moved, how even the load is, how long it took.
+
+    Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a round differs or was refused, 2 when a
+    line was unusable. With changes (--set, --add-instances, ...) rounds are meant to differ.
+    """
+    if engine is RunBy.SPARK and importlib.util.find_spec("pyspark") is None:
+        raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
+    changes = changes_from_options(
+        set=set_,
+        add_instances=add_instances,
+        remove=remove,
+        threads=threads,
+        tags=tags,
+        assignor=assignor,
+        partitions=partitions,
+        topology=topology,
+        lags=lags,
+    )
+    # Arrow is loaded when the command runs, so that the other commands start without it
+    from spark_jobs.batch.outcome import Engine
+    from spark_jobs.replay.running import replay
+    from spark_jobs.replay.tables import print_summary
+
+    with _interrupted_by_sigterm():
+        ended = replay(
+            inputs,
+            output,
+            changes=changes,
+            engine=Engine(engine),
+            console=Console(stderr=True),
+            master=master,
+            cores=cores,
+            restart=restart,
+        )
+    if format is Format.JSON:
+        print(as_line(ended.document))
+    else:
+        print_summary(ended.summary, _stdout())
+        _say_what_is_where(output, ended.outcome.rejects)
+    counts = ended.summary.counts
+    if counts.unusable:
+        leave(EXIT_UNUSABLE)
+    if counts.refused or (not ended.summary.changes and not counts.all_equal):
+        leave(EXIT_NO)
+
+
+def _stdout() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
+
+
+def _say_what_is_where(output: Path, rejects: int) -> None:
+    say(f"rounds: {output / 'rounds.parquet'}")
+    if rejects:
+        say(f"lines that gave no round: {output / 'rejects.jsonl'}")
+
+
+@contextlib.contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """SIGTERM unwinds like Ctrl-C, so that workers end and what is done is kept."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        leave(EXIT_NO)
+    finally:
+        signal.signal(signal.SIGTERM, before)

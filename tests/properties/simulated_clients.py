@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
+from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
@@ -25,7 +25,9 @@ def at_once(task: TaskId, lag: int) -> int:
 
 @dataclass(slots=True)
 class SimulatedClients:
-    """`lags`: what each client in the group would report. Those of a client that left are kept: it may come back."""
+    """`lags`: what each client in the group would report. Those of a client that left are kept: it may come back.
+    `running`: the stateless tasks it has active.
+    """
 
     configs: AssignmentConfigs
     stateful: tuple[TaskId, ...]
@@ -33,6 +35,8 @@ class SimulatedClients:
     capacity: dict[ProcessId, int] = field(default_factory=dict)
     tags: dict[ProcessId, Mapping[str, str]] = field(default_factory=dict)
     lags: dict[ProcessId, dict[TaskId, int]] = field(default_factory=dict)
+    running: dict[ProcessId, frozenset[TaskId]] = field(default_factory=dict)
+    assignor: TaskAssignor = field(default_factory=HighAvailabilityTaskAssignor)
 
     def join(self, process: ProcessId, capacity: int = 1, tags: Mapping[str, str] | None = None) -> None:
         self.capacity[process] = capacity
@@ -42,6 +46,7 @@ class SimulatedClients:
     def leave(self, process: ProcessId) -> None:
         """What ran there is a closed state directory now."""
         del self.capacity[process]
+        self.running.pop(process, None)
         lags = self.lags[process]
         self.lags[process] = {task: 0 if lag == LATEST_OFFSET else lag for task, lag in lags.items()}
 
@@ -53,7 +58,11 @@ class SimulatedClients:
             self.stateful,
             {
                 process: PlacementClient(
-                    process, self.capacity[process], TaskLags(self.lags[process], end_offsets), tags=self.tags[process]
+                    process,
+                    self.capacity[process],
+                    TaskLags(self.lags[process], end_offsets),
+                    previous_active=self.running.get(process, frozenset()),
+                    tags=self.tags[process],
                 )
                 for process in self.capacity
             },
@@ -61,7 +70,7 @@ class SimulatedClients:
 
     def rebalance(self, catch_up: CatchUp = at_once) -> Placement:
         """One round; afterwards actives run and standbys have caught up as far as `catch_up` says."""
-        placement = HighAvailabilityTaskAssignor().assign(self.problem(), [])
+        placement = self.assignor.assign(self.problem(), [])
         self.hold(placement, catch_up)
         return placement
 
@@ -71,6 +80,7 @@ class SimulatedClients:
             before = self.lags[process]
             reached = {task: catch_up(task, max(before.get(task, END), 0)) for task in client.standby}
             self.lags[process] = {**dict.fromkeys(client.active & stateful, LATEST_OFFSET), **reached}
+            self.running[process] = client.active - stateful
 
     def rounds_until_stable(self, limit: int) -> int | None:
         """How many rounds until one asks for no probing rebalance, that one included; None when there are more."""

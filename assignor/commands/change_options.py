@@ -1,0 +1,218 @@
+"""The options by which commands ask for changes: `--set`, `--add-instances` and so on, and `Changes` made of them.
+
+what-if, replay and sweep have the same options, so the same words mean the same thing in each.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+import typer
+
+from assignor.errors import InputError
+from assignor.recording import document_of_line
+from assignor.recording.assignors import as_assignor, as_configs
+from assignor.recording.fields import as_object, as_offset, as_partitions, as_task_id
+from assignor.recording.topology_fields import as_topology
+from assignor.topology.topology import Topology
+from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
+from assignor.what_if.changes_document import (
+    changes_document,
+    changes_from_document,
+    check_added,
+    check_count,
+)
+
+__all__ = [
+    "AddInstancesOption",
+    "AssignorOption",
+    "LagsOption",
+    "PartitionsOption",
+    "RemoveOption",
+    "SetOption",
+    "TagsOption",
+    "ThreadsOption",
+    "TopologyOption",
+    "changes_document",
+    "changes_from_document",
+    "changes_from_options",
+]
+
+Value = TypeVar("Value")
+
+SET = "--set"
+ADD_INSTANCES = "--add-instances"
+REMOVE = "--remove"
+THREADS = "--threads"
+TAGS = "--tags"
+ASSIGNOR = "--assignor"
+PARTITIONS = "--partitions"
+TOPOLOGY = "--topology"
+LAGS = "--lags"
+
+SetOption = Annotated[
+    list[str] | None, typer.Option(SET, metavar="KEY=VALUE", help="A config by Kafka's dotted name; repeat for more.")
+]
+AddInstancesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        ADD_INSTANCES, metavar="NxT[,TAG=V]", help="N empty instances of T threads each: 3x4, 2 or 3x4,zone=a; repeat."
+    ),
+]
+RemoveOption = Annotated[
+    list[str] | None,
+    typer.Option(REMOVE, metavar="P", help="An instance: process, client, member or instance id, or how it begins."),
+]
+ThreadsOption = Annotated[
+    list[str] | None, typer.Option(THREADS, metavar="[P=]N", help="Stream threads of all instances, or of P; repeat.")
+]
+TagsOption = Annotated[
+    list[str] | None,
+    typer.Option(TAGS, metavar="[P:]TAG=V,..", help="Client tags of all instances, or of P, over theirs; repeat."),
+]
+AssignorOption = Annotated[
+    str | None, typer.Option(ASSIGNOR, metavar="NAME", help="A task assignor, or your own class as module:Class.")
+]
+PartitionsOption = Annotated[
+    list[str] | None, typer.Option(PARTITIONS, metavar="TOPIC=N", help="Another partition count of a topic; repeat.")
+]
+TopologyOption = Annotated[
+    str | None,
+    typer.Option(TOPOLOGY, metavar="FILE", help="Another topology: the JSON form of rebalance/1, or a file with one."),
+]
+LagsOption = Annotated[
+    list[str] | None,
+    typer.Option(LAGS, metavar="TASK=N", help="Records behind: 0_3=5000, P/0_3=5000 or *=0 for all tasks; repeat."),
+]
+
+
+def changes_from_options(
+    *,
+    set: Sequence[str] | None = None,
+    add_instances: Sequence[str] | None = None,
+    remove: Sequence[str] | None = None,
+    threads: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+    assignor: str | None = None,
+    partitions: Sequence[str] | None = None,
+    topology: str | None = None,
+    lags: Sequence[str] | None = None,
+) -> Changes:
+    """The options' texts as `Changes`; without any it is `Changes()`. Reads the file that `topology` names.
+
+    Raises InputError naming the option. Processes, topics and tasks are looked up when a round is changed.
+    """
+    configs: dict[str, object] = dict(_pairs(set, SET, "KEY=VALUE", lambda key, value: (key, value)))
+    as_configs(configs, SET)
+    for process in remove or ():
+        if not process or process == EVERY_PROCESS:
+            raise InputError(f"must name one instance, not {process!r}", REMOVE)
+    return Changes(
+        assignor=None if assignor is None else as_assignor(assignor, ASSIGNOR),
+        configs=configs,
+        add_instances=tuple(_added(text) for text in add_instances or ()),
+        remove=tuple(dict.fromkeys(remove or ())),
+        threads=_pairs([_of_every(text) for text in threads or ()], THREADS, "[P=]N", _thread_count),
+        tags=_tags(tags or ()),
+        partitions=_pairs(partitions, PARTITIONS, "TOPIC=N", _partition_count),
+        topology=None if topology is None else _topology(topology),
+        lags=_pairs(lags, LAGS, "TASK=N", _lag),
+    )
+
+
+def _pairs(
+    texts: Sequence[str] | None, option: str, form: str, read: Callable[[str, str], tuple[str, Value]]
+) -> dict[str, Value]:
+    """`key=value` texts; the last = of numbers, the first of configs, is the one between the two."""
+    pairs: dict[str, Value] = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=") if option == SET else text.rpartition("=")
+        key, value = key.strip(), value.strip()
+        if not equals or not key:
+            raise InputError(f"must be {form}, not {text!r}", option)
+        name, read_value = read(key, value)
+        if name in pairs and pairs[name] != read_value:
+            raise InputError(f"{name} is given twice", option)
+        pairs[name] = read_value
+    return pairs
+
+
+def _of_every(text: str) -> str:
+    return text if "=" in text else f"{EVERY_PROCESS}={text}"
+
+
+def _thread_count(process: str, value: str) -> tuple[str, int]:
+    return process, check_count(_number(value, THREADS), THREADS)
+
+
+def _partition_count(topic: str, value: str) -> tuple[str, int]:
+    return topic, as_partitions(_number(value, PARTITIONS), PARTITIONS)
+
+
+def _lag(key: str, value: str) -> tuple[str, int]:
+    """`key`: a task or *, both also of one process."""
+    process, slash, task = key.rpartition("/")
+    if slash and not process:
+        raise InputError(f"must be P/TASK=N, not {key}={value}", LAGS)
+    if task != EVERY_PROCESS:
+        as_task_id(task, LAGS)
+    return key, as_offset(_number(value, LAGS), LAGS)
+
+
+def _number(text: str, option: str) -> int:
+    if not text.isascii() or not text.replace("_", "").replace(",", "").isdigit() or len(text) > 40:
+        raise InputError(f"must be a whole number, not {text[:80]!r}", option)
+    return int(text.replace("_", "").replace(",", ""))
+
+
+def _added(text: str) -> AddedInstances:
+    size, *tags = text.split(",")
+    count, times, threads = size.strip().partition("x")
+    if not count or (times and not threads):
+        raise InputError(f"must be NxT, for example 3x4, not {text!r}", ADD_INSTANCES)
+    added = AddedInstances(
+        check_count(_number(count, ADD_INSTANCES), ADD_INSTANCES),
+        check_count(_number(threads, ADD_INSTANCES), ADD_INSTANCES) if times else 1,
+        dict(_tag(tag, ADD_INSTANCES) for tag in tags),
+    )
+    return check_added(added, ADD_INSTANCES)
+
+
+def _tags(texts: Sequence[str]) -> dict[str, dict[str, str]]:
+    by_process: dict[str, dict[str, str]] = {}
+    for text in texts:
+        before, equals, value = text.partition("=")
+        process, colon, first_key = before.rpartition(":")
+        if colon and not process:
+            raise InputError(f"must be [P:]TAG=VALUE,.., not {text!r}", TAGS)
+        tags = by_process.setdefault(process or EVERY_PROCESS, {})
+        tags.update(_tag(tag, TAGS) for tag in f"{first_key}{equals}{value}".split(","))
+    return by_process
+
+
+def _tag(text: str, option: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or not value.strip():
+        raise InputError(f"a tag must be TAG=VALUE, not {text!r}", option)
+    return key.strip(), value.strip()
+
+
+def _topology(file: str) -> Topology:
+    """Of a topology, of what is PUT to declare a group, or of a whole rebalance/1."""
+    where = f"{TOPOLOGY} {file}"
+    try:
+        with open(file, "rb") as stream:
+            content = stream.read()
+        document: object = document_of_line(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    except InputError as error:
+        raise InputError(f"{error} (one JSON document is wanted)", where) from None
+    except (OSError, EOFError, ValueError) as error:
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where) from None
+    at = where
+    for field in ("input", "topology"):
+        fields = as_object(document, at)
+        if field in fields:
+            document, at = fields[field], f"{at}: {field}" if at == where else f"{at}.{field}"
+    return as_topology(document, at)

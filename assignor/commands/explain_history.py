@@ -1,0 +1,206 @@
+"""Stories over rounds as text: one task's, or a whole group's with one line for each round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from assignor.commands.story_words import (
+    Processes,
+    called,
+    copies_text,
+    duration,
+    time_text,
+    triggers_text,
+)
+from assignor.decisions import DecisionKind
+from assignor.story import (
+    Change,
+    GroupRound,
+    GroupStory,
+    RoundFacts,
+    TaskRound,
+    TaskStory,
+    TaskSummary,
+    Waiting,
+)
+from assignor.types import TaskId
+
+MOVES_SHOWN = 4
+DIFFERS = "recorded placement differs from this program's: reasons are of a re-run"
+
+
+def task_story_lines(group_id: str, story: TaskStory, recorded: int | None, *, every: bool) -> Iterator[str]:
+    """`recorded`: how many rounds there are in all, None when not known. `every`: rounds without a change in full."""
+    processes = Processes(_processes_of_task(story))
+    yield _heading(f"group {group_id}, task {story.task}", [each.facts for each in story.rounds], recorded)
+    shown = [(each, before) for before, each in zip([None, *story.rounds], story.rounds, strict=False)]
+    for is_dull, several in groupby(shown, key=lambda pair: not every and _is_dull(*pair)):
+        if is_dull:
+            yield ""
+            yield _folded([each for each, _ in several], processes)
+            continue
+        for each, _ in several:
+            yield ""
+            yield from _round_lines(each, story.task, processes)
+    yield ""
+    yield from _summary_lines(story.summary, len(story.rounds), processes)
+
+
+def group_story_lines(group_id: str, story: GroupStory, recorded: int | None) -> Iterator[str]:
+    """One line for each round, with the first of its moves."""
+    processes = Processes(_processes_of_group(story))
+    yield _heading(f"group {group_id}", [each.facts for each in story.rounds], recorded)
+    for each in story.rounds:
+        yield f"{_round_heading(each.facts)}  {_group_round(each, processes)}"
+    plural = "move" if story.moves == 1 else "moves"
+    yield f"{story.moves} {plural} of active tasks in {_rounds(len(story.rounds))}"
+
+
+def _processes_of_task(story: TaskStory) -> Iterator[object]:
+    for each in story.rounds:
+        yield from (copy.process for copy in (*each.before, *each.copies))
+        yield from (trigger.process for trigger in each.facts.triggers)
+
+
+def _processes_of_group(story: GroupStory) -> Iterator[object]:
+    for each in story.rounds:
+        yield from (process for move in each.moves for process in (move.giver, move.receiver))
+        yield from (trigger.process for trigger in each.facts.triggers)
+
+
+def _heading(what: str, facts: Sequence[RoundFacts], recorded: int | None) -> str:
+    if not facts:
+        return f"{what}: no rounds"
+    first, last = facts[0].generation, facts[-1].generation
+    generations = f"generation {first}" if len(facts) == 1 else f"generations {first} to {last}"
+    some = (
+        f"the last {len(facts)} of {_rounds(recorded)}" if recorded and recorded > len(facts) else _rounds(len(facts))
+    )
+    return f"{what}: {some}, {generations}"
+
+
+def _round_heading(facts: RoundFacts) -> str:
+    since = "" if facts.since_previous_ms is None else f" (+{duration(facts.since_previous_ms)})"
+    time = "" if facts.now_ms is None else f"  {time_text(facts.now_ms)}{since}"
+    return f"generation {facts.generation}{time}"
+
+
+def _round_lines(each: TaskRound, task: TaskId, processes: Processes) -> Iterator[str]:
+    facts = each.facts
+    yield _round_heading(facts)
+    if facts.not_recorded:
+        yield f"  gap        {_rounds(facts.not_recorded)} before this one not recorded"
+    yield f"  set off by {triggers_text(facts.triggers, processes, task)}{_note(facts)}"
+    if each.before and each.change is not Change.STAYED:
+        yield f"  was        {copies_text(each.before, processes, lags=False)}"
+    yield f"  is         {copies_text(each.copies, processes)}"
+    yield f"  outcome    {each.change}{_outcome(each)}"
+    if facts.error is not None:
+        yield f"  error      {facts.error}"
+    if each.reason is not None:
+        yield f"  because    {each.reason}"
+    if each.differs:
+        yield f"  beware     {DIFFERS}{_led_by(facts)}"
+
+
+def _note(facts: RoundFacts) -> str:
+    return "" if facts.note is None else f' (note: "{facts.note}")'
+
+
+def _led_by(facts: RoundFacts) -> str:
+    return "" if facts.led_by is None else f" (led by {facts.led_by})"
+
+
+def _outcome(each: TaskRound) -> str:
+    return "" if each.outcome is None or str(each.outcome) == str(each.change) else f" – {each.outcome}"
+
+
+def _is_dull(each: TaskRound, before: TaskRound | None) -> bool:
+    """Nothing about the task changed, nor what it waits for."""
+    if before is None or each.differs or each.facts.error is not None or each.facts.not_recorded:
+        return False
+    if each.change is Change.ABSENT:
+        return before.change is Change.ABSENT
+    kinds = [None if waiting is None else waiting.kind for waiting in (before.waiting, each.waiting)]
+    return each.change is Change.STAYED and kinds[0] == kinds[1]
+
+
+def _folded(rounds: Sequence[TaskRound], processes: Processes) -> str:
+    first, last = rounds[0].facts, rounds[-1].facts
+    where = copies_text(rounds[-1].copies, processes, lags=False)
+    stays = "no such task" if rounds[-1].change is Change.ABSENT else f"stays {where}"
+    waits = "" if rounds[-1].waiting is None else f", waits for {_waiting(rounds[-1].waiting, processes)}"
+    if first is last:
+        return f"{_round_heading(first)}  {stays}{waits}; 1 round"
+    time = "" if first.now_ms is None or last.now_ms is None else f"  over {duration(last.now_ms - first.now_ms)}"
+    return f"generations {first.generation}–{last.generation}{time}  {stays}{waits}; {_rounds(len(rounds))}"
+
+
+def _summary_lines(summary: TaskSummary, rounds: int, processes: Processes) -> Iterator[str]:
+    times = "once" if summary.moves == 1 else f"{summary.moves} times" if summary.moves else "never"
+    yield f"in {_rounds(rounds)}"
+    yield f"  moved      {times}"
+    yield f"  warming up {_rounds(summary.warm_up_rounds)} had a warm-up copy of it"
+    yield f"  no owner   {_without_owner(summary)}"
+    yield f"  is now     {copies_text(summary.copies, processes)}"
+    yield f"  waits for  {'nothing' if summary.waiting is None else _waiting(summary.waiting, processes)}"
+
+
+def _without_owner(summary: TaskSummary) -> str:
+    """The old owner still runs it for a moment after the round, until it hears of it: this is the longest it can be."""
+    parts = []
+    if summary.without_owner_ms:
+        parts.append(f"at most {duration(summary.without_owner_ms)} between rounds")
+    if summary.without_owner_since_ms is not None:
+        parts.append(f"handed to nobody since {time_text(summary.without_owner_since_ms)}")
+    return "; ".join(parts) or "never held back"
+
+
+def _waiting(waiting: Waiting, processes: Processes) -> str:
+    if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
+        return f"{called(waiting.member) or 'its owner'} to give it up"
+    lag = "" if waiting.lag is None else f" (lag {waiting.lag})"
+    when = "" if waiting.next_round_ms is None else f"; the group looks again at {time_text(waiting.next_round_ms)}"
+    who = processes.short(waiting.process)
+    if waiting.kind is DecisionKind.WARM_UP:
+        return f"{who}{lag} to catch up{when}"
+    return f"{who}{lag} to get a turn at warming up, max.warmup.replicas is spent{when}"
+
+
+def _group_round(each: GroupRound, processes: Processes) -> str:
+    parts = [f"{triggers_text(each.facts.triggers, processes, None)}{_note(each.facts)}"]
+    if each.facts.not_recorded:
+        parts.append(f"{_rounds(each.facts.not_recorded)} before this one not recorded")
+    if each.facts.error is not None:
+        parts.append(f"no task was placed: {each.facts.error}")
+    parts.append(_moves(each, processes))
+    counted = {
+        "handed over": each.handed_over,
+        "held back": each.held_back,
+        "warm-ups": each.warm_ups,
+    }
+    parts += [f"{count} {what}" for what, count in counted.items() if count]
+    if each.differing:
+        parts.append(f"{each.differing} placed otherwise than this program does{_led_by(each.facts)}")
+    return "; ".join(parts)
+
+
+def _moves(each: GroupRound, processes: Processes) -> str:
+    placed = [move for move in each.moves if move.giver is None]
+    moved = [move for move in each.moves if move.giver is not None]
+    parts = []
+    if placed:
+        parts.append(f"{len(placed)} of {each.tasks} tasks placed")
+    if moved:
+        shown = [
+            f"{move.task} {processes.short(move.giver)} → {processes.short(move.receiver)}"
+            for move in moved[:MOVES_SHOWN]
+        ]
+        more = f" and {len(moved) - MOVES_SHOWN} more" if len(moved) > MOVES_SHOWN else ""
+        parts.append(f"{len(moved)} of {each.tasks} tasks move: {', '.join(shown)}{more}")
+    return ", ".join(parts) or "no task moves"
+
+
+def _rounds(count: int | None) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"

@@ -1,0 +1,210 @@
+"""`assignor simulate`: what a group does from a recorded round on, until it is stable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from assignor.commands.change_options import (
+    AddInstancesOption,
+    AssignorOption,
+    LagsOption,
+    PartitionsOption,
+    RemoveOption,
+    SetOption,
+    TagsOption,
+    ThreadsOption,
+    TopologyOption,
+    changes_from_options,
+)
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
+from assignor.commands.lines import Line, read_lines
+from assignor.commands.own_assignors import load_own_assignor
+from assignor.commands.simulate_picture import draw
+from assignor.commands.simulate_text import forecast_text
+from assignor.commands.what_if_text import changes_text
+from assignor.errors import AssignorFault, InputError
+from assignor.figures import check_picture_path, save_figure
+from assignor.rounds import parse_recorded
+from assignor.simulate import End, Forecast, ForecastModel, forecast, forecast_document
+from assignor.simulate.model_bounds import check_model
+from assignor.what_if import Changes, changed
+
+_DEFAULT = ForecastModel()
+_OPTIONS = {
+    "restore_records_per_s": "--restore-rate",
+    "standby_records_per_s": "--standby-rate",
+    "appended_records_per_s": "--append-rate",
+    "rebalance_ms": "--rebalance-ms",
+    "session_timeout_ms": "--session-timeout-ms",
+    "state_cleanup_delay_ms": "--state-cleanup-delay-ms",
+    "jitter": "--jitter",
+    "max_rounds": "--max-rounds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    files: tuple[str, ...]
+    id: str | None
+    group: str | None
+    all: bool
+    changes: Changes
+    model: ForecastModel
+    max_rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    title: str
+    id: str
+    forecast: Forecast
+
+
+def register(app: typer.Typer) -> None:
+    app.command("simulate")(simulate_files)
+
+
+def simulate_files(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for stdin.")],
+    id: Annotated[str | None, typer.Option("--id", help="From the round with this id.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="G", help="Only this group.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="From every round.")] = False,
+    max_rounds: Annotated[int, typer.Option("--max-rounds", metavar="N", help="The recorded one included.")] = 1000,
+    restore_rate: Annotated[
+        float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
+    ] = _DEFAULT.restore_records_per_s,
+    standby_rate: Annotated[
+        float, typer.Option("--standby-rate", metavar="R", help="Records a second for standbys and warm-ups.")
+    ] = _DEFAULT.standby_records_per_s,
+    append_rate: Annotated[
+        float, typer.Option("--append-rate", metavar="R", help="Records a second that a stateful task writes.")
+    ] = _DEFAULT.appended_records_per_s,
+    rebalance_ms: Annotated[
+        int, typer.Option("--rebalance-ms", metavar="MS", help="How long one round takes.")
+    ] = _DEFAULT.rebalance_ms,
+    session_timeout_ms: Annotated[
+        int, typer.Option("--session-timeout-ms", metavar="MS", help="Until an instance that is gone is noticed.")
+    ] = _DEFAULT.session_timeout_ms,
+    state_cleanup_delay_ms: Annotated[
+        int, typer.Option("--state-cleanup-delay-ms", metavar="MS", help="How long closed state stays on disk.")
+    ] = _DEFAULT.state_cleanup_delay_ms,
+    jitter: Annotated[
+        float, typer.Option("--jitter", metavar="J", help="0 to 1: how much faster or slower instances are.")
+    ] = _DEFAULT.jitter,
+    seed: Annotated[int, typer.Option("--seed", help="What the jitter is drawn from.")] = _DEFAULT.seed,
+    set: SetOption = None,
+    add_instances: AddInstancesOption = None,
+    remove: RemoveOption = None,
+    threads: ThreadsOption = None,
+    tags: TagsOption = None,
+    assignor: AssignorOption = None,
+    partitions: PartitionsOption = None,
+    topology: TopologyOption = None,
+    lags: LagsOption = None,
+    picture: Annotated[
+        str | None, typer.Option("--picture", metavar="F", help="Draw the one forecast: a .svg or .png file.")
+    ] = None,
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+) -> None:
+    """Forecast the rounds that follow a recorded one, until the group is stable. Exit 1 when it never is.
+
+    Takes the last round of each group, unless --id names one or --all asks for every one.
+    """
+    changes = changes_from_options(
+        set=set,
+        add_instances=add_instances,
+        remove=remove,
+        threads=threads,
+        tags=tags,
+        assignor=assignor,
+        partitions=partitions,
+        topology=topology,
+        lags=lags,
+    )
+    model = ForecastModel(
+        restore_rate,
+        standby_rate,
+        append_rate,
+        rebalance_ms,
+        session_timeout_ms,
+        state_cleanup_delay_ms,
+        jitter,
+        seed,
+    )
+    asked = _Asked(tuple(files), id, group, all, changes, model, max_rounds)
+    _check(asked)
+    if picture is not None:
+        check_picture_path(picture)
+    _answer_all(asked, picture, format)
+
+
+def _check(asked: _Asked) -> None:
+    """Raises InputError naming the option."""
+    try:
+        check_model(asked.model, asked.max_rounds)
+    except InputError as error:
+        field = error.where or ""
+        raise InputError(str(error).removeprefix(f"{field}: "), _OPTIONS.get(field, field)) from None
+
+
+def _answer_all(asked: _Asked, picture: str | None, format: Format) -> None:
+    answers: list[_Answer] = []
+    answered = unusable = 0
+    stable = True
+    for line in _chosen_lines(asked):
+        try:
+            answer = _answer(line, asked)
+        except AssignorFault as error:
+            unusable += 1
+            say(f"{line.where}: {error}")
+            continue
+        _print(answer, asked.model, format, first=not answered)
+        answered += 1
+        stable &= answer.forecast.end is End.STABLE
+        answers = [answer]
+    if not answered and not unusable:
+        raise InputError("there is no such round", " ".join(asked.files))
+    if picture is not None and answers:
+        if answered > 1:
+            raise InputError(f"shows one forecast, and these are {answered}; choose with --group or --id", "--picture")
+        save_figure(draw(answers[0].title, answers[0].forecast), picture)
+    if unusable:
+        leave(EXIT_UNUSABLE)
+    if not stable:
+        leave(EXIT_NO)
+
+
+def _chosen_lines(asked: _Asked) -> Iterator[Line]:
+    """Every line, or the last one of each group; a line that is no JSON is always among them, to be complained of."""
+    last: dict[str, Line] = {}
+    for line in read_lines(asked.files):
+        if line.document is not None:
+            if asked.id is not None and line.document.get("id") != asked.id:
+                continue
+            if asked.group is not None and line.document.get("group_id") != asked.group:
+                continue
+            if not asked.all:
+                last[str(line.document.get("group_id"))] = line
+                continue
+        yield line
+    yield from last.values()
+
+
+def _answer(line: Line, asked: _Asked) -> _Answer:
+    if line.document is None:
+        raise InputError(line.problem or "is not usable")
+    recorded = changed(parse_recorded(line.document), asked.changes)
+    ahead = forecast(recorded, asked.model, max_rounds=asked.max_rounds, load_own=load_own_assignor)
+    what_if = f", what if {changes_text(asked.changes)}" if asked.changes != Changes() else ""
+    return _Answer(f"{recorded.id}{what_if}", recorded.id, ahead)
+
+
+def _print(answer: _Answer, model: ForecastModel, format: Format, *, first: bool) -> None:
+    if format is Format.JSON:
+        print(as_line({"id": answer.id, "forecast": forecast_document(answer.forecast, model)}))
+    else:
+        print(f"{'' if first else chr(10)}{forecast_text(answer.title, answer.forecast)}")

@@ -1,0 +1,206 @@
+"""What the commands read: JSON Lines, plain or gzip, whole directories, Parquet, a coordinator's database, stdin.
+
+What a file is, its first bytes say, not its name. JSON Lines are read here; every other kind by the package that knows
+it, which registers `read(name) -> Iterator[RawLine]` under the kind's name in the entry-point group
+`assignor.recordings`, so that reading one kind asks for no other's libraries.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from assignor.errors import InputError
+
+__all__ = [
+    "STDIN",
+    "DamagedSource",
+    "RawLine",
+    "Source",
+    "SourceKind",
+    "find_sources",
+    "lines_of",
+    "opened",
+    "plug_in_lines",
+    "raw_lines",
+    "shown",
+]
+
+STDIN = "-"
+ENTRY_POINT_GROUP = "assignor.recordings"
+SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
+"""What is read of a directory. A file named by itself may be called anything."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_PARQUET_MAGIC = b"PAR1"
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_DATABASE_URL = re.compile(r"(?:sqlite|postgres|postgresql)(?:\+\w+)?://")
+_PASSWORD = re.compile(r"(?P<before>://[^:/@]*:)[^/]*@|(?P<parameter>[?&]password=)[^&]*")
+
+
+class SourceKind(StrEnum):
+    JSONL = "jsonl"
+    GZIP = "gzip"
+    PARQUET = "parquet"
+    DATABASE = "database"
+    STDIN = "stdin"
+
+
+_EXTRAS = {SourceKind.PARQUET: ("Parquet", "batch"), SourceKind.DATABASE: ("a database", "coordinator")}
+
+
+class Source(NamedTuple):
+    """One thing to read. `name`: a path, the URL of a database, or `-`."""
+
+    name: str
+    kind: SourceKind
+
+
+class RawLine(NamedTuple):
+    """One line of JSON, not read yet. `where`: file:line, or what place its source has for it."""
+
+    where: str
+    content: bytes
+
+
+class DamagedSource(InputError):
+    """The rest of one source cannot be read; what came before is good, and so are the other sources."""
+
+    def __init__(self, reason: str, where: str) -> None:
+        super().__init__(reason, where)
+        self.reason = reason
+
+
+def find_sources(inputs: Sequence[str]) -> list[Source]:
+    """What `inputs` name, directories replaced by the files in them. Raises InputError, also for an empty directory."""
+    sources: list[Source] = []
+    for name in inputs:
+        if name == STDIN:
+            sources.append(Source(name, SourceKind.STDIN))
+        elif _DATABASE_URL.match(name):
+            sources.append(Source(name, SourceKind.DATABASE))
+        elif os.path.isdir(name):
+            sources += _in_directory(name)
+        else:
+            sources.append(Source(name, _kind_of_file(name)))
+    return sources
+
+
+def raw_lines(source: Source) -> Iterator[RawLine]:
+    """Every line that is not blank, one after the other. Raises InputError; DamagedSource where the good part ends."""
+    if source.kind in _EXTRAS:
+        yield from plug_in_lines(source)
+        return
+    with opened(source) as raw:
+        yield from lines_of(source, raw)
+
+
+def shown(name: str) -> str:
+    """As messages may name it: the URL of a database without its password."""
+    return _PASSWORD.sub(_hidden, name) if _DATABASE_URL.match(name) else name
+
+
+def _hidden(match: re.Match[str]) -> str:
+    return f"{match['before']}***@" if match["before"] else f"{match['parameter']}***"
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[io.BufferedReader]:
+    """The bytes of a source of JSON Lines. Raises InputError."""
+    if source.kind is SourceKind.STDIN:
+        buffer = sys.stdin.buffer
+        yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))
+        return
+    try:
+        stream = open(source.name, "rb")  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        raise _cannot_be_opened(source.name, error) from None
+    with stream:
+        yield stream
+
+
+def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
+    """The lines in the bytes of a source of JSON Lines. A pipe shows only here whether it is gzip."""
+    name = "stdin" if source.kind is SourceKind.STDIN else source.name
+    number = 0
+    try:
+        kind = _kind_of_bytes(raw.peek(len(_SQLITE_MAGIC)))
+        if kind in _EXTRAS:
+            raise InputError(f"{_EXTRAS[kind][0]} is not read from a pipe: name the file", name)
+        stream: Iterable[bytes] = raw
+        if kind is SourceKind.GZIP:
+            stream = gzip.open(raw)  # noqa: SIM115 - it only wraps `raw`, which the caller closes
+        for content in stream:
+            number += 1
+            if content.strip():
+                yield RawLine(f"{name}:{number}", content)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DamagedSource(f"the gzip data is damaged: {error}", f"{name}:{number + 1}") from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", name) from None
+
+
+def plug_in_lines(source: Source) -> Iterator[RawLine]:
+    """The lines of a kind that another package reads. Raises InputError, also when what it needs is not installed."""
+    what, extra = _EXTRAS[source.kind]
+    try:
+        yield from _plug_in(source.kind)(source.name)
+    except ImportError as error:
+        raise InputError(f"to read {what}: pip install 'assignor[{extra}]' ({error})", shown(source.name)) from None
+
+
+def _plug_in(kind: SourceKind) -> Callable[[str], Iterable[RawLine]]:
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=str(kind)):
+        read: Callable[[str], Iterable[RawLine]] = entry_point.load()
+        return read
+    raise ImportError("no installed package registers it")
+
+
+def _in_directory(directory: str) -> list[Source]:
+    """Also below it, in the order of the paths. Spark's markers and unfinished files begin with `_` or a dot."""
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"cannot be read: {error.strerror or error}", error.filename or directory)
+
+    paths = []
+    for parent, folders, files in os.walk(directory, onerror=refuse):
+        folders[:] = [folder for folder in folders if not folder.startswith((".", "_"))]
+        paths += [
+            os.path.join(parent, file) for file in files if file.endswith(SUFFIXES) and not file.startswith((".", "_"))
+        ]
+    if not paths:
+        looked_for = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+        raise InputError(f"cannot be read: the directory has no recordings in it ({looked_for})", directory)
+    return [Source(path, _kind_of_file(path)) for path in sorted(paths)]
+
+
+def _kind_of_file(path: str) -> SourceKind:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return SourceKind.JSONL  # a look at a pipe would take bytes out of it
+        with open(path, "rb") as stream:
+            return _kind_of_bytes(stream.read(len(_SQLITE_MAGIC)))
+    except (OSError, ValueError) as error:
+        raise _cannot_be_opened(path, error) from None
+
+
+def _kind_of_bytes(start: bytes) -> SourceKind:
+    if start.startswith(_GZIP_MAGIC):
+        return SourceKind.GZIP
+    if start.startswith(_PARQUET_MAGIC):
+        return SourceKind.PARQUET
+    return SourceKind.DATABASE if start.startswith(_SQLITE_MAGIC) else SourceKind.JSONL
+
+
+def _cannot_be_opened(path: str, error: OSError | ValueError) -> InputError:
+    return InputError(f"cannot be opened: {getattr(error, 'strerror', None) or error}", path)

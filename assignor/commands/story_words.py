@@ -1,0 +1,133 @@
+"""The words of a story: times, processes, copies, and what set a round off."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+
+from assignor.story import PlacedCopy, Trigger, TriggerKind
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+
+NAMES_SHOWN = 4
+SAME_SHOWN = 3
+"""So many processes with the same thing to tell; the JSON has all."""
+
+_APPENDED_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_ABOUT_PROCESS = {TriggerKind.JOINED, TriggerKind.LEFT, TriggerKind.RETURNED}
+
+
+class Processes:
+    """How to call processes: by their first eight digits where those tell them apart."""
+
+    def __init__(self, processes: Iterable[object]) -> None:
+        known = {process for process in processes if isinstance(process, ProcessId)}
+        count = Counter(str(process)[:8] for process in known)
+        self._short = {process: str(process)[:8] for process in known if count[str(process)[:8]] == 1}
+
+    def short(self, process: ProcessId | None) -> str:
+        return "nobody" if process is None else self._short.get(process, str(process))
+
+
+def called(member: str | None) -> str:
+    """Without the UUID that the broker appended."""
+    return "" if member is None else _APPENDED_UUID.sub("", member)
+
+
+def time_text(time_ms: int) -> str:
+    """UTC, to the millisecond."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):  # a clock may say anything
+        return f"{time_ms} ms"
+
+
+def duration(ms: int) -> str:
+    tenths = round(abs(ms) / 100)
+    sign = "-" if ms < 0 else ""
+    if tenths < 600:
+        return f"{sign}{tenths / 10:.1f} s"
+    minutes, seconds = divmod(tenths // 10, 60)
+    if minutes < 60:
+        return f"{sign}{minutes} min {seconds} s"
+    return f"{sign}{minutes // 60} h {minutes % 60} min"
+
+
+def copies_text(copies: Sequence[PlacedCopy], processes: Processes, *, lags: bool = True) -> str:
+    return ", ".join(_copy_text(copy, processes, lags) for copy in copies) or "nowhere"
+
+
+def _copy_text(copy: PlacedCopy, processes: Processes, lags: bool) -> str:
+    inside = [called(copy.name), _lag(copy.lag) if lags else ""]
+    about = ", ".join(part for part in inside if part)
+    held_back = ", not handed out yet" if copy.held_back else ""
+    return f"{copy.role} on {processes.short(copy.process)}{f' ({about})' if about else ''}{held_back}"
+
+
+def _lag(lag: int | None) -> str:
+    if lag is None:
+        return ""
+    return {LATEST_OFFSET: "running it", UNKNOWN_OFFSET_SUM: "lag unknown"}.get(lag, f"lag {lag}")
+
+
+def triggers_text(triggers: Sequence[Trigger], processes: Processes, task: TaskId | None) -> str:
+    """`task`: named first among those that waited."""
+    parts = []
+    for kind, several in groupby(sorted(triggers, key=_order), key=lambda trigger: trigger.kind):
+        same = list(several)
+        parts += [_trigger_text(trigger, processes, task) for trigger in same[:SAME_SHOWN]]
+        if len(same) > SAME_SHOWN:
+            parts.append(f"and {len(same) - SAME_SHOWN} more {kind}")
+    return ", ".join(parts)
+
+
+def _order(trigger: Trigger) -> int:
+    return list(TriggerKind).index(trigger.kind)
+
+
+def _trigger_text(trigger: Trigger, processes: Processes, task: TaskId | None) -> str:
+    process, before, after = processes.short(trigger.process), trigger.before, trigger.after
+    members = listed(sorted(called(name) for name in trigger.names))
+    match trigger.kind:
+        case TriggerKind.JOINED:
+            return f"{process} joined{f' with {members}' if members else ''}"
+        case TriggerKind.LEFT:
+            return f"{process} is gone{f' with {members}' if members else ''}"
+        case TriggerKind.RETURNED:
+            return f"{members} came back to {process}{'' if before is None else f', which was {before}'}"
+        case TriggerKind.THREADS:
+            return f"{process} has {after} threads instead of {before}"
+        case TriggerKind.TAGS:
+            return f"{process} has the tags {after} instead of {before}"
+        case TriggerKind.CONFIG:
+            return f"{members} is {after} instead of {before}"
+        case TriggerKind.TOPOLOGY:
+            return "the topology is another one"
+        case TriggerKind.TOPIC:
+            return f"topic {members} {_partitions(before, after)}"
+        case TriggerKind.FOLLOW_UP:
+            return f"follow-up, {_waited(trigger.names, task)}"
+        case TriggerKind.PROBING:
+            return f"the probing deadline, {duration(int(after or 0))} before"
+        case TriggerKind.FIRST:
+            return "nothing earlier is recorded"
+        case TriggerKind.REJOINED:
+            return "a member that rejoined, the recording does not show why"
+
+
+def _partitions(before: str | None, after: str | None) -> str:
+    if after is None:
+        return "is gone"
+    return f"has {after} partitions" if before is None else f"has {after} partitions instead of {before}"
+
+
+def _waited(tasks: Sequence[str], task: TaskId | None) -> str:
+    ordered = sorted(tasks, key=lambda name: name != str(task))
+    return f"{listed(ordered)} waited to be given up" if ordered else "tasks waited to be given up"
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more

@@ -1,0 +1,88 @@
+"""Pictures: the one place of the library that knows matplotlib, which comes with the extra `batch`.
+
+The same figure is the same bytes: an SVG has no date in it, and its ids come from a fixed salt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assignor.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".svg", ".png")
+
+_DOTS_PER_INCH = 150
+_LONGEST_SIDE_DOTS = 30_000
+_HASH_SALT = "assignor"
+
+
+def check_picture_path(path: str | Path) -> Path:
+    """Before work is done: can a picture be saved there? Raises InputError when matplotlib is not installed, for
+    another suffix than .svg and .png, and for a directory that is not there.
+    """
+    path = Path(path)
+    _needs_matplotlib(str(path))
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"a picture's name ends in {' or '.join(SUFFIXES)}", str(path))
+    if not path.parent.is_dir():
+        raise InputError(f"there is no directory {str(path.parent)!r} to save the picture in", str(path))
+    if path.is_dir():
+        raise InputError("is a directory, not a picture", str(path))
+    return path
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of `width` by `height` inches, laid out so that labels have room. Raises InputError when
+    matplotlib is not installed.
+    """
+    _needs_matplotlib(None)
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def plain_text(text: str) -> str:
+    """`text` as it is, for a name that comes from outside: between two $ there would be a formula."""
+    return text.replace("$", r"\$")
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write an .svg or .png file; it is there complete or not at all. Raises InputError as `check_picture_path`, and
+    when it cannot be written.
+    """
+    path = check_picture_path(path)
+    from matplotlib import rc_context
+
+    kind = path.suffix[1:].lower()
+    dots = min(_DOTS_PER_INCH, _LONGEST_SIDE_DOTS / max(figure.get_size_inches()))
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"}), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in another script; SVG keeps the text
+            figure.savefig(
+                partial,
+                format=kind,
+                dpi=dots,
+                facecolor="white",
+                metadata={"Date": None} if kind == "svg" else {"Software": None},
+            )
+        os.replace(partial, path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+    return path
+
+
+def _needs_matplotlib(where: str | None) -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InputError("pictures need matplotlib: pip install 'assignor[batch]'", where)

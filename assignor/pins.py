@@ -1,0 +1,212 @@
+"""What a user may say about single tasks: how heavy they are, and where their copies must or must not lie.
+
+Both are data in the configs of a group, under keys of this project (`configs.py`); only MinimalMovementTaskAssignor
+looks at them. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`, `name__0_*`), or all of them (`*`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+from assignor.errors import InputError
+from assignor.types import TaskId
+
+RESTORE_SIZE = "restore-size"
+"""As the value of the weights: a task weighs the records that have to be restored where nothing of it is."""
+
+APART_BY_PROCESS = "process"
+"""As the value of `apart`: never on the same process. Everything else is the key of a client tag."""
+
+HEAVIEST_WEIGHT = 1e15
+_EVERY_TASK = "*"
+
+
+class TaskPattern(NamedTuple):
+    """None stands for any: `TaskPattern(0, None)` is `0_*`, and `TaskPattern(None, None)` is `*`."""
+
+    subtopology: int | None
+    partition: int | None
+    topology_name: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> TaskPattern:
+        """Raises ValueError."""
+        if text == _EVERY_TASK:
+            return cls(None, None)
+        try:
+            if text.endswith("_*"):
+                task = TaskId.parse(f"{text[:-1]}0")
+                return cls(task.subtopology, None, task.topology_name)
+            return cls(*TaskId.parse(text))
+        except ValueError:
+            raise ValueError("must be a task such as 0_3, a subtopology such as 0_*, or *") from None
+
+    def matches(self, task: TaskId) -> bool:
+        if self.subtopology is None:
+            return True
+        if (self.subtopology, self.topology_name) != (task.subtopology, task.topology_name):
+            return False
+        return self.partition is None or self.partition == task.partition
+
+    def __str__(self) -> str:
+        if self.subtopology is None:
+            return _EVERY_TASK
+        plain = f"{self.subtopology}_{_EVERY_TASK if self.partition is None else self.partition}"
+        return plain if self.topology_name is None else f"{self.topology_name}__{plain}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One of two rules, never both. `tags`: copies of these tasks lie only on clients that have all of these tags.
+    `apart`: no two copies of these tasks lie on clients with the same value of this tag (or on the same process).
+    """
+
+    tasks: tuple[TaskPattern, ...]
+    tags: tuple[tuple[str, str], ...] = ()
+    apart: str | None = None
+
+    def names(self, task: TaskId) -> bool:
+        return any(pattern.matches(task) for pattern in self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWeights:
+    """`by_restore_size`: then `weights` is empty. Else tasks without an entry weigh 1."""
+
+    weights: tuple[tuple[TaskId, float], ...] = ()
+    by_restore_size: bool = False
+
+
+def weights_from(value: object, where: str) -> TaskWeights | None:
+    """None: every task weighs the same. Takes an object, RESTORE_SIZE, or JSON text of an object. Raises InputError."""
+    if value is None:
+        return None
+    if value == RESTORE_SIZE:
+        return TaskWeights(by_restore_size=True)
+    value = _from_json_text(value, where)
+    if not isinstance(value, Mapping):
+        raise InputError(f"must be an object of tasks and their weights, or the text {RESTORE_SIZE!r}", where)
+    weights: dict[TaskId, float] = {}
+    for key, weight in value.items():
+        at = f"{where}.{_shortened(str(key))}"
+        try:
+            task = TaskId.parse(str(key))
+        except ValueError:
+            raise InputError("must be a task such as 0_3", at) from None
+        if task in weights:
+            raise InputError(f"gives task {task} twice", where)
+        weights[task] = _weight(weight, at)
+    return TaskWeights(tuple(sorted(weights.items())))
+
+
+def weights_document(weights: TaskWeights) -> object:
+    """As `weights_from` reads it."""
+    return RESTORE_SIZE if weights.by_restore_size else {str(task): weight for task, weight in weights.weights}
+
+
+def pins_from(value: object, where: str) -> tuple[Pin, ...]:
+    """Takes a list of objects, or JSON text of one; None is no pins. Raises InputError with the path of the mistake."""
+    if value is None:
+        return ()
+    value = _from_json_text(value, where)
+    if not isinstance(value, (list, tuple)):
+        raise InputError('must be a list of pins such as {"tasks": ["0_*"], "tags": {"zone": "a"}}', where)
+    return tuple(_pin(entry, f"{where}[{number}]") for number, entry in enumerate(value))
+
+
+def pins_document(pins: Iterable[Pin]) -> list[dict[str, object]]:
+    """As `pins_from` reads it."""
+    return [
+        {
+            "tasks": [str(pattern) for pattern in pin.tasks],
+            **({"tags": dict(pin.tags)} if pin.apart is None else {"apart": pin.apart}),
+        }
+        for pin in pins
+    ]
+
+
+def _pin(value: object, where: str) -> Pin:
+    if not isinstance(value, Mapping):
+        raise InputError("must be an object with tasks, and tags or apart", where)
+    unknown = [key for key in value if key not in ("tasks", "tags", "apart")]
+    if unknown:
+        raise InputError(f"has an unknown field {_shortened(repr(unknown[0]))}; known are tasks, tags, apart", where)
+    if ("tags" in value) == ("apart" in value):
+        raise InputError("needs either tags or apart, and not both", where)
+    tasks = _patterns(value.get("tasks"), f"{where}.tasks")
+    if "tags" in value:
+        return Pin(tasks, tags=_tags(value["tags"], f"{where}.tags"))
+    apart = value["apart"]
+    if not isinstance(apart, str) or not apart:
+        raise InputError(f"must be the key of a client tag, or {APART_BY_PROCESS!r}", f"{where}.apart")
+    return Pin(tasks, apart=apart)
+
+
+def _patterns(value: object, where: str) -> tuple[TaskPattern, ...]:
+    if not isinstance(value, (list, tuple)) or not value:
+        raise InputError('must be a list of tasks such as ["0_3", "1_*"]', where)
+    patterns: list[TaskPattern] = []
+    for number, entry in enumerate(value):
+        if not isinstance(entry, str):
+            raise InputError(f"must be text, not {_shortened(repr(entry))}", f"{where}[{number}]")
+        try:
+            patterns.append(TaskPattern.parse(entry))
+        except ValueError as error:
+            raise InputError(f"{error}, not {_shortened(repr(entry))}", f"{where}[{number}]") from None
+    return tuple(patterns)
+
+
+def _tags(value: object, where: str) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, Mapping) or not value:
+        raise InputError('must be an object of client tags such as {"zone": "a"}', where)
+    for key, tag in value.items():
+        if not isinstance(key, str) or not key or not isinstance(tag, str):
+            raise InputError("must have text as keys and as values", where)
+    return tuple(sorted(value.items()))
+
+
+def _weight(value: object, where: str) -> float:
+    message = f"must be a number above 0 and up to {HEAVIEST_WEIGHT:.0e}, not {_shortened(_shown(value))}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(message, where)
+    if not 0 < value <= HEAVIEST_WEIGHT or not math.isfinite(value):
+        raise InputError(message, where)
+    return value
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)
+
+
+def _from_json_text(value: object, where: str) -> object:
+    """From a shell, both come as JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        parsed: object = json.loads(value, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InputError("is nested too deeply", where) from None
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}", where) from None
+    return parsed
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise ValueError("a field is given twice")
+    return entries
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,117 @@
+"""The members as they were when the recorded round was asked for, as far as their reports tell.
+
+A task that nobody has, in a group where others run, was left behind by an owner that is gone, and ran nowhere for the
+session timeout until that was noticed; unless a living process has just given it up, as it does between a round and its
+follow-up. A group in which nothing runs is only starting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from assignor.clients.task_lags import is_caught_up
+from assignor.simulate.changelog_ends import ChangelogEnds
+from assignor.simulate.group_members import ClosedState, Members
+from assignor.simulate.model import ForecastModel
+from assignor.simulate.stream_thread import StreamThread, to_restore_from
+from assignor.simulate.task_runs import TaskRuns
+from assignor.task_assignors.base import PlacementProblem
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+
+Disks = Mapping[ProcessId, Mapping[TaskId, int]]
+"""Offset sums of the state that each process reported."""
+
+
+def first_members(
+    problem: PlacementProblem,
+    threads: Iterable[StreamThread],
+    active: Mapping[str, Iterable[TaskId]],
+    recorded_ends: Mapping[TaskId, int],
+    model: ForecastModel,
+) -> Members:
+    """`threads`: with nothing open yet. `active`: what each of them said it has active, first come first served."""
+    by_name = {thread.name: thread for thread in threads}
+    tasks = frozenset(problem.tasks)
+    owners: dict[TaskId, str] = {}
+    for name in by_name:
+        for task in tasks.intersection(active.get(name, ())):
+            owners.setdefault(task, name)
+    runs_already = {task for task, name in owners.items() if _runs(problem, by_name[name].process, task)}
+    disks = _disks(problem, recorded_ends)
+    runs = TaskRuns(_unowned_since(problem, owners, runs_already, disks, recorded_ends, model))
+    ends = ChangelogEnds(recorded_ends, model.appended_records_per_s, runs)
+    for name, thread in by_name.items():
+        disk = disks[thread.process]
+        own = [task for task, owner in owners.items() if owner == name]
+        thread.take(
+            {task: None if task in runs_already else to_restore_from(disk.get(task)) for task in own}, {}, ends, 0
+        )
+        for task, runs_from_ms in thread.active.items():
+            runs.starts(task, runs_from_ms)
+    closed = {
+        process: {
+            task: ClosedState(offset_sum, 0)
+            for task, offset_sum in disk.items()
+            if task not in owners or by_name[owners[task]].process != process
+        }
+        for process, disk in disks.items()
+    }
+    return Members(by_name, ends, runs, model.state_cleanup_delay_ms, closed)
+
+
+def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
+    lags = problem.clients[process].lags
+    return task not in lags or lags.lag_for(task) == LATEST_OFFSET
+
+
+def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> Disks:
+    """A client that is as far behind as can be, and never had the task, has nothing of it."""
+    disks: dict[ProcessId, dict[TaskId, int]] = {}
+    for process, client in problem.clients.items():
+        had = client.previous_active | client.previous_standby
+        disks[process] = {
+            task: _offset_sum(lag, recorded_ends[task])
+            for task, lag in client.lags.reported.items()
+            if task in recorded_ends and (task in had or lag < recorded_ends[task])
+        }
+    return disks
+
+
+def _offset_sum(lag: int, end: int) -> int:
+    if lag == UNKNOWN_OFFSET_SUM:
+        return UNKNOWN_OFFSET_SUM
+    return end if lag == LATEST_OFFSET else max(end - lag, 0)
+
+
+def _unowned_since(
+    problem: PlacementProblem,
+    owners: Mapping[TaskId, str],
+    runs_already: set[TaskId],
+    disks: Disks,
+    recorded_ends: Mapping[TaskId, int],
+    model: ForecastModel,
+) -> dict[TaskId, int]:
+    since = dict.fromkeys([task for task in problem.tasks if task not in runs_already], 0)
+    if not runs_already:
+        return since
+    nobodys = [task for task in since if task not in owners]
+    left_behind: set[TaskId] = set()
+    given_up: set[TaskId] = set()
+    for task in nobodys:
+        if task in recorded_ends and (recorded_ends[task] > 0 or any(task in disk for disk in disks.values())):
+            (given_up if _was_given_up(problem, disks, task) else left_behind).add(task)
+    running = {task.subtopology for task in runs_already}
+    if left_behind or not given_up:
+        left_behind.update(task for task in nobodys if task not in recorded_ends and task.subtopology in running)
+    return since | dict.fromkeys(left_behind, -model.session_timeout_ms)
+
+
+def _was_given_up(problem: PlacementProblem, disks: Disks, task: TaskId) -> bool:
+    """Whether one caught-up copy more is there than standbys are wanted: that of an owner which is still alive."""
+    configs = problem.configs
+    caught_up = [
+        process
+        for process, disk in disks.items()
+        if task in disk and is_caught_up(problem.clients[process].lags.lag_for(task), configs.acceptable_recovery_lag)
+    ]
+    return len(caught_up) > configs.num_standby_replicas

@@ -1,0 +1,129 @@
+"""The members of a group while rounds go by: who has what open, what lies closed on whose disk, what all would report.
+
+A process keeps the state of a task that it gave up, until it has not been given it again for the clean-up delay; the
+first of its threads reports that state, as the thread does that gets the locks of the directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignor.simulate.changelog_ends import ChangelogEnds
+from assignor.simulate.stream_thread import StreamThread, to_restore_from
+from assignor.simulate.task_runs import TaskRuns
+from assignor.types import LATEST_OFFSET, ProcessId, TaskId
+
+
+class HandedOut(NamedTuple):
+    """What one thread is to have open from now on."""
+
+    active: tuple[TaskId, ...] = ()
+    standby: tuple[TaskId, ...] = ()
+
+
+class ClosedState(NamedTuple):
+    """State on disk that nobody has open. `offset_sum` may be UNKNOWN_OFFSET_SUM."""
+
+    offset_sum: int
+    since_ms: int
+
+
+@dataclass(slots=True)
+class Members:
+    """`threads`: by name, in the order of the recorded members. All times since the recorded round."""
+
+    threads: Mapping[str, StreamThread]
+    ends: ChangelogEnds
+    runs: TaskRuns
+    state_cleanup_delay_ms: int
+    closed: dict[ProcessId, dict[TaskId, ClosedState]] = field(default_factory=dict)
+
+    def owners(self) -> dict[TaskId, StreamThread]:
+        """Who has each task active, running or not yet."""
+        return {task: thread for thread in self.threads.values() for task in thread.active}
+
+    def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
+        """What every thread reports: tasks it has open, and for the first of a process those that are closed."""
+        self._clean_up(now_ms)
+        reported: dict[str, dict[TaskId, int]] = {}
+        reporting: set[ProcessId] = set()
+        for name, thread in self.threads.items():
+            sums = thread.offset_sums(self.ends, now_ms)
+            if thread.process not in reporting:
+                reporting.add(thread.process)
+                sums |= {task: state.offset_sum for task, state in self.closed.get(thread.process, {}).items()}
+            reported[name] = sums
+        return reported
+
+    def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
+        """Everybody closes what is taken away, and opens what is new. A thread that is not named has nothing left."""
+        self._clean_up(now_ms)
+        on_disk = self._on_disk(now_ms)
+        for thread in self.threads.values():
+            kept = handed_out.get(thread.name, HandedOut()).active
+            for task in set(thread.active).difference(kept):
+                self.runs.stops(task, now_ms)
+        for name, thread in self.threads.items():
+            active, standby = handed_out.get(name, HandedOut())
+            disk = on_disk.setdefault(thread.process, {})
+            restoring = {task: self._to_restore(thread, task, disk, now_ms) for task in active}
+            opened = {task: to_restore_from(disk.get(task)) for task in standby}
+            had = set(thread.active)
+            thread.take(restoring, opened, self.ends, now_ms)
+            for task, runs_from_ms in thread.active.items():
+                if task not in had or runs_from_ms > now_ms:
+                    self.runs.starts(task, runs_from_ms)
+        self._close(on_disk, now_ms)
+
+    def caught_up_ms(self) -> int | None:
+        """When every copy has caught up, if nothing is handed out any more; None for never."""
+        times = [thread.caught_up_ms(self.ends) for thread in self.threads.values()]
+        known = [at_ms for at_ms in times if at_ms is not None]
+        return max(known, default=0) if len(known) == len(times) else None
+
+    def behind(self, now_ms: int) -> tuple[TaskId, ...]:
+        """Tasks that have an open copy which is not at the end."""
+        late: set[TaskId] = set()
+        for thread in self.threads.values():
+            for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
+                if offset_sum != LATEST_OFFSET and offset_sum < self.ends.end(task, now_ms):
+                    late.add(task)
+        return tuple(sorted(late))
+
+    def _to_restore(self, thread: StreamThread, task: TaskId, disk: Mapping[TaskId, int], now_ms: int) -> int | None:
+        runs_from_ms = thread.active.get(task)
+        if task not in self.ends or (runs_from_ms is not None and runs_from_ms <= now_ms):
+            return None
+        return to_restore_from(disk.get(task))
+
+    def _on_disk(self, now_ms: int) -> dict[ProcessId, dict[TaskId, int]]:
+        """Offset sums of all state, open and closed; of a task that ran up to now, the end."""
+        on_disk = {
+            process: {task: each.offset_sum for task, each in states.items()} for process, states in self.closed.items()
+        }
+        for thread in self.threads.values():
+            disk = on_disk.setdefault(thread.process, {})
+            for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
+                disk[task] = self.ends.end(task, now_ms) if offset_sum == LATEST_OFFSET else offset_sum
+        return on_disk
+
+    def _close(self, on_disk: Mapping[ProcessId, Mapping[TaskId, int]], now_ms: int) -> None:
+        """What is on disk and nobody has open any more; what was closed before stays closed since then."""
+        opened: dict[ProcessId, set[TaskId]] = {}
+        for thread in self.threads.values():
+            opened.setdefault(thread.process, set()).update(thread.active, thread.standby)
+        closed_before, self.closed = self.closed, {}
+        for process, states in on_disk.items():
+            before = closed_before.get(process, {})
+            self.closed[process] = {
+                task: before.get(task, ClosedState(offset_sum, now_ms))
+                for task, offset_sum in sorted(states.items())
+                if task not in opened.get(process, ())
+            }
+
+    def _clean_up(self, now_ms: int) -> None:
+        for states in self.closed.values():
+            for task in [task for task, each in states.items() if now_ms - each.since_ms > self.state_cleanup_delay_ms]:
+                del states[task]

@@ -1,0 +1,86 @@
+"""Whether a group has come back to where it was: the same input and output of a round again.
+
+Compared is what decides how it goes on: who has what open and closed, how far behind every copy is, and what the leader
+made of it. Absolute times and offsets do not count, the age of closed state does, because it is removed one day; only
+while follow-ups chase each other, far faster than any clean-up, it does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignor.simulate.group_members import Members
+from assignor.simulate.leader import Decided
+from assignor.simulate.model import Trigger
+from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+
+Digest = bytes
+
+
+class _Seen(NamedTuple):
+    number: int
+    ages: Digest
+
+
+@dataclass(slots=True)
+class LoopFinder:
+    """`last_other`: the last round that was no follow-up."""
+
+    _seen: dict[Digest, _Seen] = field(default_factory=dict)
+    _last_other: int = 0
+
+    def find(self, number: int, trigger: Trigger, decided: Decided, members: Members, now_ms: int) -> int | None:
+        """The earlier round that this one repeats. Asked of every round, before its assignments are handed out."""
+        if trigger is not Trigger.FOLLOW_UP:
+            self._last_other = number
+        acceptable_lag = decided.problem.configs.acceptable_recovery_lag
+        key = _digest((_holdings(members, now_ms), _unreported(members, acceptable_lag, now_ms), _output(decided)))
+        now = _Seen(number, _digest(_ages(members, now_ms)))
+        before = self._seen.get(key)
+        self._seen[key] = now
+        if before is None or (before.ages != now.ages and before.number < self._last_other):
+            return None
+        return before.number
+
+
+def _digest(value: object) -> Digest:
+    return hashlib.blake2b(repr(value).encode(), digest_size=16).digest()
+
+
+def _holdings(members: Members, now_ms: int) -> list[object]:
+    """Of every thread: its active tasks, and the lag of all that it reports."""
+    holdings: list[object] = []
+    for name, sums in members.offset_sums(now_ms).items():
+        thread = members.threads[name]
+        lags = [(*task, _lag(members, task, offset_sum, now_ms)) for task, offset_sum in sorted(sums.items())]
+        holdings.append((sorted(map(tuple, thread.active)), sorted(map(tuple, thread.standby)), lags))
+    return holdings
+
+
+def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
+    """Negative sums have a meaning of their own."""
+    if offset_sum < 0 or offset_sum == UNKNOWN_OFFSET_SUM:
+        return offset_sum
+    return members.ends.end(task, now_ms) - offset_sum
+
+
+def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
+    """Who has nothing of a task is behind by all of it; what counts is whether that is little enough."""
+    return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
+
+
+def _output(decided: Decided) -> list[object]:
+    return [
+        (process, sorted(placed.active), sorted(placed.standby))
+        for process, placed in decided.placement.clients.items()
+    ]
+
+
+def _ages(members: Members, now_ms: int) -> list[tuple[ProcessId, TaskId, int]]:
+    return [
+        (process, task, now_ms - state.since_ms)
+        for process, states in members.closed.items()
+        for task, state in states.items()
+    ]

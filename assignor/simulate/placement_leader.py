@@ -1,0 +1,104 @@
+"""Rounds of a placement problem: the task assignor alone, with each process as one thread of all its capacity.
+
+What the pipeline does with bytes is done here by hand: a task that a living process still has is held back until that
+process has given it up, and whoever is to get it keeps the state open as a standby meanwhile (KIP-429).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from assignor.clients.task_lags import compute_task_lags
+from assignor.errors import InputError
+from assignor.recording import RecordedPlacement
+from assignor.rounds import LoadOwn, PlacementRound, run_recorded
+from assignor.simulate.first_members import first_members
+from assignor.simulate.group_members import HandedOut, Members
+from assignor.simulate.leader import Decided, RoundFailed
+from assignor.simulate.model import ForecastModel
+from assignor.simulate.process_rates import rates_of
+from assignor.simulate.stream_thread import StreamThread
+from assignor.task_assignors.base import PlacementClient, PlacementProblem
+from assignor.types import LATEST_OFFSET, ProcessId, TaskId
+
+
+MAX_THREADS = 1_000_000
+"""A few bytes can ask for billions, and the load of each is measured."""
+
+
+class PlacementLeader:
+    def __init__(self, recorded: RecordedPlacement, model: ForecastModel, load_own: LoadOwn | None) -> None:
+        self._recorded = recorded
+        self._model = model
+        self._load_own = load_own
+
+    def recorded_round(self) -> tuple[Decided, Members]:
+        problem = self._recorded.problem
+        if sum(client.capacity for client in problem.clients.values()) > MAX_THREADS:
+            raise InputError(f"have more than {MAX_THREADS:,} stream threads together", "clients")
+        threads = [
+            StreamThread(str(process), process, rates_of(self._model, process, client.capacity))
+            for process, client in problem.clients.items()
+        ]
+        active = {str(process): sorted(_active(client)) for process, client in problem.clients.items()}
+        members = first_members(problem, threads, active, _recorded_ends(problem), self._model)
+        return self._decide(problem, members, 0), members
+
+    def next_round(self, members: Members, now_ms: int) -> Decided:
+        recorded = self._recorded.problem
+        sums = members.offset_sums(now_ms)
+        ends = members.ends.ends(now_ms)
+        clients: dict[ProcessId, PlacementClient] = {}
+        for process, client in recorded.clients.items():
+            thread, reported = members.threads[str(process)], sums[str(process)]
+            active = frozenset(thread.active)
+            clients[process] = replace(
+                client,
+                lags=compute_task_lags(reported, ends),
+                previous_active=active,
+                previous_standby=frozenset(reported) - active,
+            )
+        problem = replace(recorded, clients=clients)
+        try:
+            return self._decide(problem, members, now_ms)
+        except InputError as error:
+            raise RoundFailed(str(error)) from error
+
+    def _decide(self, problem: PlacementProblem, members: Members, now_ms: int) -> Decided:
+        round = run_recorded(replace(self._recorded, problem=problem, output=None), self._load_own)
+        assert isinstance(round, PlacementRound)
+        placement = round.placement
+        owners = {task: thread.process for task, thread in members.owners().items()}
+        handed_out: dict[str, HandedOut] = {}
+        held_back: set[TaskId] = set()
+        for process, placed in placement.clients.items():
+            waiting = {task for task in placed.active if owners.get(task, process) != process}
+            kept_open = {task for task in waiting & problem.clients[process].previous_standby if task in members.ends}
+            handed_out[str(process)] = HandedOut(
+                tuple(sorted(placed.active - waiting)), tuple(sorted(placed.standby | kept_open))
+            )
+            held_back |= waiting
+        probing_at_ms = now_ms + problem.configs.probing_rebalance_interval_ms
+        return Decided(
+            problem,
+            placement,
+            handed_out,
+            frozenset(held_back),
+            rejoin=bool(held_back),
+            probing_at_ms=probing_at_ms if placement.probing_rebalance_needed else None,
+        )
+
+
+def _active(client: PlacementClient) -> frozenset[TaskId]:
+    running = [task for task, lag in client.lags.reported.items() if lag == LATEST_OFFSET]
+    return client.previous_active.union(running)
+
+
+def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
+    """A problem has lags but no ends; whoever has nothing of a task is behind by all of it."""
+    ends: dict[TaskId, int] = {}
+    for task in problem.stateful_tasks:
+        lags = [client.lags.lag_for(task) for client in problem.clients.values() if task in client.lags]
+        ends[task] = max(0, *lags) if lags else 0
+    return ends

@@ -1,0 +1,101 @@
+"""Rounds of a recorded rebalance: the whole pipeline, from bytes that the members would send to bytes that they get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from assignor.decisions import DecisionKind
+from assignor.errors import DecodeError, InputError, KafkaError
+from assignor.recording import RecordedRebalance
+from assignor.rounds import LoadOwn, RebalanceRound, run_recorded
+from assignor.simulate.changelog_offsets import with_appended, with_created
+from assignor.simulate.first_members import first_members
+from assignor.simulate.group_members import HandedOut, Members
+from assignor.simulate.leader import Decided, RoundFailed
+from assignor.simulate.member_bytes import RecordedMember, recorded_members
+from assignor.simulate.model import ForecastModel
+from assignor.simulate.process_rates import rates_of
+from assignor.simulate.stream_thread import StreamThread
+from assignor.snapshot import RebalanceResult, RebalanceSnapshot
+from assignor.task_assignors.base import PlacementProblem
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, AssignorErrorCode, TaskId
+
+
+class RebalanceLeader:
+    def __init__(self, recorded: RecordedRebalance, model: ForecastModel, load_own: LoadOwn | None) -> None:
+        self._recorded = recorded
+        self._model = model
+        self._load_own = load_own
+        self._snapshot = recorded.snapshot
+        self._members = recorded_members(recorded.snapshot.members)
+
+    def recorded_round(self) -> tuple[Decided, Members]:
+        result = self._run(self._snapshot, 0)
+        assert result.problem is not None
+        threads = [
+            StreamThread(member_id, member.process, rates_of(self._model, member.process))
+            for member_id, member in self._members.items()
+        ]
+        active = {member_id: _active(self._snapshot, member) for member_id, member in self._members.items()}
+        members = first_members(result.problem, threads, active, _recorded_ends(result.problem), self._model)
+        self._snapshot = with_created(self._snapshot, result.created_topics)
+        try:
+            return self._decided(result), members
+        except KafkaError as error:
+            raise RoundFailed(error.as_recorded()) from error
+
+    def next_round(self, members: Members, now_ms: int) -> Decided:
+        sums = members.offset_sums(now_ms)
+        snapshot = replace(
+            with_appended(self._snapshot, members.ends, now_ms),
+            members={member_id: member.joins(sums[member_id]) for member_id, member in self._members.items()},
+        )
+        try:
+            return self._decided(self._run(snapshot, now_ms))
+        except (InputError, DecodeError, KafkaError) as error:
+            raise RoundFailed(str(error)) from error
+
+    def _run(self, snapshot: RebalanceSnapshot, now_ms: int) -> RebalanceResult:
+        recorded = replace(self._recorded, snapshot=snapshot, now_ms=self._recorded.now_ms + now_ms, output=None)
+        round = run_recorded(recorded, self._load_own)
+        assert isinstance(round, RebalanceRound)
+        if round.result.error is not None:
+            raise RoundFailed(round.result.error.as_recorded())
+        if round.result.error_code is not AssignorErrorCode.NONE:
+            raise RoundFailed(f"every member is sent the error {round.result.error_code.name}")
+        return round.result
+
+    def _decided(self, result: RebalanceResult) -> Decided:
+        assert result.problem is not None
+        assert result.placement is not None
+        handed_out: dict[str, HandedOut] = {}
+        rejoin = result.followup_rebalance
+        for member_id, member in self._members.items():
+            told, at_once = member.told(result.assignments[member_id])
+            handed_out[member_id] = HandedOut(told.active, told.standby)
+            rejoin |= at_once
+        waiting = [each.task for each in result.decisions if each.kind is DecisionKind.WAITING_FOR_REVOCATION]
+        deadline_ms = result.probing_rebalance_at_ms
+        return Decided(
+            result.problem,
+            result.placement,
+            handed_out,
+            frozenset(waiting),
+            rejoin,
+            None if deadline_ms is None else deadline_ms - self._recorded.now_ms,
+        )
+
+
+def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]:
+    """Of the partitions it owns, and what it says runs besides."""
+    reader = {topic: each.id for each in snapshot.topology.subtopologies for topic in each.source_topics}
+    owned = [TaskId(reader[each.topic], each.partition) for each in member.owned if each.topic in reader]
+    running = [task for task, offset_sum in member.info.task_offset_sums.items() if offset_sum == LATEST_OFFSET]
+    return list(dict.fromkeys(owned + running))
+
+
+def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
+    """End-offset sums of all stateful tasks; of one whose end could not be found out, nothing is known to be there."""
+    ends = next(iter(problem.clients.values())).lags.unreported
+    return {task: 0 if end == UNKNOWN_OFFSET_SUM else end for task, end in ends.items()}

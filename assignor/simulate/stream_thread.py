@@ -1,0 +1,130 @@
+"""What one stream thread has open, and how far it has come with it: the model of restoring.
+
+A thread restores its active tasks one after the other, in the order of tasks; each runs as soon as it is restored.
+Only then it reads on for its standbys and warm-ups, for all of them alike. A task that does not run gets no records, so
+what there is to restore is known when the task is handed out; a standby follows a changelog that may grow meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from assignor.simulate.changelog_ends import ChangelogEnds
+from assignor.simulate.process_rates import Rates
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+
+
+class Restore(NamedTuple):
+    """An active task on its way from `position` to `end`, both offset sums."""
+
+    begins_ms: int
+    runs_from_ms: int
+    position: int
+    end: int
+
+
+@dataclass(slots=True)
+class StreamThread:
+    """`active`: each active task with the time it runs from. `restores`: those of them that had to be restored, or have
+    to be. `standby`: each standby with its offset sum at `since_ms`.
+    """
+
+    name: str
+    process: ProcessId
+    rates: Rates
+    active: dict[TaskId, int] = field(default_factory=dict)
+    restores: dict[TaskId, Restore] = field(default_factory=dict)
+    standby: dict[TaskId, int] = field(default_factory=dict)
+    since_ms: int = 0
+
+    def take(
+        self, active: Mapping[TaskId, int | None], standby: Mapping[TaskId, int], ends: ChangelogEnds, now_ms: int
+    ) -> None:
+        """Holds these from now on. `active`: offset sum to restore from, None for a task that runs or has no state."""
+        before = self.active
+        self.active, self.restores, self.since_ms = {}, {}, now_ms
+        self.standby = dict(sorted(standby.items()))
+        free_ms = now_ms
+        for task, position in sorted(active.items()):
+            if position is None:
+                self.active[task] = min(before.get(task, now_ms), now_ms)
+                continue
+            end = ends.end(task, now_ms)
+            runs_from_ms = free_ms + math.ceil(max(end - position, 0) * 1000 / self.rates.restore)
+            self.restores[task] = Restore(free_ms, runs_from_ms, position, end)
+            self.active[task] = free_ms = runs_from_ms
+
+    @property
+    def free_from_ms(self) -> int:
+        """When the last active task is restored, and standbys are next."""
+        return max((each.runs_from_ms for each in self.restores.values()), default=self.since_ms)
+
+    def offset_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
+        """What the thread reports: LATEST_OFFSET of a stateful task that runs, else how far it has come."""
+        sums = {
+            task: LATEST_OFFSET if runs_from_ms <= now_ms else self._restored(self.restores[task], now_ms)
+            for task, runs_from_ms in self.active.items()
+            if task in ends
+        }
+        return sums | self._standby_sums(ends, now_ms)
+
+    def _restored(self, restore: Restore, now_ms: int) -> int:
+        read = int(self.rates.restore * max(now_ms - restore.begins_ms, 0) / 1000)
+        return min(restore.position + read, restore.end)
+
+    def _standby_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
+        missing = {task: max(ends.end(task, now_ms) - position, 0) for task, position in self.standby.items()}
+        if not any(missing.values()):
+            return dict(self.standby)
+        read = shared_out(missing, int(self.rates.standby * max(now_ms - self.free_from_ms, 0) / 1000))
+        return {task: position + read[task] for task, position in self.standby.items()}
+
+    def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
+        """When all copies have caught up, if nothing is handed out any more; None for never.
+
+        What is read less what is missing is concave over time: a thread that is fast enough in the end stays caught up.
+        """
+        free_ms = self.free_from_ms
+        if not self.standby:
+            return free_ms
+        missing = sum(max(ends.end(task, free_ms) - position, 0) for task, position in self.standby.items())
+        appended = ends.appended_records_per_s
+        grow_from = sorted(ends.runs.runs_from[task] for task in self.standby if task in ends.runs.runs_from)
+        if appended * len(grow_from) > self.rates.standby:
+            return None
+        now_ms, growing = free_ms, sum(1 for at_ms in grow_from if at_ms <= free_ms)
+        for at_ms in grow_from[growing:]:
+            faster = self.rates.standby - appended * growing
+            if missing * 1000 <= faster * (at_ms - now_ms):
+                break
+            missing -= int(faster * (at_ms - now_ms) / 1000)
+            now_ms, growing = at_ms, growing + 1
+        faster = self.rates.standby - appended * growing
+        if missing and faster <= 0:
+            return None
+        return now_ms + (math.ceil(missing * 1000 / faster) if missing else 0)
+
+
+def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]:
+    """`records` read for all tasks alike, none getting more than it is missing; a rest goes to the first ones."""
+    shares = dict(missing)
+    left = records
+    if sum(missing.values()) <= left:
+        return shares
+    for waiting, (_, wanted) in enumerate(sorted(missing.items(), key=lambda item: item[1])):
+        share = left // (len(missing) - waiting)
+        if wanted > share:
+            short = sorted(sorted(missing, key=missing.__getitem__)[waiting:])
+            for number, each in enumerate(short):
+                shares[each] = share + (number < left % len(short))
+            break
+        left -= wanted
+    return shares
+
+
+def to_restore_from(offset_sum: int | None) -> int:
+    """Where a copy begins to read: at the beginning without state, or with state of which nothing is known."""
+    return 0 if offset_sum is None or offset_sum == UNKNOWN_OFFSET_SUM else offset_sum

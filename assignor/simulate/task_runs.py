@@ -1,0 +1,61 @@
+"""Since when every task runs, how long it ran, and how long it ran nowhere.
+
+A task runs from the moment its owner has restored it; that moment is known when the task is handed out, and is taken
+back when the task is taken away before. Times are milliseconds since the recorded round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.types import TaskId
+
+
+@dataclass(slots=True)
+class TaskRuns:
+    """`unowned_since`: for a task that does not run, when it stopped. `unowned_ms`, `longest_ms`: of the stretches
+    without owner that are over; `finish` counts those that are not.
+    """
+
+    unowned_since: dict[TaskId, int]
+    unowned_ms: int = 0
+    longest_ms: int = 0
+    longest_task: TaskId | None = None
+    _runs_from: dict[TaskId, int] = field(default_factory=dict)
+    _ran_ms: dict[TaskId, int] = field(default_factory=dict)
+
+    def starts(self, task: TaskId, at_ms: int) -> None:
+        """`at_ms` may lie ahead."""
+        self._runs_from[task] = at_ms
+
+    def stops(self, task: TaskId, at_ms: int) -> None:
+        """Its owner gives it up, whether it ran already or was still being restored."""
+        runs_from = self._runs_from.pop(task)
+        if runs_from > at_ms:
+            return
+        self._count(task, runs_from)
+        self._ran_ms[task] = self._ran_ms.get(task, 0) + at_ms - runs_from
+        self.unowned_since[task] = at_ms
+
+    def ran_ms(self, task: TaskId, now_ms: int) -> int:
+        """Since the recorded round, over all its owners."""
+        runs_from = self._runs_from.get(task)
+        running = 0 if runs_from is None else max(now_ms - max(runs_from, 0), 0)
+        return self._ran_ms.get(task, 0) + running
+
+    def finish(self, now_ms: int) -> None:
+        """Nothing is handed out any more: who restores goes on until it runs, who has no owner waits until now."""
+        for task in sorted(self.unowned_since):
+            self._count(task, self._runs_from.get(task, now_ms))
+
+    @property
+    def runs_from(self) -> Mapping[TaskId, int]:
+        """Of every task that has an owner."""
+        return self._runs_from
+
+    def _count(self, task: TaskId, until_ms: int) -> None:
+        stretch_ms = until_ms - self.unowned_since.pop(task, until_ms)
+        self.unowned_ms += stretch_ms
+        if stretch_ms > self.longest_ms:
+            self.longest_ms, self.longest_task = stretch_ms, task

@@ -1,0 +1,91 @@
+"""One recorded round as a story needs it: what sets it apart from the round before, where the copies are after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.story.placed import Placed, placed_after
+from assignor.story.triggers import ProcessView, RoundView, Trigger, processes_of, triggers, view_of
+from assignor.types import AssignorErrorCode, ProcessId
+
+
+class PastRound(NamedTuple):
+    """`generation`: of the group; of placement problems, which have none, their place in a row."""
+
+    generation: int
+    ran: RebalanceRound | PlacementRound
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFacts:
+    """What every story tells of a round. Times in milliseconds since the epoch, None for placement problems.
+
+    `not_recorded`: generations between the round before and this one. `note`: what the recording says of itself.
+    `error`: why no task was placed. `names`: how to call the members.
+    """
+
+    generation: int
+    id: str
+    now_ms: int | None
+    since_previous_ms: int | None
+    not_recorded: int
+    triggers: tuple[Trigger, ...]
+    note: str | None
+    led_by: str | None
+    error: str | None
+    followup: bool
+    probing_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRound:
+    """A round beside the one before it."""
+
+    facts: RoundFacts
+    view: RoundView
+    placed: Placed
+
+    @property
+    def processes(self) -> Mapping[ProcessId, ProcessView]:
+        return self.view.processes
+
+
+def see(past: PastRound, before: SeenRound | None) -> SeenRound:
+    """`before`: the round before, None for the first that is recorded."""
+    ran = past.ran
+    processes = processes_of(ran)
+    placed = placed_after(ran, processes)
+    view = view_of(ran, processes, placed.held_back)
+    rebalance = ran.recorded if isinstance(ran, RebalanceRound) else None
+    now_ms = None if rebalance is None else rebalance.now_ms
+    earlier = None if before is None else before.facts
+    facts = RoundFacts(
+        generation=past.generation,
+        id=ran.id,
+        now_ms=now_ms,
+        since_previous_ms=None
+        if earlier is None or now_ms is None or earlier.now_ms is None
+        else now_ms - earlier.now_ms,
+        not_recorded=0 if earlier is None else max(0, past.generation - earlier.generation - 1),
+        triggers=triggers(None if before is None else before.view, view, now_ms),
+        note=None if rebalance is None else rebalance.note,
+        led_by=None if rebalance is None else rebalance.led_by,
+        error=_error(ran),
+        followup=view.followup,
+        probing_at_ms=view.probing_at_ms,
+    )
+    return SeenRound(facts, view, placed)
+
+
+def _error(ran: RebalanceRound | PlacementRound) -> str | None:
+    """As recorded; as decided here where nothing is recorded, or where the members were sent it as a code."""
+    if isinstance(ran, PlacementRound):
+        return None
+    if ran.recorded.output is not None and ran.recorded.output.error is not None:
+        return ran.recorded.output.error
+    if ran.result.error is not None and ran.recorded.output is None:
+        return ran.result.error.as_recorded()
+    return None if ran.result.error_code is AssignorErrorCode.NONE else ran.result.error_code.name

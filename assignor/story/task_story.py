@@ -1,0 +1,195 @@
+"""One task over recorded rounds: where it was and is, why, how often it moved, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+from assignor.decisions import DecisionKind
+from assignor.explain import Explanation, Outcome
+from assignor.story.past import PastRound, RoundFacts, SeenRound, see
+from assignor.story.placed import PlacedCopy
+from assignor.types import ProcessId, Role, TaskId
+
+
+class Change(StrEnum):
+    """What the round meant for the task, the most telling thing first."""
+
+    ABSENT = "not there"  # the round has no such task
+    NOT_PLACED = "not placed"  # the round placed no tasks at all, or nobody was given this one
+    FIRST = "placed"  # it ran nowhere before, or nothing before it is known
+    HELD_BACK = "held back"  # its new owner gets it once the old one has given it up
+    HANDED_OVER = "handed over"  # it was held back, and runs now
+    MOVED = "moved"  # active on another process than before
+    THREAD = "to another thread"  # of the same process
+    COPIES = "standbys changed"
+    STAYED = "stays"
+
+
+_WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKind.WARM_UP_BUDGET_SPENT)
+
+
+class Waiting(NamedTuple):
+    """What has to happen next: `member` has to give the task up, or `process` has to catch up or to get a turn at
+    warming up. `lag`: of `process`, in records. `next_round_ms`: when the group looks again by itself.
+    """
+
+    kind: DecisionKind
+    process: ProcessId | None
+    member: str | None
+    lag: int | None
+    next_round_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRound:
+    """`before`: the copies after the round before. `outcome` and `reason`: of this program's own run, which placed the
+    task elsewhere than recorded when `differs`.
+    """
+
+    facts: RoundFacts
+    change: Change
+    before: tuple[PlacedCopy, ...]
+    copies: tuple[PlacedCopy, ...]
+    outcome: Outcome | None
+    reason: str | None
+    differs: bool
+    waiting: Waiting | None
+
+    @property
+    def owner(self) -> PlacedCopy | None:
+        """The active copy, when it was handed out."""
+        return next((copy for copy in self.copies if copy.role is Role.ACTIVE and not copy.held_back), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSummary:
+    """`moves`: how often the next process to run the task was another one. `without_owner_ms`: between rounds, from
+    one that gave the task to nobody to the next that did; an owner that died before its round is not in it.
+    `without_owner_since_ms`: of the last round, when it gave the task to nobody.
+    """
+
+    moves: int
+    warm_up_rounds: int
+    without_owner_ms: int
+    without_owner_since_ms: int | None
+    copies: tuple[PlacedCopy, ...]
+    waiting: Waiting | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStory:
+    task: TaskId
+    rounds: tuple[TaskRound, ...]
+    summary: TaskSummary
+
+    @property
+    def found(self) -> bool:
+        """Whether any round has the task."""
+        return any(each.change not in (Change.ABSENT, Change.NOT_PLACED) for each in self.rounds)
+
+
+class _Here(NamedTuple):
+    """One task in one round."""
+
+    seen: SeenRound
+    explanation: Explanation | None
+    copies: tuple[PlacedCopy, ...]
+
+
+def story(rounds: Iterable[PastRound], task: TaskId, before: PastRound | None = None) -> TaskStory:
+    """`rounds`: of one group, oldest first; one at a time is held. `before`: the one before them, not told itself."""
+    told: list[TaskRound] = []
+    here = None if before is None else _look(before, task, None)
+    for past in rounds:
+        was = here
+        here = _look(past, task, was)
+        told.append(_told(task, here, was))
+    return TaskStory(task, tuple(told), _summary(told))
+
+
+def _look(past: PastRound, task: TaskId, was: _Here | None) -> _Here:
+    seen = see(past, None if was is None else was.seen)
+    explanation = next(iter(past.ran.explanations(task)), None)
+    return _Here(seen, explanation, seen.placed.copies(task, explanation))
+
+
+def _told(task: TaskId, here: _Here, was: _Here | None) -> TaskRound:
+    explanation = here.explanation
+    differs = task in here.seen.placed.differing
+    return TaskRound(
+        facts=here.seen.facts,
+        change=_change(task, here, was),
+        before=() if was is None else was.copies,
+        copies=here.copies,
+        outcome=None if explanation is None else explanation.outcome,
+        reason=None if explanation is None else explanation.text.partition(" – ")[2] or None,
+        differs=differs,
+        waiting=None if explanation is None or differs else _waiting(explanation, here.seen),
+    )
+
+
+def _change(task: TaskId, here: _Here, was: _Here | None) -> Change:
+    placed = here.seen.placed
+    if here.explanation is None and task not in placed.differing:
+        return Change.ABSENT if placed.placement is not None else Change.NOT_PLACED
+    if task in placed.held_back:
+        return Change.HELD_BACK
+    active = _active(here.copies)
+    if active is None:
+        return Change.NOT_PLACED
+    before = None if was is None else _active(was.copies)
+    if was is None or before is None:
+        held_back = was is not None and task in was.seen.placed.held_back
+        return Change.HANDED_OVER if held_back else Change.FIRST
+    if before.held_back:
+        return Change.HANDED_OVER
+    if active.process != before.process:
+        return Change.MOVED
+    if active.member != before.member:
+        return Change.THREAD
+    return Change.STAYED if _others(was.copies) == _others(here.copies) else Change.COPIES
+
+
+def _active(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
+    return next((copy for copy in copies if copy.role is Role.ACTIVE), None)
+
+
+def _others(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
+    """Standbys by process: which of its threads has one is of no interest."""
+    return {(copy.role, copy.process) for copy in copies if copy.role is not Role.ACTIVE}
+
+
+def _waiting(explanation: Explanation, seen: SeenRound) -> Waiting | None:
+    step = next((step for kind in _WAITS for step in explanation.steps if step.kind is kind), None)
+    if step is None:
+        return None
+    process = None if step.process is None else step.process
+    client = None if seen.placed.problem is None or process is None else seen.placed.problem.clients.get(process)
+    lag = None if client is None or step.task not in client.lags else client.lags.lag_for(step.task)
+    next_round_ms = None if step.kind is DecisionKind.WAITING_FOR_REVOCATION else seen.facts.probing_at_ms
+    member = None if step.other_consumer is None else seen.placed.names.get(step.other_consumer, step.other_consumer)
+    return Waiting(step.kind, process, member, lag, next_round_ms)
+
+
+def _summary(rounds: Sequence[TaskRound]) -> TaskSummary:
+    owners = [each.owner.process for each in rounds if each.owner is not None]
+    if rounds and rounds[0].before:
+        was = _active(rounds[0].before)
+        owners[:0] = [] if was is None or was.held_back else [was.process]
+    without_owner = 0
+    for each, following in pairwise(rounds):
+        if each.owner is None and each.change is not Change.ABSENT:
+            without_owner += following.facts.since_previous_ms or 0
+    last = rounds[-1] if rounds else None
+    return TaskSummary(
+        moves=sum(1 for one, other in pairwise(owners) if one != other),
+        warm_up_rounds=sum(1 for each in rounds if any(copy.role is Role.WARM_UP for copy in each.copies)),
+        without_owner_ms=without_owner,
+        without_owner_since_ms=None if last is None or last.owner is not None else last.facts.now_ms,
+        copies=() if last is None else last.copies,
+        waiting=None if last is None else last.waiting,
+    )

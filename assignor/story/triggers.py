@@ -1,0 +1,205 @@
+"""What set a round off, read from two recorded rounds in a row.
+
+A recording has what the members sent, not what they did. So a cause is a difference: a process that was not there
+before, a task that waited to be revoked, a deadline that went by. Where nothing differs, a member rejoined and its
+recording does not say why. More than one thing can have happened between two rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from assignor.errors import AssignorFault
+from assignor.protocol.consumer_protocol import decode_subscription
+from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.recording import dotted_configs
+from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.snapshot import RebalanceSnapshot
+from assignor.types import ProcessId, TaskId
+
+
+class TriggerKind(StrEnum):
+    FIRST = "first-round"  # nothing before it is recorded
+    JOINED = "joined"  # a process that was not there; names = its members
+    LEFT = "left"  # a process that is gone; names = its members
+    RETURNED = "returned"  # the members of a process are new ones; names = them; before = its id as it was, if another
+    THREADS = "threads"  # before and after = how many members of a process
+    TAGS = "tags"  # client tags of a process
+    CONFIG = "config"  # names = the key, before and after = its value; the assignor among them
+    TOPOLOGY = "topology"  # subtopologies, their topics or stores
+    TOPIC = "topic"  # names = the source topic, before and after = partitions, None where it was not there
+    FOLLOW_UP = "followup-rebalance"  # names = tasks that the round before held back until they are revoked
+    PROBING = "probing-rebalance"  # after = by how many milliseconds the deadline of the round before had passed
+    REJOINED = "rejoined"  # nothing a recording shows
+
+
+class Trigger(NamedTuple):
+    kind: TriggerKind
+    process: ProcessId | None = None
+    names: tuple[str, ...] = ()
+    before: str | None = None
+    after: str | None = None
+
+
+class ProcessView(NamedTuple):
+    """One process in one round. `members`: id to how to call it: instance id, client id, or the id itself."""
+
+    members: Mapping[str, str]
+    instances: frozenset[str]
+    threads: int
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """What of a round the next one is compared with. `held_back`: tasks that nobody was given yet."""
+
+    processes: Mapping[ProcessId, ProcessView]
+    snapshot: RebalanceSnapshot | None
+    configs: Mapping[str, object]
+    followup: bool = False
+    probing_at_ms: int | None = None
+    held_back: tuple[str, ...] = ()
+
+
+def view_of(
+    ran: RebalanceRound | PlacementRound, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]
+) -> RoundView:
+    """Follow-up and probing as recorded; as decided here where nothing is recorded."""
+    if isinstance(ran, PlacementRound):
+        configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
+        return RoundView(processes, None, configs)
+    snapshot = ran.recorded.snapshot
+    output = ran.recorded.output or ran.result
+    return RoundView(
+        processes,
+        snapshot,
+        {**dotted_configs(snapshot.configs), "assignor": snapshot.assignor},
+        output.followup_rebalance,
+        output.probing_rebalance_at_ms,
+        tuple(str(task) for task in sorted(held_back)),
+    )
+
+
+def processes_of(ran: RebalanceRound | PlacementRound) -> dict[ProcessId, ProcessView]:
+    """In the order in which the leader received the members. One that cannot be read is left out."""
+    return _placement_processes(ran) if isinstance(ran, PlacementRound) else _processes(ran.recorded.snapshot)
+
+
+def triggers(before: RoundView | None, now: RoundView, now_ms: int | None) -> tuple[Trigger, ...]:
+    """In the order: processes, then what the group runs, then what the round before asked for. Never empty."""
+    if before is None:
+        return (Trigger(TriggerKind.FIRST),)
+    found = [
+        *_process_triggers(before.processes, now.processes),
+        *_config_triggers(before.configs, now.configs),
+        *_topology_triggers(before.snapshot, now.snapshot),
+    ]
+    if before.followup:
+        found.append(Trigger(TriggerKind.FOLLOW_UP, names=before.held_back))
+    if before.probing_at_ms is not None and now_ms is not None and now_ms >= before.probing_at_ms:
+        found.append(Trigger(TriggerKind.PROBING, after=str(now_ms - before.probing_at_ms)))
+    return tuple(found) or (Trigger(TriggerKind.REJOINED),)
+
+
+def _process_triggers(
+    before: Mapping[ProcessId, ProcessView], now: Mapping[ProcessId, ProcessView]
+) -> Iterator[Trigger]:
+    returned: set[ProcessId] = set()
+    gone = {instance: process for process, view in before.items() if process not in now for instance in view.instances}
+    for process, view in now.items():
+        if process in before:
+            yield from _changed(process, before[process], view)
+            continue
+        was = next((gone[instance] for instance in sorted(view.instances) if instance in gone), None)
+        if was is None:
+            yield Trigger(TriggerKind.JOINED, process, tuple(view.members.values()))
+        else:
+            returned.add(was)
+            yield Trigger(TriggerKind.RETURNED, process, tuple(view.members.values()), before=str(was))
+    for process, view in before.items():
+        if process not in now and process not in returned:
+            yield Trigger(TriggerKind.LEFT, process, tuple(view.members.values()))
+
+
+def _changed(process: ProcessId, before: ProcessView, now: ProcessView) -> Iterator[Trigger]:
+    new = tuple(name for member, name in now.members.items() if member not in before.members)
+    if new and before.members.keys() - now.members.keys():
+        yield Trigger(TriggerKind.RETURNED, process, new)
+    if before.threads != now.threads:
+        yield Trigger(TriggerKind.THREADS, process, before=str(before.threads), after=str(now.threads))
+    if before.tags != now.tags:
+        yield Trigger(TriggerKind.TAGS, process, before=_tags(before.tags), after=_tags(now.tags))
+
+
+def _config_triggers(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Trigger]:
+    for key in sorted({*before, *now}):
+        if before.get(key) != now.get(key):
+            yield Trigger(TriggerKind.CONFIG, names=(key,), before=_text(before.get(key)), after=_text(now.get(key)))
+
+
+def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot | None) -> Iterator[Trigger]:
+    if before is None or now is None:
+        return
+    if before.topology != now.topology:
+        yield Trigger(TriggerKind.TOPOLOGY)
+    sources_before, sources = _source_partitions(before), _source_partitions(now)
+    for topic in sorted({*sources_before, *sources}):
+        if sources_before.get(topic) != sources.get(topic):
+            yield Trigger(
+                TriggerKind.TOPIC,
+                names=(topic,),
+                before=_text(sources_before.get(topic)),
+                after=_text(sources.get(topic)),
+            )
+
+
+def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
+    """Of the users' own topics; repartition topics come and change by rounds, they set off none."""
+    internal = {
+        topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics
+    }
+    read = {topic for subtopology in snapshot.topology.subtopologies for topic in subtopology.source_topics}
+    topics = snapshot.cluster.topics
+    return {topic: topics[topic].partitions for topic in read - internal if topic in topics}
+
+
+def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
+    members: dict[ProcessId, dict[str, str]] = {}
+    instances: dict[ProcessId, set[str]] = {}
+    tags: dict[ProcessId, Mapping[str, str]] = {}
+    for member_id, member in snapshot.members.items():
+        try:
+            info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
+        except AssignorFault:
+            continue
+        name = member.group_instance_id or member.client_id or member_id
+        members.setdefault(info.process_id, {})[member_id] = name
+        tags.setdefault(info.process_id, info.client_tags)
+        of_process = instances.setdefault(info.process_id, set())
+        if member.group_instance_id is not None:
+            of_process.add(member.group_instance_id)
+    return {
+        process: ProcessView(called, frozenset(instances[process]), len(called), tags[process])
+        for process, called in members.items()
+    }
+
+
+def _placement_processes(ran: PlacementRound) -> dict[ProcessId, ProcessView]:
+    return {
+        process: ProcessView(
+            {consumer: consumer for consumer in client.consumers}, frozenset(), client.capacity, client.tags
+        )
+        for process, client in ran.recorded.problem.clients.items()
+    }
+
+
+def _tags(tags: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(tags.items())) or "none"
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,132 @@
+"""What there already is of every task: who runs it, who has how much of its state, and what it weighs.
+
+A task's home is the client that had it active, unless that client is not caught up while another is nearer to the end:
+such a task leaves its client at once (KIP-441), so it has no home to keep. How far a copy has come is a level from 0,
+caught up, to `NO_COPY`; levels instead of records, so that a copy that grows a little does not turn a decision around.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from assignor.clients.task_lags import is_caught_up
+from assignor.pins import TaskWeights
+from assignor.task_assignors.lag_ranking import LagRanking, rank_by_lag
+from assignor.task_assignors.working_state import WorkingState
+from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId
+
+CAUGHT_UP = 0
+NO_COPY = 8
+NOBODY = -1
+
+_HEAVIEST = 1_000_000
+"""Weights are compared to one part in a million of the heaviest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """By task as in `WorkingState`. `home[task]`: see above, NOBODY when there is none; `previous[task]`: who had it
+    active, home or not. `level[task]`: of the clients that have some of it; `elsewhere[task]`: of all others, NO_COPY
+    unless even those count as caught up. `weight[task]`: at least 1.
+    """
+
+    home: list[int]
+    previous: list[int]
+    level: list[dict[int, int]]
+    elsewhere: list[int]
+    weight: list[int]
+    lags: LagRanking
+
+    def level_on(self, task: int, client: int) -> int:
+        return self.level[task].get(client, self.elsewhere[task])
+
+
+def copies_before(state: WorkingState, acceptable_recovery_lag: int, weights: TaskWeights | None) -> Copies:
+    """Raises IllegalStateError when a client has no lag for a stateful task."""
+    lags = _with_unknown_as_restored_from_zero(rank_by_lag(state, acceptable_recovery_lag))
+    previous = _previous_owners(state, lags)
+    home = [
+        NOBODY if owner == NOBODY or lags.is_behind_another(task, owner) else owner
+        for task, owner in enumerate(previous)
+    ]
+    elsewhere = [CAUGHT_UP if _counts_as_caught_up(lags, task) else NO_COPY for task in range(len(state.tasks))]
+    level = [_levels(lags, task) for task in range(len(state.tasks))]
+    place = {task: number for number, task in enumerate(state.tasks)}
+    for client, known in enumerate(state.clients):
+        for task_id in chain(known.previous_active, known.previous_standby):
+            task = place.get(task_id)
+            if task is not None and elsewhere[task] == NO_COPY:
+                level[task].setdefault(client, NO_COPY - 1)
+    weight = stateful_weights(state.tasks, [_whole_restore(lags, task) for task in range(len(state.tasks))], weights)
+    return Copies(home, previous, level, elsewhere, weight, lags)
+
+
+def stateful_weights(tasks: list[TaskId], restore_sizes: list[int], weights: TaskWeights | None) -> list[int]:
+    """`restore_sizes`: records, by task."""
+    if weights is None:
+        return [1] * len(tasks)
+    if weights.by_restore_size:
+        return _as_whole([float(size) for size in restore_sizes])
+    by_task = dict(weights.weights)
+    return _as_whole([by_task.get(task, 1.0) for task in tasks])
+
+
+def _as_whole(weights: list[float]) -> list[int]:
+    heaviest = max(weights, default=0.0)
+    if len(set(weights)) <= 1:
+        return [1] * len(weights)
+    return [max(1, round(weight / heaviest * _HEAVIEST)) for weight in weights]
+
+
+def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
+    """The client that reports the task as running; else one that had it active. The first of several."""
+    owner = [NOBODY] * len(state.tasks)
+    place = {task: number for number, task in enumerate(state.tasks)}
+    for client in range(len(state.clients) - 1, -1, -1):
+        for task_id in state.clients[client].previous_active:
+            if task_id in place:
+                owner[place[task_id]] = client
+    for task, reported in enumerate(lags.reported):
+        running = [client for client, lag in reported.items() if lag == LATEST_OFFSET]
+        if running and owner[task] not in running:
+            owner[task] = min(running)
+    return owner
+
+
+def _with_unknown_as_restored_from_zero(lags: LagRanking) -> LagRanking:
+    """Kafka sorts an unknown lag before all others, as it is a negative number; here it is the whole changelog."""
+    reported = [
+        {client: _whole_restore(lags, task) if lag == UNKNOWN_OFFSET_SUM else lag for client, lag in of_task.items()}
+        if UNKNOWN_OFFSET_SUM in of_task.values()
+        else of_task
+        for task, of_task in enumerate(lags.reported)
+    ]
+    unreported = [None if lag is None else JAVA_LONG_MAX if lag < 0 else lag for lag in lags.unreported]
+    return replace(lags, reported=reported, unreported=unreported)
+
+
+def _whole_restore(lags: LagRanking, task: int) -> int:
+    """What a client without any of it has to restore, as far as anybody knows."""
+    unreported = lags.unreported[task]
+    if unreported is not None and unreported >= 0:
+        return unreported
+    return max(0, max(lags.reported[task].values(), default=0))
+
+
+def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:
+    unreported = lags.unreported[task]
+    return unreported is not None and is_caught_up(unreported, lags.acceptable_recovery_lag)
+
+
+def _levels(lags: LagRanking, task: int) -> dict[int, int]:
+    """Of the clients that reported the task; where all did, the ones farthest behind count as having nothing."""
+    everybody_reported = lags.unreported[task] is None
+    whole = max(1, _whole_restore(lags, task))
+    levels: dict[int, int] = {}
+    for client, lag in sorted(lags.reported[task].items()):
+        if is_caught_up(lag, lags.acceptable_recovery_lag):
+            levels[client] = CAUGHT_UP
+        elif not everybody_reported or lag < whole:
+            levels[client] = 1 + min(lag, whole) * (NO_COPY - 2) // whole
+    return levels

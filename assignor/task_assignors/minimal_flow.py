@@ -1,0 +1,158 @@
+"""The cheapest maximum flow through a small network of whole numbers.
+
+Successive shortest paths with potentials: one Dijkstra finds how far the sink is, then all paths of that length are
+filled at once, by Dinic's levels among the arcs that lie on shortest paths. As few distances are met as there are
+different costs, which are few where tasks weigh the same. The result does not depend on anything but the order in
+which nodes and arcs were added.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+_FAR = -1
+
+
+class FlowNetwork:
+    """Nodes are numbered from 0, arcs by what `arc` returned. Capacities and costs are whole and not negative."""
+
+    __slots__ = ("_arcs_of", "_capacity", "_cost", "_potential", "_target")
+
+    def __init__(self) -> None:
+        self._arcs_of: list[list[int]] = []
+        self._potential: list[int] = []
+        # arc n and its reverse n ^ 1: where it leads, what it can still take, and the price of one unit
+        self._target: list[int] = []
+        self._capacity: list[int] = []
+        self._cost: list[int] = []
+
+    def node(self) -> int:
+        self._arcs_of.append([])
+        self._potential.append(0)
+        return len(self._arcs_of) - 1
+
+    def arc(self, source: int, target: int, capacity: int, cost: int) -> int:
+        number = len(self._target)
+        self._target += (target, source)
+        self._capacity += (capacity, 0)
+        self._cost += (cost, -cost)
+        self._arcs_of[source].append(number)
+        self._arcs_of[target].append(number + 1)
+        return number
+
+    def flow(self, arc: int) -> int:
+        return self._capacity[arc ^ 1]
+
+    def fill(self, source: int, sink: int) -> None:
+        """As much as goes from source to sink, for the least that it can cost."""
+        while self._reprice(source, sink):
+            while (level := self._levels(source, sink)) is not None:
+                self._fill_levels(source, sink, level)
+
+    def _reprice(self, source: int, sink: int) -> bool:
+        """Make every arc on a shortest path cost nothing. False when no path is left."""
+        arcs_of, target, capacity, cost, potential = (
+            self._arcs_of,
+            self._target,
+            self._capacity,
+            self._cost,
+            self._potential,
+        )
+        distance: list[int | None] = [None] * len(arcs_of)
+        distance[source] = 0
+        done = [False] * len(arcs_of)
+        heap = [(0, source)]
+        reached: list[tuple[int, int]] = []
+        while heap:
+            so_far, node = heappop(heap)
+            if done[node]:
+                continue
+            done[node] = True
+            reached.append((node, so_far))
+            if node == sink:
+                break
+            here = so_far + potential[node]
+            for arc in arcs_of[node]:
+                if capacity[arc]:
+                    other = target[arc]
+                    if not done[other]:
+                        there = here + cost[arc] - potential[other]
+                        known = distance[other]
+                        if known is None or there < known:
+                            distance[other] = there
+                            heappush(heap, (there, other))
+        if not done[sink]:
+            return False
+        to_sink = reached[-1][1]
+        # A node that is not nearer than the sink would rise by the sink's distance; only differences count, so instead
+        # the nearer ones fall by what they are nearer.
+        for node, so_far in reached:
+            potential[node] += so_far - to_sink
+        return True
+
+    def _levels(self, source: int, sink: int) -> list[int] | None:
+        """Steps from the source over arcs of shortest paths; None when the sink is not reached."""
+        arcs_of, target, capacity, cost, potential = (
+            self._arcs_of,
+            self._target,
+            self._capacity,
+            self._cost,
+            self._potential,
+        )
+        level = [_FAR] * len(arcs_of)
+        level[source] = 0
+        front = [source]
+        while front and level[sink] == _FAR:
+            following: list[int] = []
+            for node in front:
+                step, price = level[node] + 1, potential[node]
+                for arc in arcs_of[node]:
+                    other = target[arc]
+                    if capacity[arc] and level[other] == _FAR and price + cost[arc] == potential[other]:
+                        level[other] = step
+                        following.append(other)
+            front = following
+        return None if level[sink] == _FAR else level
+
+    def _fill_levels(self, source: int, sink: int, level: list[int]) -> None:
+        """Every path that goes one level up with each arc, until none is left."""
+        arcs_of, target, capacity, cost, potential = (
+            self._arcs_of,
+            self._target,
+            self._capacity,
+            self._cost,
+            self._potential,
+        )
+        next_arc = [0] * len(arcs_of)
+        path: list[int] = []
+        node = source
+        while True:
+            if node == sink:
+                units = min(capacity[arc] for arc in path)
+                first_full = 0
+                for place in range(len(path) - 1, -1, -1):
+                    arc = path[place]
+                    capacity[arc] -= units
+                    capacity[arc ^ 1] += units
+                    if not capacity[arc]:
+                        first_full = place
+                del path[first_full:]
+                node = target[path[-1]] if path else source
+            arcs = arcs_of[node]
+            place = next_arc[node]
+            while place < len(arcs):
+                arc = arcs[place]
+                other = target[arc]
+                on_a_path = level[other] == level[node] + 1 and potential[node] + cost[arc] == potential[other]
+                if capacity[arc] and on_a_path:
+                    break
+                place += 1
+            next_arc[node] = place
+            if place < len(arcs):
+                path.append(arcs[place])
+                node = target[arcs[place]]
+            elif path:
+                node = target[path.pop() ^ 1]
+                next_arc[node] += 1
+            else:
+                return

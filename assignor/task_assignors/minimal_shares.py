@@ -1,0 +1,143 @@
+"""How many tasks each client should have, in proportion to its threads: the bounds that balance means.
+
+A client's share is a fraction; it gets the whole number below or above it. Shares that nothing narrows are worked out
+in whole numbers, so that no rounding error decides. Where pins keep tasks on some clients, the others are filled up to
+the same height first, like water in connected vessels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+_SWEEPS = 8
+_ROUNDING = 9
+"""Decimals to which a share is taken as exact, where it had to be found by sweeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """From `low` to `high`, which is at most one more."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """`of_client[client]`: all tasks to be placed there; `of_class[class][client]`: those of one class."""
+
+    of_client: list[Bounds]
+    of_class: list[dict[int, Bounds]]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskClass:
+    """`count` tasks that may go to `allowed` clients (sorted). Balance asks for each class to be spread."""
+
+    count: int
+    allowed: tuple[int, ...]
+
+
+def even_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
+    """`present[client]`: tasks that are there already and stay."""
+    everybody = tuple(range(len(capacity)))
+    if all(each.allowed == everybody for each in classes):
+        shares = _unpinned_shares(classes, capacity, present)
+        if shares is not None:
+            return shares
+    return _pinned_shares(classes, capacity, present)
+
+
+def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[Fraction]:
+    """`total` poured over clients by threads, with at least `least` and at most `most` each; what fits nowhere is left
+    out. Shares as exact fractions.
+    """
+    shares: list[Fraction | None] = [None] * len(capacity)
+    left, free = max(min(total, sum(most)), sum(least)), set(range(len(capacity)))
+    while free:
+        threads = sum(capacity[client] for client in free)
+        height = Fraction(left, threads)
+        above = [client for client in sorted(free) if height * capacity[client] > most[client]]
+        below = [client for client in sorted(free) if height * capacity[client] < least[client]]
+        too_much = sum((height * capacity[client] - most[client] for client in above), Fraction())
+        too_little = sum((least[client] - height * capacity[client] for client in below), Fraction())
+        if not above and not below:
+            for client in free:
+                shares[client] = height * capacity[client]
+            break
+        bound, settled = (most, above) if too_much >= too_little and above else (least, below)
+        for client in settled:
+            shares[client] = Fraction(bound[client])
+            left -= bound[client]
+            free.remove(client)
+    return [share if share is not None else Fraction() for share in shares]
+
+
+def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares | None:
+    """None when some client has more than its share already, so that the rest is not in proportion to threads."""
+    threads = sum(capacity)
+    total = sum(present) + sum(each.count for each in classes)
+    of_client: list[Bounds] = []
+    for client, own in enumerate(capacity):
+        low, high = total * own // threads, -(-total * own // threads)
+        if present[client] > high:
+            return None
+        of_client.append(Bounds(max(0, low - present[client]), high - present[client]))
+    of_class = [
+        {
+            client: Bounds(each.count * own // threads, -(-each.count * own // threads))
+            for client, own in enumerate(capacity)
+        }
+        for each in classes
+    ]
+    return Shares(of_client, of_class)
+
+
+def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
+    """Tasks with the same choice are poured together, those with the least choice first; then, as the later ones may
+    have filled up what the earlier ones share with them, all of them again.
+    """
+    groups: dict[tuple[int, ...], int] = {}
+    for each in classes:
+        groups[each.allowed] = groups.get(each.allowed, 0) + each.count
+    order = sorted(groups, key=lambda allowed: (sum(capacity[client] for client in allowed), allowed))
+    height = [float(count) for count in present]
+    poured: dict[tuple[int, ...], dict[int, float]] = {allowed: {} for allowed in order}
+    for _ in range(_SWEEPS if len(order) > 1 else 1):
+        for allowed in order:
+            for client, share in poured[allowed].items():
+                height[client] -= share
+            poured[allowed] = _pour(groups[allowed], allowed, capacity, height)
+            for client, share in poured[allowed].items():
+                height[client] += share
+    of_client = [_around(height[client] - present[client]) for client in range(len(capacity))]
+    of_class = [
+        {
+            client: _around(each.count * share / max(1, groups[each.allowed]))
+            for client, share in poured[each.allowed].items()
+        }
+        for each in classes
+    ]
+    return Shares(of_client, of_class)
+
+
+def _pour(count: int, allowed: tuple[int, ...], capacity: Sequence[int], height: Sequence[float]) -> dict[int, float]:
+    """To where there is least per thread already, until all of those are level."""
+    by_height = sorted(allowed, key=lambda client: (height[client] / capacity[client], client))
+    there, threads, level = 0.0, 0, 0.0
+    for number, client in enumerate(by_height):
+        there += height[client]
+        threads += capacity[client]
+        level = (there + count) / threads
+        following = by_height[number + 1] if number + 1 < len(by_height) else None
+        if following is None or level <= height[following] / capacity[following]:
+            break
+    return {client: max(0.0, level * capacity[client] - height[client]) for client in allowed}
+
+
+def _around(share: float) -> Bounds:
+    share = max(0.0, round(share, _ROUNDING))
+    return Bounds(math.floor(share), math.ceil(share))

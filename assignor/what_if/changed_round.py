@@ -1,0 +1,89 @@
+"""`changed`: a recorded round as it would have been handed to the leader under other conditions.
+
+In this order: assignor and configs, topology and partition counts, instances that go, threads, tags, instances that
+come, lags. So threads and tags are those of recorded instances; what is new says its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import overload
+
+from assignor.clients.end_offsets import EndOffsetSums
+from assignor.configs import AssignmentConfigs
+from assignor.errors import KafkaError
+from assignor.recording import RecordedPlacement, RecordedRebalance, dotted_configs
+from assignor.recording.assignors import as_assignor, as_configs
+from assignor.snapshot import RebalanceSnapshot
+from assignor.what_if.changes import Changes
+from assignor.what_if.group_changes import add_instances, remove_instances, set_tags, set_threads
+from assignor.what_if.group_tasks import log_ends
+from assignor.what_if.lag_changes import set_group_lags
+from assignor.what_if.open_group import OpenGroup
+from assignor.what_if.placement_changes import changed_problem
+from assignor.what_if.topic_changes import with_topics
+
+Recorded = RecordedRebalance | RecordedPlacement
+
+
+@overload
+def changed(recorded: RecordedRebalance, changes: Changes) -> RecordedRebalance: ...
+@overload
+def changed(recorded: RecordedPlacement, changes: Changes) -> RecordedPlacement: ...
+@overload
+def changed(recorded: Recorded, changes: Changes) -> Recorded: ...
+def changed(recorded: Recorded, changes: Changes) -> Recorded:
+    """The same kind of line with its input changed and without output; `Changes()` leaves the input as it is.
+
+    Raises InputError naming the field of `changes` that cannot be met in this round, with the candidates for a name
+    that fits none or several; NotBuiltYet for a config of a later release; DecodeError for members whose bytes have to
+    be read and cannot be.
+    """
+    if isinstance(recorded, RecordedRebalance):
+        return replace(recorded, snapshot=_changed_snapshot(recorded.snapshot, changes), output=None)
+    assignor = recorded.assignor if changes.assignor is None else as_assignor(changes.assignor, "assignor")
+    problem = replace(recorded.problem, configs=_changed_configs(recorded.problem.configs, changes.configs))
+    return replace(recorded, assignor=assignor, problem=changed_problem(problem, changes), output=None)
+
+
+def _changed_configs(configs: AssignmentConfigs, asked: Mapping[str, object]) -> AssignmentConfigs:
+    return as_configs({**dotted_configs(configs), **asked}, "configs") if asked else configs
+
+
+def _changed_snapshot(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnapshot:
+    if changes.assignor is not None:
+        snapshot = replace(snapshot, assignor=as_assignor(changes.assignor, "assignor"))
+    snapshot = replace(snapshot, configs=_changed_configs(snapshot.configs, changes.configs))
+    if changes.topology is not None or changes.partitions:
+        snapshot = with_topics(snapshot, changes)
+    if not (changes.remove or changes.threads or changes.tags or changes.add_instances or changes.lags):
+        return snapshot
+    return _with_members(snapshot, changes)
+
+
+def _with_members(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnapshot:
+    group = OpenGroup(snapshot)
+    ends = _log_ends(snapshot) if changes.threads or changes.lags else _NO_ENDS
+    removed = remove_instances(group, changes.remove)
+    leader = snapshot.leader_process_id
+    if leader in removed:
+        leader = min(group.processes())  # somebody has to lead; the lowest, for want of a better rule
+    set_threads(group, changes.threads, ends, snapshot.application_id)
+    set_tags(group, changes.tags)
+    if changes.add_instances:
+        add_instances(group, snapshot.application_id, changes.add_instances)
+    if changes.lags:
+        set_group_lags(group, changes.lags, ends)
+    return replace(snapshot, members=group.closed(), leader_process_id=leader)
+
+
+_NO_ENDS = EndOffsetSums({}, known=False)
+
+
+def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
+    """Unknown where the round ends before they are asked for."""
+    try:
+        return log_ends(snapshot)
+    except KafkaError:
+        return _NO_ENDS

@@ -1,0 +1,212 @@
+"""Two rounds beside each other: which tasks are elsewhere, what has to be restored, and how long that takes.
+
+`before` and `after` have both been run here, so neither is a guess. What a member holds is the same in both, so a task
+can be elsewhere in `after` and still not move: it may stay where it runs, while `before` would have moved it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from assignor.errors import InputError
+from assignor.measures import RoundMeasures, measure, records_to_restore_by_process
+from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.snapshot import RebalanceResult
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+
+RESTORE_RECORDS_PER_S = 100_000.0
+"""What one stream thread restores in a second, where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSummary:
+    """`measures` is None when no task was placed; then `error` says why, and is None otherwise.
+
+    `records_by_process`: what each process has to read until all its copies have caught up; None when a lag is not
+    known. `restore_s`: seconds until the slowest process has done so, with all its threads; None as well.
+    """
+
+    measures: RoundMeasures | None
+    error: str | None
+    probing_rebalance_needed: bool = False
+    followup_rebalance: bool = False
+    records_by_process: Mapping[ProcessId, int] | None = None
+    restore_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDifference:
+    """A task whose copies are not the same. `active_from`, `active_to`: None where the task is not there at all.
+
+    Standbys are without warm-ups. `records`: what each of its copies in the second round has to restore, None when that
+    is not known; empty for a stateless task.
+    """
+
+    task: TaskId
+    active_from: ProcessId | None
+    active_to: ProcessId | None
+    standby_gone: tuple[ProcessId, ...]
+    standby_new: tuple[ProcessId, ...]
+    warm_up_gone: tuple[ProcessId, ...]
+    warm_up_new: tuple[ProcessId, ...]
+    records: Mapping[ProcessId, int | None] = field(default_factory=dict)
+
+    @property
+    def active_is_elsewhere(self) -> bool:
+        """Whether the task is there in both rounds, active on different processes."""
+        return None not in (self.active_from, self.active_to) and self.active_from != self.active_to
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`tasks`: those with copies elsewhere, in order; empty when one of the rounds placed none. Counts are of copies
+    that the second round has, or has not, compared with the first; what moves compared with what members hold is in the
+    measures of each. `processes_new`, `processes_gone`, `tasks_new`, `tasks_gone`: only in the second, in the first.
+    """
+
+    before: RoundSummary
+    after: RoundSummary
+    restore_records_per_s: float
+    tasks: tuple[TaskDifference, ...] = ()
+    tasks_new: tuple[TaskId, ...] = ()
+    tasks_gone: tuple[TaskId, ...] = ()
+    processes_new: tuple[ProcessId, ...] = ()
+    processes_gone: tuple[ProcessId, ...] = ()
+
+    @property
+    def active_elsewhere(self) -> int:
+        return sum(each.active_is_elsewhere for each in self.tasks)
+
+    @property
+    def standbys_new(self) -> int:
+        """On a process that has no copy of the task in the first round: standbys that only change role are none."""
+        return sum(
+            process != each.active_from and process not in each.warm_up_gone
+            for each in self.tasks
+            for process in each.standby_new
+        )
+
+    @property
+    def standbys_gone(self) -> int:
+        """Of a process that has no copy of the task in the second round."""
+        return sum(
+            process != each.active_to and process not in each.warm_up_new
+            for each in self.tasks
+            for process in each.standby_gone
+        )
+
+    @property
+    def warm_ups_new(self) -> int:
+        return sum(len(each.warm_up_new) for each in self.tasks)
+
+    @property
+    def warm_ups_gone(self) -> int:
+        return sum(len(each.warm_up_gone) for each in self.tasks)
+
+
+Round = RebalanceRound | PlacementRound
+
+
+def difference(before: Round, after: Round, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
+    """`restore_records_per_s`: of one stream thread. Raises InputError unless that is a number above 0."""
+    if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
+        raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")
+    old, new = placed(before), placed(after)
+    summaries = summary(before, restore_records_per_s), summary(after, restore_records_per_s)
+    if old is None or new is None:
+        return Difference(*summaries, restore_records_per_s)
+    old_tasks, new_tasks = frozenset(old[0].tasks), frozenset(new[0].tasks)
+    old_clients, new_clients = old[0].clients.keys(), new[0].clients.keys()
+    return Difference(
+        *summaries,
+        restore_records_per_s,
+        tasks=tuple(_task_differences(old[1], *new)),
+        tasks_new=tuple(sorted(new_tasks - old_tasks)),
+        tasks_gone=tuple(sorted(old_tasks - new_tasks)),
+        processes_new=tuple(sorted(new_clients - old_clients)),
+        processes_gone=tuple(sorted(old_clients - new_clients)),
+    )
+
+
+def placed(ran: Round) -> tuple[PlacementProblem, Placement] | None:
+    """What the task assignor was asked and said; None when the round ended before that."""
+    if isinstance(ran, PlacementRound):
+        return ran.recorded.problem, ran.placement
+    if ran.result.problem is None or ran.result.placement is None:
+        return None
+    return ran.result.problem, ran.result.placement
+
+
+def summary(ran: Round, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> RoundSummary:
+    """One round in numbers."""
+    both = placed(ran)
+    if both is None:
+        assert isinstance(ran, RebalanceRound)
+        return RoundSummary(None, _why_not(ran.result))
+    problem, placement = both
+    records = records_to_restore_by_process(problem, placement)
+    return RoundSummary(
+        measures=measure(problem, placement),
+        error=None,
+        probing_rebalance_needed=placement.probing_rebalance_needed,
+        followup_rebalance=isinstance(ran, RebalanceRound) and ran.result.followup_rebalance,
+        records_by_process=records,
+        restore_s=None if records is None else _slowest(problem, records, restore_records_per_s),
+    )
+
+
+def _why_not(result: RebalanceResult) -> str:
+    return result.error_code.name if result.error is None else result.error.as_recorded()
+
+
+def _slowest(problem: PlacementProblem, records: Mapping[ProcessId, int], records_per_s: float) -> float:
+    seconds = (count / (records_per_s * problem.clients[process].capacity) for process, count in records.items())
+    return max(seconds, default=0.0)
+
+
+@dataclass(slots=True)
+class _Copies:
+    active: ProcessId | None = None
+    standby: set[ProcessId] = field(default_factory=set)
+    warm_up: set[ProcessId] = field(default_factory=set)
+
+
+def _copies(placement: Placement) -> dict[TaskId, _Copies]:
+    copies: dict[TaskId, _Copies] = {}
+    for process, client in placement.clients.items():
+        for task in client.active:
+            copies.setdefault(task, _Copies()).active = process
+        for task in client.standby:
+            of_task = copies.setdefault(task, _Copies())
+            (of_task.warm_up if task in client.warm_ups else of_task.standby).add(process)
+    return copies
+
+
+def _task_differences(before: Placement, problem: PlacementProblem, after: Placement) -> Iterable[TaskDifference]:
+    old, new = _copies(before), _copies(after)
+    stateful = frozenset(problem.stateful_tasks)
+    for task in sorted(old.keys() | new.keys()):
+        was, is_now = old.get(task, _Copies()), new.get(task, _Copies())
+        if was != is_now:
+            yield TaskDifference(
+                task,
+                was.active,
+                is_now.active,
+                tuple(sorted(was.standby - is_now.standby)),
+                tuple(sorted(is_now.standby - was.standby)),
+                tuple(sorted(was.warm_up - is_now.warm_up)),
+                tuple(sorted(is_now.warm_up - was.warm_up)),
+                _records(problem, task, is_now) if task in stateful else {},
+            )
+
+
+def _records(problem: PlacementProblem, task: TaskId, copies: _Copies) -> dict[ProcessId, int | None]:
+    records: dict[ProcessId, int | None] = {}
+    for process in sorted({*copies.standby, *copies.warm_up, *([] if copies.active is None else [copies.active])}):
+        lags = problem.clients[process].lags
+        lag = lags.lag_for(task) if task in lags else 0
+        records[process] = None if lag == UNKNOWN_OFFSET_SUM else max(lag, 0)
+    return records

@@ -1,0 +1,100 @@
+"""The members of a snapshot with their bytes read, so that what they say can be changed.
+
+A member that nothing is changed of keeps its bytes; the others are written again in the versions they came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID
+from assignor.errors import DecodeError, InputError
+from assignor.protocol.consumer_protocol import Subscription, decode_subscription, encode_subscription, wire_version
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
+from assignor.snapshot import Member, RebalanceSnapshot
+from assignor.types import ProcessId
+from assignor.what_if.process_names import instance_name
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMember:
+    """`process_id`: the one that the pipeline counts the member to. `wire_version`: of the ConsumerProtocol."""
+
+    member_id: str
+    process_id: ProcessId
+    sent: Member
+    subscription: Subscription
+    info: SubscriptionInfo
+    wire_version: int
+
+
+class OpenGroup:
+    """Members in the order received. Changes go into it in place; `closed` gives the members of the next snapshot."""
+
+    def __init__(self, snapshot: RebalanceSnapshot) -> None:
+        """Raises DecodeError naming the member whose bytes cannot be read."""
+        future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
+        self._members = {member_id: _opened(member_id, sent, future) for member_id, sent in snapshot.members.items()}
+        self._edited: set[str] = set()
+
+    def processes(self) -> dict[ProcessId, list[OpenMember]]:
+        """Processes in the order of their first members."""
+        found: dict[ProcessId, list[OpenMember]] = {}
+        for member in self._members.values():
+            found.setdefault(member.process_id, []).append(member)
+        return found
+
+    def names(self) -> dict[ProcessId, list[str]]:
+        """What the members of each process are called."""
+        return {
+            process: [
+                name
+                for member in members
+                for name in (*_client_names(member.sent.client_id), member.sent.group_instance_id, member.member_id)
+                if name
+            ]
+            for process, members in self.processes().items()
+        }
+
+    def remove(self, member: OpenMember) -> None:
+        del self._members[member.member_id]
+
+    def put(self, member: OpenMember) -> None:
+        """A new one comes last; one with the id of another takes its place."""
+        if self._members.get(member.member_id) != member:
+            self._members[member.member_id] = member
+            self._edited.add(member.member_id)
+
+    def closed(self) -> Mapping[str, Member]:
+        """Raises InputError for a value that does not fit its field."""
+        return {
+            member_id: _closed(member) if member_id in self._edited else member.sent
+            for member_id, member in self._members.items()
+        }
+
+
+def must_be_known(member: OpenMember, where: str) -> None:
+    """Raises InputError for a member whose version is read only as far as its number."""
+    if member.info.is_future:
+        raise InputError(f"member {member.member_id} speaks version {member.info.version}, not known here", where)
+
+
+def _client_names(client_id: str | None) -> tuple[str | None, ...]:
+    return () if client_id is None else (instance_name(client_id), client_id)
+
+
+def _opened(member_id: str, sent: Member, future: ProcessId) -> OpenMember:
+    try:
+        subscription = decode_subscription(sent.subscription)
+        info = decode_subscription_info(subscription.user_data or b"")
+    except DecodeError as error:
+        raise DecodeError(f"subscription of member {member_id}: {error.what}", error.reason, error.offset) from error
+    process_id = future if info.is_future else info.process_id
+    return OpenMember(member_id, process_id, sent, subscription, info, wire_version(sent.subscription))
+
+
+def _closed(member: OpenMember) -> Member:
+    user_data = member.subscription.user_data if member.info.is_future else encode_subscription_info(member.info)
+    raw = encode_subscription(replace(member.subscription, user_data=user_data), member.wire_version)
+    return replace(member.sent, subscription=raw)

@@ -1,0 +1,160 @@
+"""The recorded rebalances of a coordinator's database, for the commands that read recordings: read-only, beside a
+running coordinator.
+
+Pages are short reads of their own, so memory stays bounded and no long transaction keeps SQLite's log from being
+folded in; a round dropped meanwhile (`rebalances.retained.count`) is simply not there any more. Nothing is written: no
+migration, no lock, no new file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from asyncio import Runner
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import URL, event, select, tuple_
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from assignor.commands.sources import RawLine, shown
+from assignor.errors import InputError
+from coordinator_api.store import schema
+from coordinator_api.store.engine import parse_url, sqlite_file
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.tables import rebalances
+
+PAGE = 32
+"""Documents in memory at one time, as they are stored; one is some kilobytes, for a thousand members a megabyte."""
+
+Answer = TypeVar("Answer")
+
+
+class _Stored(NamedTuple):
+    group_id: str
+    generation_id: int
+    document: bytes
+
+
+def read(name: str) -> Iterator[RawLine]:
+    """Every recorded rebalance as a line of JSON, by group, then by generation. `name`: the path of an SQLite file, or
+    a URL. `where` of a line is name:group:generation. Raises InputError saying why a database cannot be read.
+    """
+    called = shown(name)
+    with _EventLoop() as loop:
+        engine = _read_only_engine(name)
+        try:
+            loop.run(_check_schema(engine, called))
+            after: _Stored | None = None
+            while page := loop.run(_page(engine, after, called)):
+                for stored in page:
+                    yield RawLine(f"{called}:{stored.group_id}:{stored.generation_id}", _unpacked(stored.document))
+                after = page[-1]
+        finally:
+            loop.run(engine.dispose())
+
+
+class _EventLoop:
+    """A loop on a thread of its own: who reads may be inside another loop, a notebook for one."""
+
+    def __enter__(self) -> _EventLoop:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recordings")
+        self._runner = Runner()
+        return self
+
+    def run(self, work: Coroutine[object, object, Answer]) -> Answer:
+        return self._thread.submit(self._runner.run, work).result()
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.submit(self._runner.close).result()
+        self._thread.shutdown()
+
+
+def _read_only_engine(name: str) -> AsyncEngine:
+    try:
+        url = parse_url(name) if "://" in name else URL.create("sqlite+aiosqlite", database=name)
+        file = sqlite_file(url)
+        if url.drivername.startswith("sqlite"):
+            if file is None:
+                raise InputError("names no file: expected sqlite:///file", shown(name))
+            url = _read_only_url(file, name)
+        engine = create_async_engine(url)
+    except StoreError as error:
+        raise InputError(f"cannot be opened: {error}", shown(name)) from None
+    except ModuleNotFoundError as error:
+        raise InputError(f"needs the package {error.name}, which is not installed", shown(name)) from None
+    if engine.dialect.name == "sqlite":
+        event.listen(engine.sync_engine, "connect", _refuse_to_write)
+    return engine
+
+
+def _read_only_url(file: Path, name: str) -> URL:
+    """A file that is not there is not created, and nothing is left beside one that is.
+
+    While SQLite reads a database in WAL mode it has two files beside it, `-wal` and `-shm`. Where a log is there, it is
+    a coordinator's, at work or killed, and stays. Where there is none, who opens read-only could not take away its own.
+    """
+    if not file.is_file():
+        raise InputError("cannot be opened: No such file", shown(name))
+    options = {"uri": "true", "mode": "ro", "timeout": "30"}
+    if not file.with_name(f"{file.name}-wal").exists():
+        options["mode"] = "rw"
+        if not os.access(file.parent, os.W_OK):
+            options |= {
+                "mode": "ro",
+                "immutable": "1",
+            }  # on a read-only disk nobody writes, and no file can be beside it
+    return URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query=options)
+
+
+def _refuse_to_write(connection: DBAPIConnection, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA query_only=ON")
+    cursor.close()
+
+
+async def _check_schema(engine: AsyncEngine, called: str) -> None:
+    try:
+        async with engine.connect() as connection:
+            found = await connection.run_sync(schema.version_of)
+    except (SQLAlchemyError, OSError) as error:
+        raise _cannot_be_read(called, error) from None
+    if found is None:
+        raise InputError("is not a coordinator's database: it has no schema version", called)
+    if found != schema.VERSION:
+        raise InputError(
+            f"has schema version {found}, and this release reads {schema.VERSION}: "
+            "run `assignor migrate` on an older database, a newer release for a newer one",
+            called,
+        )
+
+
+async def _page(engine: AsyncEngine, after: _Stored | None, called: str) -> list[_Stored]:
+    place = (rebalances.c.group_id, rebalances.c.generation_id)
+    query = select(*place, rebalances.c.document).order_by(*place).limit(PAGE)
+    if after is not None:
+        query = query.where(tuple_(*place) > (after.group_id, after.generation_id))
+    try:
+        async with engine.connect() as connection:
+            return [_Stored(*row) for row in await connection.execute(query)]
+    except (SQLAlchemyError, OSError) as error:
+        raise _cannot_be_read(called, error) from None
+
+
+def _unpacked(document: bytes) -> bytes:
+    """One that is damaged comes as it is: it is no line of JSON, and is set aside as such while the rest goes on."""
+    try:
+        return gzip.decompress(document)
+    except (EOFError, OSError, zlib.error):
+        return document
+
+
+def _cannot_be_read(called: str, error: SQLAlchemyError | OSError) -> InputError:
+    cause = getattr(error, "orig", None) or error
+    return InputError(f"cannot be read: {cause}", called)

@@ -1,0 +1,73 @@
+"""How a run ended, and the errors it can end with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from assignor.errors import AssignorFault
+
+
+class Engine(StrEnum):
+    """Who runs the chunks: processes of this machine, or Spark."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+class ChunksFailed(AssignorFault):
+    """Some chunks gave no rows: their work raised, or killed its process again and again. The others are done and
+    kept; the message names chunks and reasons, and the same command tries again what is missing.
+    """
+
+
+class PartsNotSeen(AssignorFault):
+    """All chunks were run, and the driver sees no parts of some: the directory is not shared with the executors."""
+
+
+class EngineFailed(AssignorFault):
+    """The engine itself gave up, for a reason outside of the work (Spark's job ended, the disk is full, a worker
+    process cannot start). What was finished is kept.
+    """
+
+
+class PartDamaged(AssignorFault):
+    """A part could not be read, and was removed, so that the same command makes it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`rows_file`: all rows in input order, without compute times; `rejects_file`: JSON Lines; `timings_file`: None
+    when the work measures no compute times. `seconds`: from the start of the first chunk to the last part;
+    `start_up_seconds`: what went before (processes or Spark); `merge_seconds`: from parts to the files. All three are
+    0.0 when the directory was finished already (`finished_before`). `rows_found_done`, `chunks_found_done`: by earlier
+    runs.
+    """
+
+    rows_file: Path
+    rejects_file: Path
+    timings_file: Path | None
+    rows: int
+    rejects: int
+    chunks: int
+    chunks_found_done: int
+    rows_found_done: int
+    seconds: float
+    start_up_seconds: float
+    merge_seconds: float
+    finished_before: bool
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier run did some of it."""
+        return self.chunks_found_done > 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in order, some thousand at a time."""
+        with pq.ParquetFile(self.rows_file) as source:
+            yield from source.iter_batches()

@@ -1,0 +1,170 @@
+"""Spark executors that run spans: one span a partition of a DataFrame, through `mapInArrow`.
+
+Rules: what counts is the parts that executors leave on storage shared with the driver, so an executor that dies costs
+the chunk it was at: Spark gives the span to another one, which goes on with what has no part. A bug in the work is
+written down beside the parts and is no failure of a task; tasks fail by lost executors and by chunks that kill their
+process, which `worker` counts, so Spark's own limit is only there for executors that cannot run Python at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+from pyspark import InheritableThread, TaskContext, cloudpickle
+from pyspark.sql import SparkSession
+
+from spark_jobs.application_modules import send_modules
+from spark_jobs.batch.outcome import EngineFailed
+from spark_jobs.batch.spans import spans
+from spark_jobs.batch.work import ChunkT
+from spark_jobs.batch.worker import Job, run_span
+from spark_jobs.session import spark_session
+
+MAX_TASK_FAILURES = 16
+CORES_OF_UNKNOWN_CLUSTER = 32
+STOP_TIMEOUT_S = 20.0
+_CANCEL_INTERVAL_S = 0.25
+_JOB_GROUP = "chunks"
+_RECEIPT = "chunk long, rows long, rejects long, milliseconds double"
+_RECEIPT_COLUMNS = pa.schema(
+    [("chunk", pa.int64()), ("rows", pa.int64()), ("rejects", pa.int64()), ("milliseconds", pa.float64())]
+)
+_SHOWN = 2000
+
+
+class SparkChunks:
+    """A context, in which a session on `master` runs `chunks`; at its end the job and the session are gone."""
+
+    def __init__(
+        self,
+        job: Job[ChunkT],
+        chunks: Sequence[ChunkT],
+        *,
+        master: str,
+        cores: int | None,
+        conf: Mapping[str, str] | None,
+        title: str,
+    ) -> None:
+        settings = {"spark.task.maxFailures": str(MAX_TASK_FAILURES), **(conf or {})}
+        self._session = spark_session(_retrying(master), title, conf=settings)
+        self._job = job
+        self._chunks = chunks
+        self._master = master
+        self._cores = cores
+        self._failure: BaseException | None = None
+        # an event, because a join that Ctrl-C interrupts takes its thread for ended from then on (bpo-45274)
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(_own_path())
+            spark = undo.enter_context(self._session)
+            send_modules(spark.sparkContext)
+            self._spark = spark
+            InheritableThread(target=self._run, name=_JOB_GROUP, daemon=True).start()
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            deadline_s = time.monotonic() + STOP_TIMEOUT_S
+            while not self._ended.is_set() and time.monotonic() < deadline_s:
+                # again and again: what has not been submitted yet cannot be cancelled yet
+                self._spark.sparkContext.cancelJobGroup(_JOB_GROUP)
+                self._ended.wait(_CANCEL_INTERVAL_S)
+        finally:
+            self._undo.close()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether the job still runs after that long, at most. Raises EngineFailed."""
+        if not self._ended.wait(timeout_s):
+            return True
+        if self._failure is not None:
+            raise EngineFailed(f"the Spark job failed: {_short(self._failure)}") from self._failure
+        return False
+
+    def _run(self) -> None:
+        try:
+            context = self._spark.sparkContext
+            context.setJobGroup(_JOB_GROUP, _JOB_GROUP, interruptOnCancel=True)
+            cores = (
+                self._cores
+                or cores_of_master(self._master)
+                or max(context.defaultParallelism, CORES_OF_UNKNOWN_CLUSTER)
+            )
+            _run_spans(self._spark, self._job, spans(self._chunks, cores))
+        except BaseException as fault:
+            self._failure = fault
+        finally:
+            self._ended.set()
+
+
+def cores_of_master(master: str) -> int | None:
+    """Of a master that says so: local[*], local[2], local-cluster[2,1,1024]."""
+    if found := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master):
+        return int(found[1]) * int(found[2])
+    if found := re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?", master):
+        return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
+    return None
+
+
+@contextlib.contextmanager
+def _own_path() -> Iterator[None]:
+    """PySpark has the archives of a session in this process's path, too, and leaves them there when they are gone."""
+    before = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        importlib.invalidate_caches()
+
+
+def _retrying(master: str) -> str:
+    """A local master takes its limit of failures from its name, and has none but the first without it."""
+    found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
+    return f"local[{found[1] or 1},{MAX_TASK_FAILURES}]" if found else master
+
+
+def _run_spans(spark: SparkSession, job: Job[ChunkT], cut: Sequence[Sequence[ChunkT]]) -> None:
+    """The spans go out once an executor, each pickled, so that a task reads its own only."""
+    context = spark.sparkContext
+    sent = context.broadcast((_pickled(job), [_pickled(span) for span in cut]))
+
+    def run_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        assert task is not None, "this runs as a Spark task"
+        job_content, contents = sent.value
+        here: Job[ChunkT] = pickle.loads(job_content)  # noqa: S301 (from the driver of this job)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                span: list[ChunkT] = pickle.loads(contents[number])  # noqa: S301
+                for receipt in run_span(here, span, task.attemptNumber()):
+                    yield pa.RecordBatch.from_pylist([receipt._asdict()], schema=_RECEIPT_COLUMNS)
+
+    # one number a partition; a receipt a chunk is all that comes back
+    spark.range(0, len(cut), 1, len(cut)).mapInArrow(run_partition, _RECEIPT).collect()
+
+
+def _pickled(value: object) -> bytes:
+    content: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return content
+
+
+def _short(failure: BaseException) -> str:
+    """What Spark said, without the stacks of its JVM."""
+    text = str(failure)
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
+    return "\n".join(lines)[:_SHOWN]

@@ -1,0 +1,85 @@
+"""A span of chunks, run in whatever process an engine has for it.
+
+Rules: a chunk that has a part is not run again; one whose work raises is set aside with the reason, and so is one that
+its process has not survived `MAX_DEATHS` times; the chunks after it are run. A span in which `MAX_FAILURES` chunks were
+set aside is left, since so will be the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, NamedTuple
+
+from spark_jobs.batch.parts import deaths, mark_started, settled, write_failure, write_part
+from spark_jobs.batch.work import ChunkOutput, ChunkT, Work
+
+MAX_DEATHS = 3
+MAX_FAILURES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[ChunkT]):
+    """`parts`: the directory of the parts, a path of the machine that runs the span."""
+
+    work: Work[ChunkT]
+    parts: str
+
+
+class Receipt(NamedTuple):
+    """A chunk that was run here."""
+
+    chunk: int
+    rows: int
+    rejects: int
+    milliseconds: float
+
+
+def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> Iterator[Receipt]:
+    """Run what has no part yet. `attempt`: how many processes have died, or were lost, on this span before.
+
+    Raises OSError only when not even a failure could be written down. Without the parts directory it does nothing: the
+    driver sees that parts are missing.
+    """
+    directory = Path(job.parts)
+    if not directory.is_dir():
+        return
+    mark_started(directory)
+    done, failed = settled(directory)
+    failures = sum(chunk.number in failed for chunk in span)
+    left = [chunk for chunk in span if chunk.number not in done and chunk.number not in failed]
+    if attempt and left and deaths(directory, left[0].number) >= MAX_DEATHS:
+        write_failure(directory, left[0].number, f"its process died {MAX_DEATHS} times")
+        failures += 1
+        left = left[1:]
+    while left and failures < MAX_FAILURES:
+        run = 0
+        try:
+            for receipt in _run(job, left):
+                run += 1
+                yield receipt
+            return
+        except Exception as fault:
+            write_failure(directory, left[run].number, f"{type(fault).__name__}: {fault}", fault)
+            failures += 1
+        left = left[run + 1 :]
+
+
+def _run(job: Job[ChunkT], chunks: Sequence[ChunkT]) -> Iterator[Receipt]:
+    outputs = iter(job.work.run(iter(chunks)))
+    for chunk in chunks:
+        began_s = time.perf_counter()
+        output = next(outputs, None)
+        if output is None:
+            raise ValueError("the work gave no output for it")
+        _check(job, output)
+        part = write_part(Path(job.parts), chunk.number, output)
+        milliseconds = (time.perf_counter() - began_s) * 1000
+        yield Receipt(chunk.number, part.rows, part.rejects, milliseconds)
+
+
+def _check(job: Job[ChunkT], output: ChunkOutput) -> None:
+    if not output.rows.schema.equals(job.work.schema):
+        raise ValueError(f"the work gave columns {output.rows.schema} instead of {job.work.schema}")

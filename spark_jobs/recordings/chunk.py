@@ -1,0 +1,40 @@
+"""A chunk of recordings: lines that follow each other in one input, and where they begin. It carries no line itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ChunkKind(StrEnum):
+    """How the lines lie in the file. `SPOOLED`: as `spool.py` wrote them, each with its place in front."""
+
+    PLAIN = "plain"
+    GZIP = "gzip"
+    PARQUET = "parquet"
+    SPOOLED = "spooled"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingChunk:
+    """`number`: from 0. `source`: the input as places of lines name it; `path`: the file to read.
+
+    `start`: byte (plain, spooled), line (gzip) or row (Parquet) of the first line, from 0. `first_line`: its number in
+    the input, from 1, blank lines counted. `readable`: lines that are not blank, or rows. `damage`: what is wrong with
+    the rest of the input, in the last chunk of one that cannot be read to its end; it counts as one line more, at
+    `damaged_at`.
+    """
+
+    number: int
+    source: str
+    path: str
+    kind: ChunkKind
+    start: int
+    first_line: int
+    readable: int
+    damage: str | None = None
+    damaged_at: str | None = None
+
+    @property
+    def lines(self) -> int:
+        return self.readable + (self.damage is not None)

@@ -1,0 +1,216 @@
+"""Inputs cut into chunks by one look at each: plain files by bytes, gzip by lines, Parquet by rows.
+
+Every chunk has as many lines as the one decision of chunk size says (`batch/work.py`), the last one of an input fewer.
+What can be read only once or only by the driver (stdin, pipes, databases) is spooled to a file first.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+from assignor.commands.sources import (
+    DamagedSource,
+    Source,
+    SourceKind,
+    find_sources,
+    lines_of,
+    opened,
+    raw_lines,
+    shown,
+)
+from assignor.errors import InputError
+from spark_jobs.batch.work import LINES_A_CHUNK
+from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
+from spark_jobs.recordings.parquet import count_rows
+from spark_jobs.recordings.spool import digest, write_spool
+
+Tell = Callable[[int], None]
+"""Is told how many bytes of the input have been looked at."""
+
+
+def plan_recordings(
+    inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
+) -> list[RecordingChunk]:
+    """All lines of all inputs, in order. `spool`: the directory for files that are made of pipes and databases; it has
+    to be one that those who read the chunks reach. Raises InputError for an input that cannot be read.
+    """
+    sources = find_sources(inputs)
+    planned: list[RecordingChunk] = []
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        for place, source in enumerate(sources):
+            bar = progress.add_task(f"looking at {shown(source.name)}", total=_size(source))
+            tell = functools.partial(_tell, progress, bar)
+            for chunk in _chunks(source, spool / f"{place:04d}.lines", lines_a_chunk, tell):
+                planned.append(replace(chunk, number=len(planned)))
+            progress.remove_task(bar)
+    return planned
+
+
+def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
+    """What makes these inputs the same as those of another run, as JSON: name, size and time; for spooled ones the
+    sha256 of their lines. Raises InputError when one has gone.
+    """
+    return [_identity(of_input[0], sum(chunk.lines for chunk in of_input)) for of_input in _by_path(chunks)]
+
+
+def _tell(progress: Progress, bar: TaskID, done: int) -> None:
+    progress.update(bar, completed=done)
+
+
+def _by_path(chunks: Sequence[RecordingChunk]) -> Iterator[list[RecordingChunk]]:
+    for _, group in itertools.groupby(chunks, key=lambda chunk: chunk.path):
+        yield list(group)
+
+
+def _identity(chunk: RecordingChunk, lines: int) -> dict[str, object]:
+    identity: dict[str, object] = {"name": chunk.source, "lines": lines}
+    try:
+        if chunk.kind is ChunkKind.SPOOLED:
+            return {**identity, "sha256": digest(Path(chunk.path))}
+        seen = os.stat(chunk.path)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", chunk.path) from None
+    return {**identity, "path": os.path.abspath(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
+
+
+class _Cut(NamedTuple):
+    """Where a chunk begins, and how many lines it has; see RecordingChunk."""
+
+    start: int
+    first_line: int
+    readable: int
+
+
+def _chunks(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
+    """The chunks of one input, not numbered yet."""
+    if source.kind in (SourceKind.STDIN, SourceKind.DATABASE) or not _is_file(source):
+        yield from _spooled(source, spool, size, tell)
+        return
+    kind = _KINDS[source.kind]
+    empty = RecordingChunk(0, source.name, os.path.abspath(source.name), kind, 0, 1, 0)
+    cuts = _CUTS[kind](source, size, tell)
+    yield from _made(empty, cuts)
+
+
+def _made(empty: RecordingChunk, cuts: Iterator[_Cut]) -> Iterator[RecordingChunk]:
+    last: RecordingChunk | None = None
+    damage: DamagedSource | None = None
+    try:
+        for start, first_line, readable in cuts:
+            if last is not None:
+                yield last
+            last = replace(empty, start=start, first_line=first_line, readable=readable)
+    except DamagedSource as error:
+        damage = error
+    if damage is not None:
+        last = replace(last or empty, damage=damage.reason, damaged_at=damage.where or empty.source)
+    if last is not None:
+        yield last
+
+
+def _spooled(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
+    name = "stdin" if source.kind is SourceKind.STDIN else shown(source.name)
+    empty = RecordingChunk(0, name, os.path.abspath(spool), ChunkKind.SPOOLED, 0, 1, 0)
+    damage: DamagedSource | None = None
+    try:
+        write_spool(raw_lines(source), spool)
+    except DamagedSource as error:
+        damage = error
+
+    def cuts() -> Iterator[_Cut]:
+        yield from _plain_cuts(Source(str(spool), SourceKind.JSONL), size, tell)
+        if damage is not None:
+            raise damage
+
+    yield from _made(empty, cuts())
+
+
+def _plain_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
+    with _reading(source.name), opened(source) as raw:
+        yield from _cut(_numbered(raw), size, tell)
+
+
+def _numbered(raw: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    """Byte and number of every line that is not blank."""
+    offset = 0
+    for number, content in enumerate(raw, 1):
+        if content.strip():
+            yield offset, number
+        offset += len(content)
+
+
+def _gzip_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
+    with opened(source) as raw:
+        numbers = (int(line.where.rpartition(":")[2]) for line in lines_of(source, raw))
+        yield from _cut(((number - 1, number) for number in numbers), size, lambda _: tell(raw.tell()))
+
+
+def _parquet_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
+    rows = count_rows(source.name)
+    for start in range(0, rows, size):
+        yield _Cut(start, start + 1, min(size, rows - start))
+
+
+def _cut(lines: Iterator[tuple[int, int]], size: int, tell: Tell) -> Iterator[_Cut]:
+    """Cuts of `size` lines, the last of as many as are left; a damage further on comes after the cut before it."""
+    start = first_line = readable = 0
+    damage: DamagedSource | None = None
+    try:
+        for place, number in lines:
+            if readable == size:
+                yield _Cut(start, first_line, readable)
+                tell(place)
+                readable = 0
+            if readable == 0:
+                start, first_line = place, number
+            readable += 1
+    except DamagedSource as error:
+        damage = error
+    if readable:
+        yield _Cut(start, first_line, readable)
+    if damage is not None:
+        raise damage
+
+
+_KINDS = {
+    SourceKind.JSONL: ChunkKind.PLAIN,
+    SourceKind.GZIP: ChunkKind.GZIP,
+    SourceKind.PARQUET: ChunkKind.PARQUET,
+}
+_CUTS: dict[ChunkKind, Callable[[Source, int, Tell], Iterator[_Cut]]] = {
+    ChunkKind.PLAIN: _plain_cuts,
+    ChunkKind.GZIP: _gzip_cuts,
+    ChunkKind.PARQUET: _parquet_cuts,
+}
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", name) from None
+
+
+def _is_file(source: Source) -> bool:
+    return source.kind is not SourceKind.JSONL or stat.S_ISREG(os.stat(source.name).st_mode)
+
+
+def _size(source: Source) -> int | None:
+    if source.kind in (SourceKind.STDIN, SourceKind.DATABASE):
+        return None
+    try:
+        return os.stat(source.name).st_size or None
+    except OSError:
+        return None

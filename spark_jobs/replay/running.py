@@ -1,0 +1,125 @@
+"""A replay from inputs to summary: planned, run by an engine, summed up in `summary.json` beside the rounds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+
+from assignor.errors import InputError
+from assignor.recording import is_class_path
+from assignor.what_if import changes_document
+from assignor.what_if.changes import Changes
+from spark_jobs.batch.outcome import Engine, Outcome
+from spark_jobs.batch.running import run_plan
+from spark_jobs.batch.work import Plan
+from spark_jobs.recordings.planning import identity_of_inputs, plan_recordings
+from spark_jobs.replay.rows import TIMING_COLUMNS
+from spark_jobs.replay.summary import Summary, summarized
+from spark_jobs.replay.work import NO_CHANGES, OwnAssignors, ReplayWork
+
+ROWS_NAME = "rounds"
+SUMMARY_NAME = "summary.json"
+TITLE = "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A replay that is complete."""
+
+    summary: Summary
+    outcome: Outcome
+    document: dict[str, object]
+
+
+def replay(
+    inputs: Sequence[str],
+    directory: Path,
+    *,
+    changes: Changes = NO_CHANGES,
+    engine: Engine,
+    console: Console,
+    master: str = "local[*]",
+    cores: int | None = None,
+    restart: bool = False,
+) -> Ended:
+    """Run every round of `inputs` again, and leave the result in `directory`. `console`: talk and progress.
+
+    Raises what `plan_recordings` and `run_plan` do.
+    """
+    own_assignors = OwnAssignors(os.getcwd())
+    if changes.assignor is not None and is_class_path(changes.assignor):
+        own_assignors(changes.assignor)  # what is wrong with it is said at once, and Spark sends what is imported
+    with _spool(directory) as spool:
+        chunks = plan_recordings(inputs, spool, console)
+        if not chunks:
+            raise InputError("there is no line to run again", " ".join(inputs))
+        asked = {} if changes == NO_CHANGES else changes_document(changes)
+        identity: dict[str, object] = {
+            "command": "replay",
+            "assignor": version("assignor"),
+            "inputs": identity_of_inputs(chunks),
+            "changes": asked,
+        }
+        outcome = run_plan(
+            Plan(ReplayWork(own_assignors, changes), chunks, identity, ROWS_NAME, TIMING_COLUMNS),
+            directory,
+            engine=engine,
+            console=console,
+            title=TITLE,
+            master=master,
+            cores=cores,
+            restart=restart,
+        )
+    summary = summarized(outcome, asked, (chunk.source for chunk in chunks))
+    document = {**summary.document(), "run": _run_document(outcome, engine)}
+    _write(directory / SUMMARY_NAME, document)
+    return Ended(summary, outcome, document)
+
+
+@contextlib.contextmanager
+def _spool(directory: Path) -> Iterator[Path]:
+    """A directory of this process for spooled inputs, below the output directory, where executors find it; it is made
+    when there is something to spool.
+    """
+    parent = directory.absolute() / ".tmp"
+    spool = parent / f"spool-{os.getpid()}"
+    made = not parent.parent.exists()
+    try:
+        yield spool
+    finally:
+        shutil.rmtree(spool, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            parent.rmdir()  # not when another run has something in it
+            if made:
+                directory.rmdir()  # not when there was a run
+
+
+def _run_document(outcome: Outcome, engine: Engine) -> dict[str, object]:
+    done_now = outcome.rows + outcome.rejects - outcome.rows_found_done
+    return {
+        "engine": str(engine),
+        "rows": outcome.rows,
+        "rejects": outcome.rejects,
+        "rows_found_done": outcome.rows_found_done,
+        "seconds": round(outcome.seconds, 3),
+        "start_up_seconds": round(outcome.start_up_seconds, 3),
+        "merge_seconds": round(outcome.merge_seconds, 3),
+        "rounds_per_s": round(done_now / outcome.seconds, 1) if outcome.seconds else None,
+    }
+
+
+def _write(file: Path, document: dict[str, object]) -> None:
+    partial = file.with_name(f".{file.name}.tmp")
+    try:
+        partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(partial, file)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(file)) from None

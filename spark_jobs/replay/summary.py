@@ -1,0 +1,136 @@
+"""What a replay came to, from the files that it left: `summary.json`, and the tables on stdout.
+
+The files are read some thousand rows at a time; what is kept is a line for each input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+
+import pyarrow.parquet as pq
+
+from spark_jobs.batch.outcome import Outcome
+from spark_jobs.replay.compute_times import ComputeTimes
+from spark_jobs.replay.counts import Beside, Counts, MeasureSums
+from spark_jobs.replay.rows import COMPUTE_COLUMN
+from spark_jobs.replay.work import REFUSED, place
+
+_ROWS_AT_ONCE = 4096
+_DIFFERENCES_SHOWN = 10
+_REFUSALS_SHOWN = 50
+_COLUMNS = [
+    "input",
+    "line",
+    "id",
+    "led_by",
+    "compared",
+    "equal",
+    "bytes_equal",
+    "difference",
+    "error",
+    "probing",
+    "followup",
+    "tasks",
+    "active_moved",
+    "active_started",
+    "standby_moved",
+    "warm_ups",
+    "records_to_restore",
+    "skew",
+    "active_skew",
+    "standby_coverage",
+    "rack_spread",
+    "recorded_active_moved",
+    "recorded_standby_moved",
+    "recorded_skew",
+]
+
+
+@dataclass(slots=True)
+class Summary:
+    """`differences`: the first ones, as text; `refusals`: reasons with their lines; both of bounded number.
+
+    `changes`: as a document, empty when the rounds were run as they were recorded.
+    """
+
+    changes: Mapping[str, object]
+    inputs: dict[str, Counts] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
+    refusals: dict[str, int] = field(default_factory=dict)
+    measures: MeasureSums = field(default_factory=MeasureSums)
+    beside: Beside = field(default_factory=Beside)
+    compute_times: ComputeTimes = field(default_factory=ComputeTimes)
+
+    @property
+    def counts(self) -> Counts:
+        """Over all inputs."""
+        total = Counts()
+        for counts in self.inputs.values():
+            total = total.plus(counts)
+        return total
+
+    def add_row(self, row: Mapping[str, object]) -> None:
+        self._of_input(row["input"]).add_row(row)
+        self.measures.add(row)
+        self.beside.add(row)
+        if row["difference"] is not None and len(self.differences) < _DIFFERENCES_SHOWN:
+            line = "" if row["line"] is None else f":{row['line']}"
+            self.differences.append(f"{row['input']}{line} {row['id']}: {row['difference']}")
+
+    def add_reject(self, reject: Mapping[str, str]) -> None:
+        self._of_input(place(reject["where"])[0]).add_reject(reject["kind"])
+        reason = reject["reason"]
+        if reject["kind"] == REFUSED and (reason in self.refusals or len(self.refusals) < _REFUSALS_SHOWN):
+            self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+    def document(self) -> dict[str, object]:
+        counts = self.counts
+        return {
+            **asdict(counts),
+            "all_equal": counts.all_equal,
+            "differences": self.differences,
+            "refusals": self.refusals,
+            "changes": dict(self.changes),
+            "measures": self.measures.document(),
+            "recorded_and_now": self.beside.document(),
+            "compute_ms": self.compute_times.document(),
+            "inputs": [{"input": name, **asdict(of_input)} for name, of_input in self.inputs.items()],
+        }
+
+    def sort_inputs(self, sources: Iterable[str]) -> None:
+        """In the order of `sources`, of which one that is a database is an input for each of its groups."""
+        order = {source: number for number, source in enumerate(dict.fromkeys(sources))}
+
+        def number_of(name: str) -> int:
+            return order.get(name, order.get(name.rpartition(":")[0], len(order)))
+
+        self.inputs = {name: self.inputs[name] for name in sorted(self.inputs, key=number_of)}
+
+    def _of_input(self, name: object) -> Counts:
+        return self.inputs.setdefault(str(name), Counts())
+
+
+def summarized(outcome: Outcome, changes: Mapping[str, object], sources: Iterable[str] = ()) -> Summary:
+    """Reads the files of a run that is complete. `sources`: the inputs in the order in which they are to be shown."""
+    summary = Summary(changes)
+    with pq.ParquetFile(outcome.rows_file) as rows:
+        for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=_COLUMNS):
+            for row in batch.to_pylist():
+                summary.add_row(row)
+    with outcome.rejects_file.open(encoding="utf-8") as rejects:
+        for line in rejects:
+            summary.add_reject(json.loads(line))
+    for milliseconds in _compute_times(outcome):
+        summary.compute_times.add(milliseconds)
+    summary.sort_inputs(sources)
+    return summary
+
+
+def _compute_times(outcome: Outcome) -> Iterator[float]:
+    if outcome.timings_file is None:
+        return
+    with pq.ParquetFile(outcome.timings_file) as timings:
+        for batch in timings.iter_batches(_ROWS_AT_ONCE, columns=[COMPUTE_COLUMN]):
+            yield from batch.column(0).to_pylist()

@@ -1,0 +1,123 @@
+"""A summary as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from spark_jobs.replay.counts import Counts
+from spark_jobs.replay.summary import Summary
+
+INPUTS_SHOWN = 30
+INPUT_WIDTH = 60
+_TO_THE_BYTE = "to the\nbyte"
+_SUMS = {
+    "rounds": "rounds",
+    "errors": "ended in an error",
+    "probing": "with a probing rebalance to come",
+    "followup": "with a follow-up rebalance",
+    "active_moved": "active tasks moved",
+    "active_started": "active tasks that ran nowhere before",
+    "standby_moved": "standby tasks moved",
+    "warm_ups": "warm-ups",
+    "records_to_restore": "records to restore, where lags are known",
+    "mean_skew": "skew of a round's threads, mean",
+    "mean_active_skew": "skew of active tasks alone, mean",
+    "mean_standby_coverage": "standbys there are of those wanted, mean",
+    "mean_rack_spread": "spread over racks, mean",
+}
+_BESIDE = {"active_moved": "active tasks moved", "standby_moved": "standby tasks moved", "mean_skew": "skew, mean"}
+
+
+def print_summary(summary: Summary, console: Console) -> None:
+    """Counts by input, then the measures, then what differs and what was refused."""
+    console.print(_counts_table(summary))
+    console.print(_measures_table(summary))
+    if summary.changes:
+        console.print(_beside_table(summary))
+    differences = [] if summary.changes else summary.differences  # with changes, rounds are meant to differ
+    for reason, lines in summary.refusals.items():
+        console.print(Text(f"refused: {reason} ({lines:,} lines)"), soft_wrap=True)
+    for text in differences:
+        console.print(Text(f"difference: {text}"), soft_wrap=True)
+
+
+def _counts_table(summary: Summary) -> Table:
+    counts = summary.counts
+    columns = {
+        "lines": "total",
+        "compared": "compared",
+        "equal": "equal_after_decoding",
+        _TO_THE_BYTE: "equal_to_the_byte",
+        "not\ncompared": "not_compared",
+        "nothing\nrecorded": "nothing_recorded",
+        "refused": "refused",
+        "unusable": "unusable",
+    }
+    table = Table(title="Rounds run again", title_justify="left")
+    widest = max(map(len, summary.inputs), default=0)
+    table.add_column("input", overflow="fold", min_width=min(widest, INPUT_WIDTH))
+    for name in columns:
+        table.add_column(name, justify="right")
+    for name, of_input in _shown(summary.inputs):
+        table.add_row(Text(name), *_cells(of_input, columns))
+    if len(summary.inputs) > 1:
+        table.add_section()
+        table.add_row("all", *_cells(counts, columns))
+    return table
+
+
+def _shown(inputs: Mapping[str, Counts]) -> Iterator[tuple[str, Counts]]:
+    """The first inputs, and the others in one."""
+    rest = Counts()
+    for place, (name, counts) in enumerate(inputs.items()):
+        if place < INPUTS_SHOWN:
+            yield name, counts
+        else:
+            rest = rest.plus(counts)
+    if rest.total:
+        yield f"{len(inputs) - INPUTS_SHOWN:,} other inputs", rest
+
+
+def _cells(counts: Counts, columns: Mapping[str, str]) -> list[str]:
+    cells = {name: f"{getattr(counts, field):,}" for name, field in columns.items()}
+    if not counts.compared_bytes:
+        cells[_TO_THE_BYTE] = "-"
+    return list(cells.values())
+
+
+def _measures_table(summary: Summary) -> Table:
+    table = Table(title="What the rounds do", title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    document = summary.measures.document()
+    for name, label in _SUMS.items():
+        table.add_row(label, _number(document[name]))
+    times = summary.compute_times.document()
+    for name, label in (("median", "median"), ("p95", "95th of 100"), ("max", "longest")):
+        table.add_row(f"milliseconds to compute a round, {label}", _number(times[name]))
+    return table
+
+
+def _beside_table(summary: Summary) -> Table:
+    beside = summary.beside
+    document = beside.document()
+    recorded, now = document["recorded"], document["now"]
+    assert isinstance(recorded, dict)
+    assert isinstance(now, dict)
+    table = Table(title="As recorded, and now", title_justify="left")
+    table.add_column(f"{beside.rounds:,} rounds that have both")
+    table.add_column("recorded", justify="right")
+    table.add_column("now", justify="right")
+    for name, label in _BESIDE.items():
+        table.add_row(label, _number(recorded[name]), _number(now[name]))
+    return table
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"

@@ -1,0 +1,125 @@
+"""What a chunk of a replay does: every line run again, one row or one reject each. The same for every engine.
+
+A line is a reject for the reasons, and with the words, that `assignor assign` has: "refused" when it asks for what a
+later release brings, "unusable" when it is wrong. Changes that a round cannot be given make it unusable, too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from assignor.commands.sources import RawLine
+from assignor.errors import AssignorFault, NotBuiltYet
+from assignor.recording import RecordedRebalance, document_of_line
+from assignor.rounds import parse_recorded, run_recorded
+from assignor.task_assignors.base import TaskAssignor
+from assignor.task_assignors.registry import task_assignor_named
+from assignor.what_if import changed
+from assignor.what_if.changes import Changes
+from spark_jobs.batch.work import ChunkOutput, Reject
+from spark_jobs.recordings.chunk import RecordingChunk
+from spark_jobs.recordings.reading import ChunkLines, read_chunks
+from spark_jobs.replay.rows import SCHEMA, Recorded, Replayed, Round, batch_of, row_of
+
+REFUSED = "refused"
+UNUSABLE = "unusable"
+NO_CHANGES = Changes()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAssignors:
+    """Loads a user's own assignor, `module:Class`, also from `directory`: that of the command, which runs its user's
+    code. Executors have the directory when they share a file system with it.
+    """
+
+    directory: str
+
+    def __call__(self, path: str) -> TaskAssignor:
+        """Raises InputError saying what is wrong with the module or the class."""
+        if self.directory not in sys.path and os.path.isdir(self.directory):
+            sys.path.insert(0, self.directory)
+        return task_assignor_named(path)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayWork:
+    """`changes` are made to every round; the row compares with what was recorded all the same."""
+
+    own_assignors: OwnAssignors
+    changes: Changes = field(default=NO_CHANGES)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return SCHEMA
+
+    def run(self, chunks: Iterator[RecordingChunk]) -> Iterator[ChunkOutput]:
+        for chunk in read_chunks(chunks):
+            yield self._output(chunk)
+
+    def _output(self, chunk: ChunkLines) -> ChunkOutput:
+        rows: list[dict[str, object]] = []
+        rejects: list[Reject] = []
+        for line in chunk.lines:
+            ran = self.line(line)
+            if isinstance(ran, Reject):
+                rejects.append(ran)
+            else:
+                rows.append(ran)
+        if chunk.damage is not None:
+            where = chunk.damage.where or chunk.chunk.source
+            rejects.append(Reject(where, UNUSABLE, chunk.damage.reason, None))
+        return ChunkOutput(batch_of(rows), tuple(rejects))
+
+    def line(self, line: RawLine) -> dict[str, object] | Reject:
+        """The row of one line, or why it has none."""
+        try:
+            return self._row(line)
+        except NotBuiltYet as error:
+            return _reject(line, REFUSED, str(error))
+        except AssignorFault as error:
+            return _reject(line, UNUSABLE, str(error))
+        except Exception as error:  # one line that finds a fault of this program must not cost all the others
+            return _reject(line, UNUSABLE, f"a fault of this program: {type(error).__name__}: {error}")
+
+    def _row(self, line: RawLine) -> dict[str, object]:
+        recorded = parse_recorded(document_of_line(line.content))
+        changes_any = self.changes != NO_CHANGES
+        conditions = self._changed(recorded) if changes_any else recorded
+        began_s = time.perf_counter()
+        ran = run_recorded(conditions, self.own_assignors)
+        compute_ms = (time.perf_counter() - began_s) * 1000
+        as_recorded = self._as_recorded(recorded) if changes_any else ran
+        input_name, number = place(line.where)
+        return row_of(input_name, number, Replayed(recorded, ran, as_recorded, compute_ms))
+
+    def _changed(self, recorded: Recorded) -> Recorded:
+        if isinstance(recorded, RecordedRebalance):
+            return changed(recorded, self.changes)
+        return changed(recorded, self.changes)
+
+    def _as_recorded(self, recorded: Recorded) -> Round | None:
+        """Run without the changes, to know what was measured then; None when nothing was, or it cannot be run."""
+        if recorded.output is None:
+            return None
+        try:
+            return run_recorded(recorded, self.own_assignors)
+        except AssignorFault:
+            return None
+
+
+def place(where: str) -> tuple[str, int | None]:
+    """`input:line` as the two."""
+    name, colon, number = where.rpartition(":")
+    if colon and number.isascii() and number.isdigit() and len(number) <= 18:
+        return name, int(number)
+    return where, None
+
+
+def _reject(line: RawLine, kind: str, reason: str) -> Reject:
+    return Reject(line.where, kind, reason, line.content.rstrip(b"\r\n").decode("utf-8", "backslashreplace"))

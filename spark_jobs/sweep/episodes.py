@@ -1,0 +1,149 @@
+"""What a sweep starts from: the rounds at which something happened to a group, picked out of all its recorded rounds.
+
+An episode is the first round of a group, and every round whose processes, or whose threads per process, are not those
+of the round before: an instance came, went, was killed or started again. Rounds in between only follow up or probe, and
+the forecast makes those itself. A placement problem is an episode of the chain it is of, or of a group of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from assignor.clients.client_metadata import group_metadata
+from assignor.commands.lines import Line
+from assignor.errors import AssignorFault, InputError, KafkaError, NotBuiltYet
+from assignor.recording import RecordedPlacement, RecordedRebalance
+from assignor.rounds import parse_recorded
+from spark_jobs.batch.work import LINES_A_CHUNK, Reject
+from spark_jobs.replay.work import REFUSED, UNUSABLE
+from spark_jobs.sweep.spool import Record, SpooledLines, SpoolWriter, read_spooled
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEpisodes:
+    """`rounds`: how many rounds of the group were read. `lines`: its episodes, in the order they happened."""
+
+    group_id: str
+    rounds: int
+    lines: SpooledLines
+
+    @property
+    def episodes(self) -> int:
+        return self.lines.count
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """`groups`: in the order of their ids. `rejects`: lines that cannot be used, LINES_A_CHUNK of them together, each a
+    record that `read_rejects` gives back. `digest`: the same for the same lines.
+    """
+
+    groups: tuple[GroupEpisodes, ...]
+    rejects: tuple[SpooledLines, ...]
+    digest: str
+
+    @property
+    def total(self) -> int:
+        return sum(group.episodes for group in self.groups)
+
+
+class _Round(NamedTuple):
+    """In the order it happened. `shape`: the same for the same processes and threads; None is like no other."""
+
+    generation: int
+    number: int
+    shape: bytes | None
+    record: Record
+
+
+def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
+    """Reads all `lines` and leaves those of the episodes, and the rejects, in the file `spool`.
+
+    Rounds wait for their turn in a temporary file beside it, so memory holds some 200 bytes a round.
+    """
+    rounds: dict[str, list[_Round]] = {}
+    rejects: list[Record] = []
+    with tempfile.TemporaryFile(dir=spool.parent) as waiting:
+        writer = SpoolWriter(waiting)
+        for number, line in enumerate(lines):
+            try:
+                group_id, generation, shape = _what_it_is(line)
+            except AssignorFault as error:
+                rejects.append(writer.add(json.dumps(asdict(_reject(line, error))).encode()))
+                continue
+            assert line.content is not None
+            rounds.setdefault(group_id, []).append(_Round(generation, number, shape, writer.add(line.content)))
+        return _spooled(rounds, rejects, waiting, spool)
+
+
+def read_rejects(lines: SpooledLines) -> tuple[Reject, ...]:
+    return tuple(Reject(**json.loads(line)) for line in read_spooled(lines))
+
+
+def _spooled(rounds: Mapping[str, list[_Round]], rejects: Sequence[Record], waiting: BinaryIO, spool: Path) -> Episodes:
+    with spool.open("wb") as stream:
+        writer = SpoolWriter(stream)
+
+        def copied(records: Sequence[Record]) -> SpooledLines:
+            lines = SpooledLines(str(spool.absolute()), writer.end, len(records))
+            for record in records:
+                writer.copy(waiting, record)
+            return lines
+
+        groups = []
+        for group_id in sorted(rounds):
+            in_order = sorted(rounds[group_id], key=lambda each: (each.generation, each.number))
+            groups.append(GroupEpisodes(group_id, len(in_order), copied([each.record for each in _episodes(in_order)])))
+        starts = range(0, len(rejects), LINES_A_CHUNK)
+        rejected = tuple(copied(rejects[start : start + LINES_A_CHUNK]) for start in starts)
+    return Episodes(tuple(groups), rejected, writer.digest())
+
+
+def _episodes(rounds: Iterable[_Round]) -> list[_Round]:
+    episodes: list[_Round] = []
+    before: bytes | None = None
+    for each in rounds:
+        if each.shape is None or each.shape != before:
+            episodes.append(each)
+        before = each.shape
+    return episodes
+
+
+def _what_it_is(line: Line) -> tuple[str, int, bytes | None]:
+    """Group, generation and shape. Raises AssignorFault."""
+    if line.document is None:
+        raise InputError(line.problem or "is not usable")
+    recorded = parse_recorded(line.document)
+    if isinstance(recorded, RecordedPlacement):
+        return _chain(line.document) or recorded.id, 0, None
+    return recorded.group_id, recorded.generation_id, _shape(recorded)
+
+
+def _chain(document: Mapping[str, object]) -> str | None:
+    meta = document.get("meta")
+    chain = meta.get("chain") if isinstance(meta, dict) else None
+    return chain if isinstance(chain, str) else None
+
+
+def _shape(recorded: RecordedRebalance) -> bytes:
+    """Raises DecodeError, KafkaError, InputError: such a round is one that no leader can place."""
+    snapshot = recorded.snapshot
+    if not snapshot.members:
+        raise InputError("at least one member is needed", "input.members")
+    subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
+    clients = group_metadata(subscriptions, snapshot.future_process_id).clients
+    threads = sorted(f"{process} {len(client.consumers)}" for process, client in clients.items())
+    return hashlib.blake2b("\n".join(threads).encode(), digest_size=16).digest()
+
+
+def _reject(line: Line, error: AssignorFault) -> Reject:
+    kind = REFUSED if isinstance(error, NotBuiltYet) else UNUSABLE
+    reason = f"no placement: {error.as_recorded()}" if isinstance(error, KafkaError) else str(error)
+    text = None if line.content is None else line.content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+    return Reject(line.where, kind, reason, text)

@@ -1,0 +1,145 @@
+"""What a sweep tries: `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2` as axes and their combinations.
+
+An axis is a config under Kafka's dotted name, or `assignor`; its values are whole numbers from `1..16` or `1..16:3`
+(every third), single ones between bars, or both: `1..4|8|16`. A comma ends an axis. Combinations come in the order of
+nested loops, the first axis outermost, so that a number names the same one in every run.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TAGS, AssignmentConfigs
+from assignor.errors import InputError
+from assignor.recording import dotted_configs
+from assignor.recording.assignors import as_assignor, as_configs
+
+ASSIGNOR = "assignor"
+KAFKAS_ASSIGNOR = "HighAvailabilityTaskAssignor"
+MAX_COMBINATIONS = 1_000_000
+GRID_OPTION = "--grid"
+
+Value = int | str
+
+_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_RANGE = re.compile(r"([+-]?\d{1,19})\.\.([+-]?\d{1,19})(?::(\d{1,19}))?", re.ASCII)
+_TEXT_KEYS = (ASSIGNOR, RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TAGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """`values`: in the order given, all whole numbers or all text, none of them twice."""
+
+    key: str
+    values: tuple[Value, ...]
+
+    @property
+    def is_number(self) -> bool:
+        return isinstance(self.values[0], int)
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """`number`: from 0. `values`: one for each axis of the grid."""
+
+    number: int
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    axes: tuple[Axis, ...]
+
+    def __len__(self) -> int:
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(axis.key for axis in self.axes)
+
+    def combination(self, number: int) -> Combination:
+        values: list[Value] = []
+        rest = number
+        for axis in reversed(self.axes):
+            rest, place = divmod(rest, len(axis.values))
+            values.append(axis.values[place])
+        return Combination(number, tuple(reversed(values)))
+
+    def kafkas_defaults(self) -> int | None:
+        """Number of the combination of all values that Kafka takes by itself; None when the grid has none such."""
+        defaults: Mapping[str, object] = {**dotted_configs(AssignmentConfigs()), ASSIGNOR: KAFKAS_ASSIGNOR}
+        number = 0
+        for axis in self.axes:
+            if axis.key not in defaults or defaults[axis.key] not in axis.values:
+                return None
+            number = number * len(axis.values) + list[object](axis.values).index(defaults[axis.key])
+        return number
+
+
+def parse_grid(texts: Sequence[str]) -> Grid:
+    """All `--grid` options together are one grid. Raises InputError naming the key, the bound, or what is missing."""
+    axes: dict[str, Axis] = {}
+    for text in texts:
+        for part in text.split(","):
+            axis = _axis(part.strip())
+            if axis.key in axes:
+                raise InputError(f"{axis.key} is given twice", GRID_OPTION)
+            axes[axis.key] = axis
+    if not axes:
+        raise InputError("has no axis; write it as max.warmup.replicas=1..16", GRID_OPTION)
+    grid = Grid(tuple(axes.values()))
+    if len(grid) > MAX_COMBINATIONS:
+        raise InputError(f"has {len(grid):,} combinations; one run tries at most {MAX_COMBINATIONS:,}", GRID_OPTION)
+    return grid
+
+
+def _axis(text: str) -> Axis:
+    key, equals, written = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        raise InputError(f"an axis is key=values, such as max.warmup.replicas=1..16, not {_shown(text)}", GRID_OPTION)
+    values: dict[Value, None] = {}
+    for piece in written.split("|"):
+        for value in _values(key, piece.strip()):
+            if value in values:
+                raise InputError(f"{key} has the value {value} twice", GRID_OPTION)
+            values[value] = None
+    numbers = all(isinstance(value, int) for value in values)
+    return Axis(key, tuple(values) if numbers else tuple(str(value) for value in values))
+
+
+def _values(key: str, piece: str) -> Sequence[Value]:
+    if not piece:
+        raise InputError(f"{key} has an empty value", GRID_OPTION)
+    numeric = key not in _TEXT_KEYS
+    span = _RANGE.fullmatch(piece) if numeric else None
+    if span is None:
+        value: Value = int(piece) if numeric and _NUMBER.fullmatch(piece) else piece
+        _check(key, value)
+        return (value,)
+    first, last, step = int(span[1]), int(span[2]), int(span[3] or 1)
+    _check(key, first)
+    if first > last:
+        raise InputError(f"{key}: nothing is in {piece}; write the lower value first", GRID_OPTION)
+    if step == 0:
+        raise InputError(f"{key}: {piece} needs a step of at least 1", GRID_OPTION)
+    if (last - first) // step >= MAX_COMBINATIONS:
+        raise InputError(f"{key}: {piece} is more than {MAX_COMBINATIONS:,} values", GRID_OPTION)
+    span_of_values = range(first, last + 1, step)
+    for each in (last, *span_of_values):
+        _check(key, each)
+    return span_of_values
+
+
+def _check(key: str, value: Value) -> None:
+    """As strict as `configs` and `assignor` of a recording are."""
+    if key == ASSIGNOR:
+        as_assignor(value, f"{GRID_OPTION} {ASSIGNOR}")
+    else:
+        as_configs({key: value}, GRID_OPTION)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")

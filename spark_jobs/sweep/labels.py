@@ -1,0 +1,77 @@
+"""Where short labels go beside marks, so that none lies on a mark or on another label. All lengths are points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+Mark = tuple[float, float, float]
+"""x, y, radius."""
+
+_GAP = 3.0
+_DIRECTIONS = 16
+_RINGS = 7
+_LETTER_WIDTH = 0.66
+_FAR = 8.0
+
+
+class Label(NamedTuple):
+    """`dx`, `dy`: from the middle of the mark to the middle of the text. `is_far`: a line should join the two."""
+
+    text: str
+    dx: float
+    dy: float
+    is_far: bool
+
+
+class _Box(NamedTuple):
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def shared(self, other: _Box) -> float:
+        width = min(self.right, other.right) - max(self.left, other.left)
+        height = min(self.top, other.top) - max(self.bottom, other.bottom)
+        return max(width, 0) * max(height, 0)
+
+
+def place_labels(
+    texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
+) -> list[Label]:
+    """One label for each mark, in their order: the nearest free place, else the one that covers least.
+
+    `obstacles`: other marks, which have no label.
+    """
+    taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y, radius in (*marks, *obstacles)]
+    labels = []
+    for text, (x, y, radius) in zip(texts, marks, strict=True):
+        best: tuple[float, float, float, _Box] | None = None
+        for dx, dy in _places(text, radius, font_size):
+            box = _box(text, x + dx, y + dy, font_size)
+            covered = sum(box.shared(other) for other in taken)
+            if best is None or covered < best[0]:
+                best = (covered, dx, dy, box)
+            if covered == 0:
+                break
+        assert best is not None, "there is a first place"
+        _, dx, dy, box = best
+        taken.append(box)
+        labels.append(Label(text, dx, dy, math.hypot(dx, dy) > radius + font_size + _FAR))
+    return labels
+
+
+def _box(text: str, x: float, y: float, font_size: float) -> _Box:
+    half_width, half_height = len(text) * font_size * _LETTER_WIDTH / 2, font_size / 2
+    return _Box(x - half_width, y - half_height, x + half_width, y + half_height)
+
+
+def _places(text: str, radius: float, font_size: float) -> Iterator[tuple[float, float]]:
+    """Around the mark, above right first, ring by ring."""
+    half_width, half_height = len(text) * font_size * _LETTER_WIDTH / 2, font_size / 2
+    for ring in range(_RINGS):
+        away = radius + _GAP + ring * font_size
+        for step in range(_DIRECTIONS):
+            angle = math.pi / 4 + step * 2 * math.pi / _DIRECTIONS
+            yield (away + half_width) * math.cos(angle), (away + half_height) * math.sin(angle)

@@ -1,0 +1,148 @@
+"""A sweep from the order to its results: episodes gathered, one job run, the front worked out, shown and drawn."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+
+from assignor.commands.change_options import changes_document
+from assignor.commands.console import EXIT_NO, Format, as_line, leave, say
+from assignor.commands.lines import read_lines
+from assignor.errors import InputError
+from assignor.figures import check_picture_path
+from assignor.recording import is_class_path
+from assignor.simulate.model import ForecastModel
+from assignor.what_if.changes import Changes
+from spark_jobs.batch.outcome import Engine, Outcome
+from spark_jobs.batch.running import run_plan
+from spark_jobs.batch.work import Plan
+from spark_jobs.replay.work import OwnAssignors
+from spark_jobs.sweep.episodes import Episodes, gather_episodes
+from spark_jobs.sweep.grid import ASSIGNOR, GRID_OPTION, Grid, parse_grid
+from spark_jobs.sweep.picture import draw_front
+from spark_jobs.sweep.spool import spool_directory
+from spark_jobs.sweep.tables import front_document, front_table
+from spark_jobs.sweep.totals import SweepResult, sweep_result
+from spark_jobs.sweep.work import SweepChunk, SweepWork, sweep_plan
+
+MAX_FORECASTS = 1_000_000
+FRONT_NAME = "front.json"
+PLOT_NAME = "pareto.svg"
+TABLE_WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOrder:
+    """What was asked for. `plot`: None for the one in `output`."""
+
+    inputs: tuple[str, ...]
+    grid: tuple[str, ...]
+    changes: Changes
+    model: ForecastModel
+    max_rounds: int
+    output: str
+    plot: str | None
+    engine: Engine
+    master: str
+    cores: int | None
+    restart: bool
+
+
+def run_sweep(order: SweepOrder, format: Format) -> None:
+    """Prints the front; leaves with 1 when no combination lets every episode settle. Raises InputError."""
+    grid = parse_grid(order.grid)
+    own_assignors = OwnAssignors(os.getcwd())
+    _check_against_changes(grid, order.changes)
+    for name in _assignors(grid, order.changes):
+        if is_class_path(name):
+            own_assignors(name)  # what is wrong with it is said at once, and Spark sends what is imported
+    directory = Path(order.output)
+    with spool_directory(directory) as spool:
+        plot = check_picture_path(order.plot or directory / PLOT_NAME)
+        episodes = gather_episodes(read_lines(order.inputs), spool / "episodes")
+        plan = _plan(order, grid, episodes, own_assignors)
+        forecasts = len(grid) * episodes.total
+        title = f"{len(grid):,} combinations from {episodes.total:,} episodes"
+        outcome = run_plan(
+            plan,
+            directory,
+            engine=order.engine,
+            master=order.master,
+            cores=order.cores,
+            console=Console(stderr=True),
+            title=title,
+            restart=order.restart,
+        )
+    result = sweep_result(grid, outcome.batches())
+    _write_front(result, directory / FRONT_NAME)
+    draw_front(result, plot)
+    _tell(result, outcome, directory, plot, forecasts)
+    _print(result, format)
+    if not result.front:
+        leave(EXIT_NO)
+
+
+def _check_against_changes(grid: Grid, changes: Changes) -> None:
+    for key in grid.keys:
+        if key in changes.configs or (key == ASSIGNOR and changes.assignor is not None):
+            raise InputError(f"{key} is also set by an option; leave it to one of them", GRID_OPTION)
+
+
+def _assignors(grid: Grid, changes: Changes) -> list[str]:
+    of_grid = [str(value) for axis in grid.axes if axis.key == ASSIGNOR for value in axis.values]
+    return of_grid if changes.assignor is None else [*of_grid, changes.assignor]
+
+
+def _plan(order: SweepOrder, grid: Grid, episodes: Episodes, own_assignors: OwnAssignors) -> Plan[SweepChunk]:
+    if not episodes.groups:
+        rejected = sum(block.count for block in episodes.rejects)
+        raise InputError(f"there is no round to start from ({rejected} lines cannot be used)", " ".join(order.inputs))
+    forecasts = len(grid) * episodes.total
+    if forecasts > MAX_FORECASTS:
+        raise InputError(
+            f"{len(grid):,} combinations from {episodes.total:,} episodes are {forecasts:,} forecasts; "
+            f"one run makes at most {MAX_FORECASTS:,}",
+            GRID_OPTION,
+        )
+    identity: dict[str, object] = {
+        "command": "sweep",
+        "assignor": version("assignor"),
+        "grid": {axis.key: axis.values for axis in grid.axes},
+        "episodes": episodes.total,
+        "recorded lines": episodes.digest,
+        "changes": changes_document(order.changes),
+        "model": asdict(order.model),
+        "max_rounds": order.max_rounds,
+    }
+    return sweep_plan(SweepWork(grid, order.model, order.changes, order.max_rounds, own_assignors), episodes, identity)
+
+
+def _write_front(result: SweepResult, file: Path) -> None:
+    partial = file.with_name(f".{file.name}.tmp")
+    partial.write_text(json.dumps(front_document(result), indent=1) + "\n", encoding="utf-8")
+    partial.replace(file)
+
+
+def _tell(result: SweepResult, outcome: Outcome, directory: Path, plot: Path, forecasts: int) -> None:
+    took = "found finished" if outcome.finished_before else f"in {outcome.seconds:.1f} s"
+    say(f"{forecasts:,} forecasts {took}; {result.settled:,} of {len(result.totals):,} combinations settle everywhere")
+    say(f"rows: {outcome.rows_file}  front: {directory / FRONT_NAME}  picture: {plot}")
+    if outcome.rejects:
+        say(f"{outcome.rejects:,} lines could not be used, for the reasons in {outcome.rejects_file}")
+    if not result.front:
+        say("no combination lets every episode settle, so there is no front; the rows say which groups loop or fail")
+
+
+def _print(result: SweepResult, format: Format) -> None:
+    if format is Format.JSON:
+        print(as_line(front_document(result)))
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=TABLE_WIDTH)
+    console.print(front_table(result))

@@ -1,0 +1,108 @@
+"""The Pareto front of a sweep as a table, and as the document that `front.json` holds."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from spark_jobs.sweep.alike import AlikeCombinations, alike_on_front
+from spark_jobs.sweep.totals import CombinationTotal, SweepResult
+
+_MEASURES = ("time to stable", "moves", "standbys per task", "skew")
+
+
+def front_table(result: SweepResult) -> Table:
+    """The front, the quickest to settle first; Kafka's defaults have their own line below when they are not on it."""
+    table = Table(title=front_title(result), title_justify="left")
+    table.add_column("", justify="right")
+    for key in result.grid.keys:
+        table.add_column(_heading(key), justify="right", overflow="fold")
+    for measure in _MEASURES:
+        table.add_column(measure, justify="right")
+    table.add_column("")
+    blocks = alike_on_front(result)
+    for line, block in enumerate(blocks, start=1):
+        note = "has Kafka's defaults" if result.defaults in block.numbers else ""
+        table.add_row(str(line), *block.texts(result.grid), *_measures(result.totals[block.numbers[0]]), note)
+    if result.defaults is not None and result.defaults not in result.front:
+        total = result.totals[result.defaults]
+        table.add_section()
+        values = (str(value) for value in total.combination.values)
+        table.add_row("", *values, *_measures(total), f"Kafka's defaults{_beaten(result, blocks)}")
+    return table
+
+
+def front_document(result: SweepResult) -> dict[str, object]:
+    """The same run gives the same document. Every combination of the front has an entry of its own."""
+    defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
+    beaten_by = None if result.beats_defaults is None else _document(result, result.totals[result.beats_defaults])
+    return {
+        "grid": {axis.key: list(axis.values) for axis in result.grid.axes},
+        "groups": result.groups,
+        "episodes": result.episodes,
+        "combinations": len(result.totals),
+        "settled": result.settled,
+        "front": [_document(result, result.totals[number]) for number in result.front],
+        "kafkas_defaults": defaults,
+        "kafkas_defaults_on_front": None if result.defaults is None else result.defaults in result.front,
+        "kafkas_defaults_beaten_by": beaten_by,
+    }
+
+
+def front_title(result: SweepResult) -> str:
+    return (
+        f"Pareto front of {_count(len(result.totals), 'combination')} "
+        f"over {_count(result.episodes, 'episode')} of {_count(result.groups, 'group')}"
+    )
+
+
+def duration_text(milliseconds: float) -> str:
+    """`0.5 s`, `1 min 00 s`, `2 h 05 min`."""
+    if milliseconds < 59_950:
+        return f"{milliseconds / 1_000:.1f} s"
+    seconds = round(milliseconds / 1_000)
+    if seconds < 3_600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _heading(key: str) -> str:
+    """The last word of a key on a line of its own."""
+    first, dot, last = key.rpartition(".")
+    return f"{first}{dot}\n{last}" if dot else key
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _measures(total: CombinationTotal) -> tuple[str, ...]:
+    time_ms = total.time_to_stable_ms
+    settles = f"{total.settled} of {total.episodes} settle" if time_ms is None else duration_text(time_ms)
+    return settles, f"{total.moves:,}", f"{total.standbys_per_task:.2f}", str(total.skew)
+
+
+def _beaten(result: SweepResult, blocks: list[AlikeCombinations]) -> str:
+    if result.beats_defaults is None:
+        return ""
+    line = next(place for place, block in enumerate(blocks, start=1) if result.beats_defaults in block.numbers)
+    return f", beaten by line {line}"
+
+
+def _document(result: SweepResult, total: CombinationTotal) -> dict[str, object]:
+    return {
+        "combination": total.combination.number,
+        **dict(zip(result.grid.keys, total.combination.values, strict=True)),
+        "time_to_stable_ms": total.time_to_stable_ms,
+        "moves": total.moves,
+        "standbys": total.standbys,
+        "skew": total.skew,
+        "episodes": total.episodes,
+        "settled": total.settled,
+        "looping": total.looping,
+        "active_moves": total.active_moves,
+        "standby_moves": total.standby_moves,
+        "warm_ups": total.warm_ups,
+        "unowned_ms": total.unowned_ms,
+        "stateful_tasks": total.stateful_tasks,
+    }

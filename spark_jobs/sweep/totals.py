@@ -1,0 +1,144 @@
+"""What every combination comes to over all groups, and which of them are on the Pareto front.
+
+The front is over time to stable and moves (fewer are better), standbys (more) and skew (less). A combination under
+which an episode never settles is not on it, whatever else it is good at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from spark_jobs.sweep.grid import Combination, Grid
+from spark_jobs.sweep.pareto import Better, Vector, dominates, pareto_front
+
+DIRECTIONS = (Better.LESS, Better.LESS, Better.MORE, Better.LESS)
+"""Of time to stable, moves, standbys, skew."""
+
+_SUMS = (
+    "episodes",
+    "settled",
+    "looping",
+    "active_moves",
+    "standby_moves",
+    "warm_ups",
+    "unowned_ms",
+    "stateful_tasks",
+    "standbys",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CombinationTotal:
+    """Over all groups. `time_to_stable_ms`: mean over all episodes, None unless every one settled. `skew`: the worst.
+    All else is summed; `standbys` stand by for `stateful_tasks` at the episodes' ends.
+    """
+
+    combination: Combination
+    episodes: int
+    settled: int
+    looping: int
+    time_to_stable_ms: float | None
+    active_moves: int
+    standby_moves: int
+    warm_ups: int
+    unowned_ms: int
+    stateful_tasks: int
+    standbys: int
+    skew: int
+
+    @property
+    def moves(self) -> int:
+        return self.active_moves + self.standby_moves
+
+    @property
+    def standbys_per_task(self) -> float:
+        return self.standbys / self.stateful_tasks if self.stateful_tasks else 0.0
+
+    @property
+    def point(self) -> Vector | None:
+        if self.time_to_stable_ms is None:
+            return None
+        return (self.time_to_stable_ms, self.moves, self.standbys, self.skew)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """`totals`: all combinations in the order of their numbers. `front`: numbers, the quickest to settle first.
+    `defaults`: the combination of Kafka's defaults, None when the grid has none. `beats_defaults`: the first of the
+    front that is better than it, None when it is on the front itself.
+    """
+
+    grid: Grid
+    groups: int
+    totals: tuple[CombinationTotal, ...]
+    front: tuple[int, ...]
+    defaults: int | None
+    beats_defaults: int | None
+
+    @property
+    def episodes(self) -> int:
+        return self.totals[0].episodes
+
+    @property
+    def settled(self) -> int:
+        """How many combinations let every episode settle."""
+        return sum(1 for total in self.totals if total.point is not None)
+
+
+@dataclass(slots=True)
+class _Sums:
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
+    time_ms: float = 0.0
+    skew: int = 0
+
+    def add(self, row: Mapping[str, object]) -> None:
+        for name in _SUMS:
+            self.counts[name] += _whole(row[name])
+        time_ms = row["time_to_stable_ms"]
+        if isinstance(time_ms, float):
+            self.time_ms += time_ms * _whole(row["episodes"])
+        self.skew = max(self.skew, _whole(row["skew"]))
+
+    def total(self, combination: Combination) -> CombinationTotal:
+        settled = 0 < self.counts["episodes"] == self.counts["settled"]
+        time_ms = self.time_ms / self.counts["episodes"] if settled else None
+        return CombinationTotal(combination, time_to_stable_ms=time_ms, skew=self.skew, **self.counts)
+
+
+def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch]) -> SweepResult:
+    """`batches`: of rows as `spark_jobs.sweep.rows` has them, with one row for every group and combination."""
+    sums = [_Sums() for _ in range(len(grid))]
+    groups: set[str] = set()
+    for batch in batches:
+        for row in batch.select(["group_id", "combination", "time_to_stable_ms", "skew", *_SUMS]).to_pylist():
+            groups.add(row["group_id"])
+            sums[row["combination"]].add(row)
+    totals = tuple(each.total(grid.combination(number)) for number, each in enumerate(sums))
+    front = _front(totals)
+    defaults = grid.kafkas_defaults()
+    return SweepResult(grid, len(groups), totals, front, defaults, _beats(totals, front, defaults))
+
+
+def _front(totals: Sequence[CombinationTotal]) -> tuple[int, ...]:
+    points = {total.combination.number: total.point for total in totals if total.point is not None}
+    numbers = list(points)
+    on_front = [numbers[index] for index in pareto_front(list(points.values()), DIRECTIONS)]
+    return tuple(sorted(on_front, key=lambda number: (points[number], number)))
+
+
+def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: int | None) -> int | None:
+    if defaults is None or defaults in front:
+        return None
+    beaten = totals[defaults].point
+    if beaten is None:
+        return front[0] if front else None
+    points = ((number, totals[number].point) for number in front)
+    return next(number for number, point in points if point is not None and dominates(point, beaten, DIRECTIONS))
+
+
+def _whole(value: object) -> int:
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,117 @@
+"""Runs of the squares: in this process, beside the test, or as a program of its own."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+from rich.console import Console
+
+from spark_jobs.batch.running import Engine, Outcome, run_plan
+from spark_jobs.batch.work import Plan
+from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
+
+TIMEOUT_S = 90.0
+FILES = ("squares.parquet", "rejects.jsonl")
+
+
+def run_squares(
+    plan: Plan[Numbers],
+    directory: Path,
+    *,
+    engine: Engine = Engine.LOCAL,
+    master: str = "",
+    cores: int = 2,
+    restart: bool = False,
+    talk: io.StringIO | None = None,
+) -> Outcome:
+    console = Console(file=talk or io.StringIO(), width=200)
+    return run_plan(
+        plan,
+        directory,
+        engine=engine,
+        master=master,
+        cores=cores,
+        console=console,
+        title="squares",
+        restart=restart,
+    )
+
+
+def beside(run: Callable[[], Outcome]) -> Future[Outcome]:
+    """Started in a thread."""
+    pool = ThreadPoolExecutor(1)
+    started = pool.submit(run)
+    pool.shutdown(wait=False)
+    return started
+
+
+class Marks:
+    """What held chunks leave: who has got to them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir()
+
+    def wait_for(self, number: int, but_not: int = 0) -> tuple[int, int]:
+        """The process that has come to this chunk, and its executor's JVM (0 without one). `but_not`: a process."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            for name in os.listdir(self.directory):
+                marked, _, pids = name.partition("-")
+                if marked == str(number):
+                    pid, jvm = map(int, pids.split("-"))
+                    if pid != but_not:
+                        return pid, jvm
+            time.sleep(0.01)
+        raise AssertionError(f"nobody came to chunk {number}")
+
+    def let_go(self) -> None:
+        (self.directory / "go").touch()
+
+
+def start_program(directory: Path, marks: Path, engine: Engine) -> subprocess.Popen[str]:
+    """`squares_program` in a process group of its own, as a shell starts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark_jobs.batch.squares_program", str(directory), str(marks), engine],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while is_alive(pid):
+        assert time.monotonic() < deadline_s, f"process {pid} still runs"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """A process that has ended and that nobody has waited for is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def contents(directory: Path) -> list[bytes]:
+    return [(directory / name).read_bytes() for name in FILES]
+
+
+def expected_rows(count: int) -> list[dict[str, object]]:
+    numbers = [number for number in range(count) if number % REJECTED_EVERY]
+    return [{"number": number, "square": number**2, "name": f"n{number % 10}"} for number in numbers]
+
+
+def rows_of(outcome: Outcome) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = pa.Table.from_batches(outcome.batches()).to_pylist()
+    return rows

@@ -1,0 +1,118 @@
+"""Processes of this machine, and what may happen to them and to their driver."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.batch.running import ChunksFailed, Engine
+from tests.spark_jobs.batch.running_squares import (
+    Marks,
+    beside,
+    contents,
+    expected_rows,
+    is_alive,
+    rows_of,
+    run_squares,
+    start_program,
+    wait_until_gone,
+)
+from tests.spark_jobs.batch.squares import Squares, squares_plan
+from tests.spark_jobs.batch.squares_program import CHUNKS, HELD
+
+TIMEOUT_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def one_process(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The result of one process that nothing happened to."""
+    directory = tmp_path_factory.mktemp("one") / "output"
+    run_squares(squares_plan(CHUNKS), directory, cores=1)
+    return directory
+
+
+def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_process: Path, tmp_path: Path) -> None:
+    outcome = run_squares(squares_plan(CHUNKS), tmp_path, cores=2)
+    assert (outcome.rows, outcome.rejects, outcome.chunks, outcome.resumed) == (102, 18, CHUNKS, False)
+    assert rows_of(outcome) == expected_rows(120)
+    assert [json.loads(line) for line in outcome.rejects_file.read_text().splitlines()] == [
+        {"where": f"numbers:{n}", "kind": "unusable", "reason": "a multiple of seven", "line": str(n)}
+        for n in range(0, 120, 7)
+    ]
+    assert outcome.timings_file is not None
+    timings = pq.read_table(outcome.timings_file).to_pydict()
+    assert list(timings) == ["number", "compute_ms"]
+    assert timings["number"] == [row["number"] for row in expected_rows(120)]
+    assert contents(tmp_path) == contents(one_process)
+    names = {"plan.json", "squares.parquet", "rejects.jsonl", "timings.parquet", ".lock"}
+    assert set(os.listdir(tmp_path)) == names
+
+
+def test_should_lose_no_row_when_a_process_is_killed(one_process: Path, tmp_path: Path) -> None:
+    marks = Marks(tmp_path / "marks")
+    plan = squares_plan(CHUNKS, work=Squares(str(marks.directory), held=frozenset({HELD})))
+    running = beside(lambda: run_squares(plan, tmp_path / "output"))
+    first, _ = marks.wait_for(HELD)
+    os.kill(first, signal.SIGKILL)
+    marks.wait_for(HELD, but_not=first)
+    marks.let_go()
+    outcome = running.result(TIMEOUT_S)
+    assert (outcome.rows, outcome.rejects) == (102, 18)
+    assert contents(tmp_path / "output") == contents(one_process)
+
+
+def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(one_process: Path, tmp_path: Path) -> None:
+    bad = Squares(raising=frozenset({2}), killing=frozenset({7}))
+    with pytest.raises(ChunksFailed) as failed:
+        run_squares(squares_plan(CHUNKS, work=bad), tmp_path)
+    first, *lines = str(failed.value).splitlines()
+    assert first.startswith(
+        "2 of 12 chunks failed; 86 rows of the others are kept, and the same command tries the rest"
+    )
+    assert lines == [
+        "chunk 2, Numbers(number=2, first=20, lines=10): ValueError: no squares for chunk 2",
+        "chunk 7, Numbers(number=7, first=70, lines=10): its process died 3 times",
+    ]
+    talk = io.StringIO()
+    outcome = run_squares(squares_plan(CHUNKS), tmp_path, talk=talk)
+    assert (outcome.chunks_found_done, outcome.rows_found_done, outcome.resumed) == (10, 86, True)
+    assert "going on: 86 rows of 10 of 12 chunks were found done" in talk.getvalue()
+    assert contents(tmp_path) == contents(one_process)
+
+
+def test_should_stop_when_everything_fails(tmp_path: Path) -> None:
+    bad = Squares(raising=frozenset(range(200)))
+    with pytest.raises(ChunksFailed, match=r"chunks failed and \d+ were not tried; 0 rows[\s\S]*\.\.\. and \d+ more"):
+        run_squares(squares_plan(200, work=bad), tmp_path)
+
+
+def test_should_go_on_when_the_driver_was_killed(one_process: Path, tmp_path: Path) -> None:
+    marks = Marks(tmp_path / "marks")
+    program = start_program(tmp_path / "output", marks.directory, Engine.LOCAL)
+    worker, _ = marks.wait_for(HELD)
+    program.kill()
+    program.communicate(timeout=TIMEOUT_S)
+    wait_until_gone(worker)
+    outcome = run_squares(squares_plan(CHUNKS), tmp_path / "output")
+    assert (outcome.chunks_found_done, outcome.rows) == (HELD, 102)
+    assert contents(tmp_path / "output") == contents(one_process)
+
+
+def test_should_keep_parts_and_say_how_to_go_on_when_it_is_interrupted(one_process: Path, tmp_path: Path) -> None:
+    marks = Marks(tmp_path / "marks")
+    program = start_program(tmp_path / "output", marks.directory, Engine.LOCAL)
+    worker, _ = marks.wait_for(HELD)
+    os.killpg(program.pid, signal.SIGINT)  # as a terminal does, to the workers too
+    _, talk = program.communicate(timeout=TIMEOUT_S)
+    assert not is_alive(worker)
+    assert program.returncode == 1
+    assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to go on"
+    assert "Traceback" not in talk
+    assert run_squares(squares_plan(CHUNKS), tmp_path / "output").chunks_found_done == HELD
+    assert contents(tmp_path / "output") == contents(one_process)

@@ -1,0 +1,184 @@
+"""The summary counts lines as `assignor assign --check` does, and sums the measures of rounds that have them."""
+
+from __future__ import annotations
+
+import io
+import random
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from spark_jobs.replay.compute_times import ComputeTimes
+from spark_jobs.replay.counts import Counts
+from spark_jobs.replay.rows import SCHEMA
+from spark_jobs.replay.summary import Summary
+from spark_jobs.replay.tables import INPUTS_SHOWN, print_summary
+
+EQUAL: dict[str, Any] = {"compared": True, "equal": True, "bytes_equal": True}
+DIFFERENT: dict[str, Any] = {
+    "compared": True,
+    "equal": False,
+    "bytes_equal": False,
+    "difference": "x is 1, recorded is 2",
+}
+MEASURED: dict[str, Any] = {
+    "tasks": 4,
+    "active_moved": 3,
+    "active_started": 1,
+    "standby_moved": 2,
+    "warm_ups": 1,
+    "skew": 2,
+    "active_skew": 1,
+    "recorded_active_moved": 5,
+    "recorded_standby_moved": 0,
+    "recorded_skew": 4,
+}
+
+
+def row(input_name: str = "a.jsonl", line: int | None = 1, **values: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = dict.fromkeys(SCHEMA.names)
+    empty.update(id="r", compared=False, probing=False, followup=False)
+    return {**empty, "input": input_name, "line": line, **values}
+
+
+def reject(where: str, kind: str, reason: str = "why") -> dict[str, str]:
+    return {"where": where, "kind": kind, "reason": reason, "line": ""}
+
+
+def printed(summary: Summary) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    print_summary(summary, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def filled() -> Summary:
+    summary = Summary({})
+    summary.add_row(row(**EQUAL, **MEASURED))
+    summary.add_row(row(line=2, **DIFFERENT, probing=True, followup=True, tasks=4, skew=0, records_to_restore=7))
+    summary.add_row(row("b.jsonl", led_by="Kafka 3.9", error="StreamsException: x"))
+    summary.add_row(row("b.jsonl", line=2))
+    summary.add_row(row("b.jsonl", line=3, compared=True, equal=True, standby_coverage=0.5, tasks=1, skew=1))
+    summary.add_reject(reject("b.jsonl:4", "refused", "later"))
+    summary.add_reject(reject("c.jsonl:1", "unusable"))
+    return summary
+
+
+def test_should_count_lines_by_input_and_in_all() -> None:
+    summary = filled()
+    assert summary.inputs == {
+        "a.jsonl": Counts(2, 2, 1, 2, 1, 0, 0, 0, 0),
+        "b.jsonl": Counts(4, 1, 1, 0, 0, 1, 1, 1, 0),
+        "c.jsonl": Counts(1, 0, 0, 0, 0, 0, 0, 0, 1),
+    }
+    assert summary.counts == Counts(7, 3, 2, 2, 1, 1, 1, 1, 1)
+    assert not summary.counts.all_equal
+    assert Counts(total=2, compared=1, equal_after_decoding=1, nothing_recorded=1).all_equal
+    assert not Counts(refused=1).all_equal
+
+
+def test_should_sum_up_the_measures_of_rounds_that_have_them() -> None:
+    assert filled().document()["measures"] == {
+        "rounds": 5,
+        "errors": 1,
+        "probing": 1,
+        "followup": 1,
+        "measured": 3,
+        "active_moved": 3,
+        "active_started": 1,
+        "standby_moved": 2,
+        "warm_ups": 1,
+        "records_to_restore": 7,
+        "mean_skew": 1.0,
+        "mean_active_skew": 1.0,
+        "mean_standby_coverage": 0.5,
+        "mean_rack_spread": None,
+    }
+    assert filled().document()["recorded_and_now"] == {
+        "rounds": 1,
+        "recorded": {"active_moved": 5, "standby_moved": 0, "mean_skew": 4.0},
+        "now": {"active_moved": 3, "standby_moved": 2, "mean_skew": 2.0},
+    }
+
+
+def test_should_put_counts_differences_and_reasons_into_one_document() -> None:
+    document = filled().document()
+    assert {name: document[name] for name in ("total", "all_equal", "differences", "refusals", "changes")} == {
+        "total": 7,
+        "all_equal": False,
+        "differences": ["a.jsonl:2 r: x is 1, recorded is 2"],
+        "refusals": {"later": 1},
+        "changes": {},
+    }
+    assert document["inputs"] == [{"input": name, **asdict(counts)} for name, counts in filled().inputs.items()]
+
+
+def test_should_keep_the_first_differences_only() -> None:
+    summary = Summary({})
+    for line in range(20):
+        summary.add_row(row(line=line, **DIFFERENT))
+    assert len(summary.differences) == 10
+    assert summary.differences[9] == "a.jsonl:9 r: x is 1, recorded is 2"
+
+
+def test_should_show_inputs_in_the_order_they_were_named() -> None:
+    summary = Summary({})
+    for name in ("b", "sqlite:///x.db:group 2", "sqlite:///x.db:group 1"):
+        summary.add_row(row(name))
+    summary.add_reject(reject("a:1", "refused"))
+    summary.sort_inputs(["sqlite:///x.db", "sqlite:///x.db", "a", "b"])
+    assert list(summary.inputs) == ["sqlite:///x.db:group 2", "sqlite:///x.db:group 1", "a", "b"]
+
+
+def test_should_print_counts_and_measures() -> None:
+    text = printed(filled())
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
+    assert ["a.jsonl", "2", "2", "1", "1", "0", "0", "0", "0"] in cells
+    assert ["b.jsonl", "4", "1", "1", "-", "1", "1", "1", "0"] in cells
+    assert ["all", "7", "3", "2", "1", "1", "1", "1", "1"] in cells
+    assert ["skew of a round's threads, mean", "1.000"] in cells
+    assert ["spread over racks, mean", "-"] in cells
+    assert "refused: later (1 lines)" in text
+    assert "difference: a.jsonl:2 r: x is 1, recorded is 2" in text
+    assert "As recorded" not in text
+
+
+def test_should_print_recorded_beside_now_when_there_were_changes() -> None:
+    summary = filled()
+    summary.changes = {"assignor": "X"}
+    text = printed(summary)
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
+    assert "As recorded, and now" in text
+    assert "1 rounds that have both" in text
+    assert "difference: " not in text
+    assert cells[-3:] == [
+        ["active tasks moved", "5", "3"],
+        ["standby tasks moved", "0", "2"],
+        ["skew, mean", "4.000", "2.000"],
+    ]
+
+
+def test_should_print_many_inputs_as_one_row() -> None:
+    summary = Summary({})
+    for number in range(INPUTS_SHOWN + 3):
+        summary.add_row(row(f"{number}.jsonl", **EQUAL))
+    text = printed(summary)
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
+    assert [f"{INPUTS_SHOWN - 1}.jsonl", "1", "1", "1", "1", "0", "0", "0", "0"] in cells
+    assert ["3 other inputs", "3", "3", "3", "3", "0", "0", "0", "0"] in cells
+
+
+def test_should_tell_compute_times_within_one_percent() -> None:
+    times = ComputeTimes()
+    assert times.document() == {"median": None, "p95": None, "max": 0.0, "total": 0.0}
+    draw = random.Random(7)
+    values = [draw.lognormvariate(0, 1) for _ in range(5001)]
+    for value in values:
+        times.add(value)
+    ordered = sorted(values)
+    assert times.quantile(0.5) == pytest.approx(ordered[2500], rel=0.011)
+    assert times.quantile(0.95) == pytest.approx(ordered[4750], rel=0.011)
+    assert times.quantile(1) == pytest.approx(ordered[-1], rel=0.011)
+    assert times.document()["max"] == round(ordered[-1], 3)

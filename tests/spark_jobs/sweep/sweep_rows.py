@@ -1,0 +1,46 @@
+"""Rows of a sweep made by hand: what each combination came to, for one group or more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_jobs.sweep.grid import parse_grid
+from spark_jobs.sweep.rows import EpisodeTotals, schema_of
+from spark_jobs.sweep.totals import SweepResult, sweep_result
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """`time_ms`: of each episode; one that is None did not settle."""
+
+    time_ms: tuple[int | None, ...]
+    moves: int = 0
+    standbys: int = 0
+    skew: int = 0
+    group: str = "g"
+
+
+def result_of(grid_text: str, *combinations: Came | Sequence[Came]) -> SweepResult:
+    """One entry for each combination, in order; several groups as a sequence. Every episode has 10 stateful tasks."""
+    grid = parse_grid([grid_text])
+    rows = []
+    for number, came in enumerate(combinations):
+        for one in (came,) if isinstance(came, Came) else came:
+            settled = [time_ms for time_ms in one.time_ms if time_ms is not None]
+            totals = EpisodeTotals(
+                episodes=len(one.time_ms),
+                settled=len(settled),
+                looping=len(one.time_ms) - len(settled),
+                time_to_stable_sum_ms=sum(settled),
+                time_to_stable_max_ms=max(settled, default=0),
+                active_moves=one.moves - one.moves // 4,
+                standby_moves=one.moves // 4,
+                stateful_tasks=10 * len(one.time_ms),
+                standbys=one.standbys,
+                skew=one.skew,
+            )
+            rows.append(totals.row(one.group, number, grid.axes, grid.combination(number).values))
+    return sweep_result(grid, [pa.RecordBatch.from_pylist(rows, schema_of(grid.axes))])

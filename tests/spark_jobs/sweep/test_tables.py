@@ -1,0 +1,107 @@
+"""What a sweep prints, and the document it leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from spark_jobs.sweep.tables import duration_text, front_document, front_table
+from spark_jobs.sweep.totals import SweepResult
+from tests.spark_jobs.sweep.sweep_rows import Came, result_of
+
+GRID = "max.warmup.replicas=1..4,num.standby.replicas=0|1"
+
+
+def printed(result: SweepResult) -> list[list[str]]:
+    """The cells of every line of the table, borders left out."""
+    written = io.StringIO()
+    Console(width=140, file=written).print(front_table(result))
+    lines = written.getvalue().splitlines()
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in lines if line.startswith("│")]
+
+
+def beaten_defaults() -> SweepResult:
+    with_standby = Came((62_500, 61_500), moves=1_010, standbys=20, skew=1)
+    return result_of(
+        GRID,
+        Came((300_000, 300_000), moves=8), Came((None, 1), moves=8),
+        Came((500, 600), moves=90, skew=2), with_standby,
+        Came((500, 600), moves=70, skew=2), with_standby,
+        Came((500, 600), moves=70, skew=2), with_standby,
+    )  # fmt: skip
+
+
+def test_should_print_the_front_with_kafkas_defaults_and_who_beats_them() -> None:
+    assert printed(beaten_defaults()) == [
+        ["1", "3|4", "0", "0.6 s", "70", "0.00", "2", ""],
+        ["2", "2..4", "1", "1 min 02 s", "1,010", "1.00", "1", ""],
+        ["3", "1", "0", "5 min 00 s", "8", "0.00", "0", ""],
+        ["", "2", "0", "0.6 s", "90", "0.00", "2", "Kafka's defaults, beaten by line 1"],
+    ]
+
+
+def test_should_mark_kafkas_defaults_on_the_front() -> None:
+    result = result_of("max.warmup.replicas=1|2|3", Came((5,)), Came((1,)), Came((1,)))
+
+    assert printed(result) == [["1", "2|3", "0.0 s", "0", "0.00", "0", "has Kafka's defaults"]]
+
+
+def test_should_say_how_often_kafkas_defaults_do_not_settle() -> None:
+    result = result_of("max.warmup.replicas=1|2", Came((5, 5)), Came((None, 5)))
+
+    assert printed(result)[-1] == ["", "2", "1 of 2 settle", "0", "0.00", "0", "Kafka's defaults, beaten by line 1"]
+
+
+def test_should_write_every_combination_of_the_front_into_the_document() -> None:
+    result = beaten_defaults()
+    document = json.loads(json.dumps(front_document(result)))
+
+    assert [(entry["max.warmup.replicas"], entry["num.standby.replicas"]) for entry in document["front"]] == [
+        (3, 0), (4, 0), (2, 1), (3, 1), (4, 1), (1, 0),
+    ]  # fmt: skip
+    assert document["front"][0] == {
+        "combination": 4,
+        "max.warmup.replicas": 3,
+        "num.standby.replicas": 0,
+        "time_to_stable_ms": 550.0,
+        "moves": 70,
+        "standbys": 0,
+        "skew": 2,
+        "episodes": 2,
+        "settled": 2,
+        "looping": 0,
+        "active_moves": 53,
+        "standby_moves": 17,
+        "warm_ups": 0,
+        "unowned_ms": 0,
+        "stateful_tasks": 20,
+    }
+    assert {key: document[key] for key in ("groups", "episodes", "combinations", "settled", "grid")} == {
+        "groups": 1,
+        "episodes": 2,
+        "combinations": 8,
+        "settled": 7,
+        "grid": {"max.warmup.replicas": [1, 2, 3, 4], "num.standby.replicas": [0, 1]},
+    }
+    assert document["kafkas_defaults"]["combination"] == 2
+    assert document["kafkas_defaults_on_front"] is False
+    assert document["kafkas_defaults_beaten_by"]["combination"] == 4
+
+
+@pytest.mark.parametrize(
+    "milliseconds, text",
+    [
+        (0, "0.0 s"),
+        (59_940, "59.9 s"),
+        (59_960, "1 min 00 s"),
+        (3_599_000, "59 min 59 s"),
+        (3_599_800, "1 h 00 min"),
+        (7_500_000, "2 h 05 min"),
+        (432_000_000, "120 h 00 min"),
+    ],
+)
+def test_should_write_a_duration_as_people_do(milliseconds: float, text: str) -> None:
+    assert duration_text(milliseconds) == text
