@@ -1,4 +1,4 @@
-"""The commands `replay` and `sweep` for the one `assignor` program: they need pyarrow, and Spark for its engine only."""
+"""The commands `replay` and `sweep` of the one `assignor` program: they need pyarrow, and Spark for its engine only."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.application_modules import send_modules
 from spark_jobs.batch.outcome import EngineFailed
 from spark_jobs.batch.spans import spans
-from spark_jobs.batch.work import ChunkT
+from spark_jobs.batch.work import Chunk, ChunkT
 from spark_jobs.batch.worker import Job, run_span
 from spark_jobs.session import spark_session
 
@@ -36,9 +36,15 @@ CORES_OF_UNKNOWN_CLUSTER = 32
 STOP_TIMEOUT_S = 20.0
 _CANCEL_INTERVAL_S = 0.25
 _JOB_GROUP = "chunks"
-_RECEIPT = "chunk long, rows long, rejects long, milliseconds double"
+_RECEIPT = "chunk long, rows long, rejects long, milliseconds double, problem string"
 _RECEIPT_COLUMNS = pa.schema(
-    [("chunk", pa.int64()), ("rows", pa.int64()), ("rejects", pa.int64()), ("milliseconds", pa.float64())]
+    [
+        ("chunk", pa.int64()),
+        ("rows", pa.int64()),
+        ("rejects", pa.int64()),
+        ("milliseconds", pa.float64()),
+        ("problem", pa.string()),
+    ]
 )
 _SHOWN = 2000
 
@@ -139,23 +145,32 @@ def _retrying(master: str) -> str:
 
 
 def _run_spans(spark: SparkSession, job: Job[ChunkT], cut: Sequence[Sequence[ChunkT]]) -> None:
-    """The spans go out once an executor, each pickled, so that a task reads its own only."""
-    context = spark.sparkContext
-    sent = context.broadcast((_pickled(job), [_pickled(span) for span in cut]))
+    """The spans go out once an executor, each pickled, so that a task reads its own only. Raises EngineFailed."""
+    sent = spark.sparkContext.broadcast((_pickled(job), [_pickled(span) for span in cut]))
 
     def run_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = TaskContext.get()
-        assert task is not None, "this runs as a Spark task"
         job_content, contents = sent.value
-        here: Job[ChunkT] = pickle.loads(job_content)  # noqa: S301 (from the driver of this job)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                span: list[ChunkT] = pickle.loads(contents[number])  # noqa: S301
-                for receipt in run_span(here, span, task.attemptNumber()):
-                    yield pa.RecordBatch.from_pylist([receipt._asdict()], schema=_RECEIPT_COLUMNS)
+                for receipt in _receipts(job_content, contents[number]):
+                    yield pa.RecordBatch.from_pylist([receipt], schema=_RECEIPT_COLUMNS)
 
     # one number a partition; a receipt a chunk is all that comes back
-    spark.range(0, len(cut), 1, len(cut)).mapInArrow(run_partition, _RECEIPT).collect()
+    receipts = spark.range(0, len(cut), 1, len(cut)).mapInArrow(run_partition, _RECEIPT).collect()
+    if problems := sorted({receipt.problem for receipt in receipts if receipt.problem}):
+        raise EngineFailed("\n".join(problems))
+
+
+def _receipts(job_content: bytes, span_content: bytes) -> Iterator[dict[str, object]]:
+    """What keeps a span from being run here is told, since Spark would try it again and again."""
+    task = TaskContext.get()
+    assert task is not None, "this runs as a Spark task"
+    try:
+        job: Job[Chunk] = pickle.loads(job_content)  # noqa: S301 (from the driver of this job)
+        for receipt in run_span(job, pickle.loads(span_content), task.attemptNumber()):  # noqa: S301
+            yield receipt._asdict()
+    except Exception as fault:
+        yield {"problem": f"{type(fault).__name__}: {fault}"}
 
 
 def _pickled(value: object) -> bytes:

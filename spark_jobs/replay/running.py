@@ -103,7 +103,7 @@ def _spool(directory: Path) -> Iterator[Path]:
 
 
 def _run_document(outcome: Outcome, engine: Engine) -> dict[str, object]:
-    done_now = outcome.rows + outcome.rejects - outcome.rows_found_done
+    done_now = outcome.rows - outcome.rows_found_done
     return {
         "engine": str(engine),
         "rows": outcome.rows,

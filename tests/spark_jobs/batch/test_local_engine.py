@@ -6,12 +6,16 @@ import io
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.batch.running import ChunksFailed, Engine
+from spark_jobs.batch import running
+from spark_jobs.batch.local_engine import LocalProcesses
+from spark_jobs.batch.running import ChunksFailed, Engine, EngineFailed, PartsNotSeen
+from spark_jobs.batch.worker import Job
 from tests.spark_jobs.batch.running_squares import (
     Marks,
     beside,
@@ -23,7 +27,7 @@ from tests.spark_jobs.batch.running_squares import (
     start_program,
     wait_until_gone,
 )
-from tests.spark_jobs.batch.squares import Squares, squares_plan
+from tests.spark_jobs.batch.squares import Numbers, Squares, squares_plan
 from tests.spark_jobs.batch.squares_program import CHUNKS, HELD
 
 TIMEOUT_S = 90.0
@@ -84,6 +88,25 @@ def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(one_pr
     assert (outcome.chunks_found_done, outcome.rows_found_done, outcome.resumed) == (10, 86, True)
     assert "going on: 86 rows of 10 of 12 chunks were found done" in talk.getvalue()
     assert contents(tmp_path) == contents(one_process)
+
+
+class Unreadable(Squares):
+    def __reduce__(self) -> tuple[object, ...]:
+        return int, ("not a number",)
+
+
+def test_should_say_why_when_no_process_can_read_the_work(tmp_path: Path) -> None:
+    with pytest.raises(EngineFailed, match=r"^a worker process failed: ValueError: invalid literal for int"):
+        run_squares(squares_plan(2, work=Unreadable()), tmp_path)
+
+
+def test_should_say_so_when_the_driver_sees_no_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(job: Job[Numbers], spans: list[list[Numbers]], processes: int) -> LocalProcesses:
+        return LocalProcesses(replace(job, parts=str(tmp_path / "on another machine")), spans, processes)
+
+    monkeypatch.setattr(running, "LocalProcesses", elsewhere)
+    with pytest.raises(PartsNotSeen, match="3 of 3 chunks .* has to be on storage that the driver and all executors"):
+        run_squares(squares_plan(3), tmp_path / "output")
 
 
 def test_should_stop_when_everything_fails(tmp_path: Path) -> None:
