@@ -20,6 +20,10 @@ all   steps 0 to 4 in one function                                        `pipel
 4     held back until revoked, probing, bytes of every member             `threads/consumer_assignments.py`
 --    one rebalance as one document; equal to a recorded one              `recording/`, `compare.py`
 --    why every task is where it is                                       `decisions.py`, `explain.py`
+--    one recorded round run again; what it did, in numbers               `rounds.py`, `measures.py`
+--    the same round under other conditions                               `what_if/`
+--    rounds ahead, until a group is stable                               `simulate/`
+--    what became of a task over its rounds                               `story/`
 --    Java's hash order and heap, where Kafka's results follow them       `java_order.py`, `java_priority_queue.py`
 --    the program `assignor`                                              `commands/`
 ====  ==================================================================  ===========================================

@@ -225,8 +225,8 @@ def hash_set_order(
         capacity = uncrowded_capacity(spreads, initial_capacity)
         if capacity is None:
             return list(JavaHashSet(keys, initial_capacity=initial_capacity, hash_of=hash_of))
-        buckets = dict(zip(keys, map((capacity - 1).__and__, spreads), strict=True))
-        keys.sort(key=buckets.__getitem__)
+        buckets = list(map((capacity - 1).__and__, spreads))
+        return [keys[at] for at in sorted(range(len(keys)), key=buckets.__getitem__)]
     return keys
 
 

@@ -16,6 +16,7 @@ from benchmarks import (
     high_availability,
     processing_rate,
     replay,
+    replay_engines,
     restore_memory,
     restore_rate,
     standby_rate,
@@ -23,6 +24,7 @@ from benchmarks import (
 
 BENCHMARKS = {
     "replay": replay.run,
+    "replay-engines": replay_engines.run,
     "high-availability": high_availability.run,
     "restore-rate": restore_rate.run,
     "restore-memory": restore_memory.run,

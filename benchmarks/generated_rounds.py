@@ -53,12 +53,18 @@ class Spoiled:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """`files`: in the order of their names. `rounds`: lines in all of them; `wrong_output`, `unusable`: of those."""
+    """`files`: in the order of their names, each with its lines in `rounds_of_files`. `wrong_output`, `unusable`: how
+    many of all lines.
+    """
 
     files: tuple[Path, ...]
-    rounds: int
+    rounds_of_files: tuple[int, ...]
     wrong_output: int
     unusable: int
+
+    @property
+    def rounds(self) -> int:
+        return sum(self.rounds_of_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,12 @@ def generate(
     else:
         _write_in_processes(planned, rounds, processes, console)
     spoiled = Spoiled.of(rounds, seed)
-    return Generated(tuple(file.path for file in planned), rounds, len(spoiled.wrong_output), len(spoiled.unusable))
+    return Generated(
+        tuple(file.path for file in planned),
+        tuple(file.last - file.first for file in planned),
+        len(spoiled.wrong_output),
+        len(spoiled.unusable),
+    )
 
 
 def lines(first: int, last: int, rounds: int, seed: int, file_number: int) -> Iterator[bytes]:

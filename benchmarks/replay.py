@@ -3,61 +3,87 @@
 from __future__ import annotations
 
 import gzip
-import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from assignor.errors import NotBuiltYet
-from assignor.pipeline import assign
-from assignor.recording import parse_placement, parse_rebalance
-from assignor.task_assignors.registry import task_assignor_named
+from assignor.recording import document_of_line
+from assignor.rounds import parse_recorded, run_recorded
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors"
+QUICK_PATTERNS = ("recordings/*.gz",)
+PATTERNS = ("rebalances*.gz", "placements*.gz", *QUICK_PATTERNS)
+
+
+@dataclass(slots=True)
+class Rates:
+    """CPU seconds of all rounds: text to values, what the leader does, comparing with what is recorded."""
+
+    rounds: int = 0
+    parse_s: float = 0.0
+    decide_s: float = 0.0
+    compare_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        return self.parse_s + self.decide_s + self.compare_s
+
+    def add(self, other: Rates) -> None:
+        self.rounds += other.rounds
+        self.parse_s += other.parse_s
+        self.decide_s += other.decide_s
+        self.compare_s += other.compare_s
 
 
 def run(console: Console, *, quick: bool = False) -> None:
-    """Print one row per file: rounds, rounds/s, CPU milliseconds a round. Parsing the JSON is not counted.
+    """Print one row per file: rounds, rounds/s, CPU milliseconds a round and what they went into.
 
     `quick`: the recordings of real groups only, which are short.
     """
-    table = Table(title="Replay: the decisions of one round, text already parsed")
-    for heading in ("file", "rounds", "rounds/s", "CPU ms a round"):
+    table = Table(title="Replay of recorded rounds on one core: text, bytes, decision, bytes, comparison")
+    for heading in ("file", "rounds", "rounds/s", "CPU ms a round", "parse", "decide", "compare"):
         table.add_column(heading, justify="left" if heading == "file" else "right")
-    patterns = ("recordings/*.gz",) if quick else ("rebalances*.gz", "placements*.gz", "recordings/*.gz")
-    for path in sorted(path for pattern in patterns for path in VECTORS.glob(pattern)):
-        rounds, cpu_s = replay(path)
-        if rounds:
-            table.add_row(path.name, f"{rounds:,}", f"{rounds / cpu_s:,.0f}", f"{cpu_s / rounds * 1000:.2f}")
+    together = Rates()
+    for path in sorted(path for pattern in (QUICK_PATTERNS if quick else PATTERNS) for path in VECTORS.glob(pattern)):
+        rates = replay(path)
+        if rates.rounds:
+            table.add_row(path.name, *_cells(rates))
+            together.add(rates)
+    table.add_section()
+    table.add_row("all", *_cells(together))
     console.print(table)
 
 
-def replay(path: Path) -> tuple[int, float]:
-    """Rounds run and CPU seconds spent; lines that need a later step are left out."""
-    rounds, cpu_s = 0, 0.0
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+def replay(path: Path) -> Rates:
+    """Lines that need a later step are left out."""
+    rates = Rates()
+    with gzip.open(path, "rb") as lines:
         for line in lines:
-            document = json.loads(line)
             try:
-                cpu_s += _rebalance(document) if document["format"] == "rebalance/1" else _placement(document)
+                rates.add(_round(line))
             except NotBuiltYet:
                 continue
-            rounds += 1
-    return rounds, cpu_s
+    return rates
 
 
-def _rebalance(document: dict[str, object]) -> float:
-    snapshot, now_ms = parse_rebalance(document), int(str(document["now_ms"]))
-    start = time.process_time()
-    assign(snapshot, now_ms)
-    return time.process_time() - start
+def _round(line: bytes) -> Rates:
+    began_s = time.process_time()
+    recorded = parse_recorded(document_of_line(line))
+    parsed_s = time.process_time()
+    ran = run_recorded(recorded)
+    decided_s = time.process_time()
+    ran.comparison()
+    return Rates(1, parsed_s - began_s, decided_s - parsed_s, time.process_time() - decided_s)
 
 
-def _placement(document: dict[str, object]) -> float:
-    problem = parse_placement(document)
-    assignor = task_assignor_named(str(document["assignor"]))
-    start = time.process_time()
-    assignor.assign(problem, [])
-    return time.process_time() - start
+def _cells(rates: Rates) -> tuple[str, ...]:
+    times = (rates.total_s, rates.parse_s, rates.decide_s, rates.compare_s)
+    return (
+        f"{rates.rounds:,}",
+        f"{rates.rounds / rates.total_s:,.0f}",
+        *(f"{seconds / rates.rounds * 1000:.2f}" for seconds in times),
+    )

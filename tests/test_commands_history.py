@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ import pytest
 
 from assignor.commands import past_rounds
 from assignor.commands.story_words import duration, time_text
-from tests.program import SMOKE, assignor, write_lines
+from tests.program import ROOT, SMOKE, assignor, write_lines
 from tests.recorded import VECTORS, documents
 
 WCFLOW = str(VECTORS / "recordings/wcflow.jsonl.gz")
 THREADS = str(VECTORS / "recordings/threads2.jsonl.gz")
+DOCUMENT = ROOT / "docs/batch/history.md"
 BRIDGE = str(VECTORS / "recordings/bridge1.jsonl.gz")
 
 
@@ -33,7 +35,7 @@ class TestTaskStory:
         first = told[1].splitlines()
         assert first[:5] == [
             "generation 5  2026-11-21 10:44:02.140Z (+1 min 0 s)",
-            '  set off by the probing deadline, 0.2 s before (note: "+c")',
+            '  trigger    the probing deadline, 0.2 s before (note: "+c")',
             "  was        active on 83dd50fb (a-StreamThread-2-consumer), standby on 402a4ca9 "
             "(b-StreamThread-2-consumer), warm-up on 52a2381e (c-StreamThread-1-consumer)",
             "  is         active on 52a2381e (c-StreamThread-1-consumer, lag 3), not handed out yet, standby on "
@@ -41,13 +43,13 @@ class TestTaskStory:
             "  outcome    held back – waiting for revocation",
         ]
         assert first[5].startswith("  because    caught up: 83dd50fb (running it), 402a4ca9 (lag 3), 52a2381e (lag 3);")
-        assert told[2].splitlines()[1] == '  set off by follow-up, 1_2, 0_4 waited to be given up (note: "+c")'
+        assert told[2].splitlines()[1] == '  trigger    follow-up: 1_2, 0_4 waited to be given up (note: "+c")'
         assert told[3] == (
             "generations 7–10  over 1 min 2 s  stays active on 52a2381e (c-StreamThread-1-consumer), standby on "
             "83dd50fb (a-StreamThread-2-consumer); 4 rounds"
         )
         assert told[4].splitlines()[1] == (
-            "  set off by 402a4ca9 is gone with b-StreamThread-1-consumer, b-StreamThread-2-consumer "
+            "  trigger    402a4ca9 is gone with b-StreamThread-1-consumer, b-StreamThread-2-consumer "
             '(note: "kill -9 b")'
         )
         assert told[6].splitlines() == [
@@ -243,6 +245,18 @@ class TestChoosing:
         ran = assignor("explain", "--task", "0_3")
         assert (ran.returncode, ran.stdout) == (2, "")
         assert ran.stderr.startswith("error: to ask a coordinator: pip install 'assignor[coordinator]' (")
+
+
+def test_should_print_what_the_document_shows() -> None:
+    blocks = re.findall(r"```\n\$ assignor (explain .*)\n((?:.*\n)*?)```", DOCUMENT.read_text(encoding="utf-8"))
+    assert len(blocks) == 2
+    for command, shown in blocks:
+        recording, *arguments = command.split()[1:]
+        told = assignor("explain", str(ROOT / recording), *arguments).stdout.splitlines()
+        assert len(told) == len(shown.splitlines())
+        for line, documented in zip(told, shown.splitlines(), strict=True):
+            start = documented.removesuffix(" …")
+            assert line == documented or (start != documented and line.startswith(start))
 
 
 class TestWords:

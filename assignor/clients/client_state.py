@@ -28,8 +28,9 @@ class ClientState:
     def previous_tasks_by_lag(self, consumer: str) -> list[TaskId]:
         """The stateful tasks that this member reported, smallest lag first."""
         lags = self.lags
-        reported = [task for task in self.metadata.reported_tasks[consumer] if task in lags]
-        return sorted(reported, key=lambda task: (lags.lag_for(task), task))
+        by_lag = [(lags.lag_for(task), task) for task in self.metadata.reported_tasks[consumer] if task in lags]
+        by_lag.sort()
+        return [task for _, task in by_lag]
 
 
 def client_state(

@@ -91,7 +91,7 @@ def _round_lines(each: TaskRound, task: TaskId, processes: Processes) -> Iterato
     yield _round_heading(facts)
     if facts.not_recorded:
         yield f"  gap        {_rounds(facts.not_recorded)} before this one not recorded"
-    yield f"  set off by {triggers_text(facts.triggers, processes, task)}{_note(facts)}"
+    yield f"  trigger    {triggers_text(facts.triggers, processes, task)}{_note(facts)}"
     if each.before and each.change is not Change.STAYED:
         yield f"  was        {copies_text(each.before, processes, lags=False)}"
     yield f"  is         {copies_text(each.copies, processes)}"

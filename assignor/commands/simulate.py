@@ -22,6 +22,19 @@ from assignor.commands.change_options import (
 )
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
 from assignor.commands.lines import Line, read_lines
+from assignor.commands.model_options import (
+    DEFAULT_MODEL,
+    AppendRateOption,
+    JitterOption,
+    MaxRoundsOption,
+    RebalanceMsOption,
+    RestoreRateOption,
+    SeedOption,
+    SessionTimeoutOption,
+    StandbyRateOption,
+    StateCleanupDelayOption,
+    checked_model,
+)
 from assignor.commands.own_assignors import load_own_assignor
 from assignor.commands.simulate_picture import draw
 from assignor.commands.simulate_text import forecast_text
@@ -30,20 +43,7 @@ from assignor.errors import AssignorFault, InputError
 from assignor.figures import check_picture_path, save_figure
 from assignor.rounds import parse_recorded
 from assignor.simulate import End, Forecast, ForecastModel, forecast, forecast_document
-from assignor.simulate.model_bounds import check_model
 from assignor.what_if import Changes, changed
-
-_DEFAULT = ForecastModel()
-_OPTIONS = {
-    "restore_records_per_s": "--restore-rate",
-    "standby_records_per_s": "--standby-rate",
-    "appended_records_per_s": "--append-rate",
-    "rebalance_ms": "--rebalance-ms",
-    "session_timeout_ms": "--session-timeout-ms",
-    "state_cleanup_delay_ms": "--state-cleanup-delay-ms",
-    "jitter": "--jitter",
-    "max_rounds": "--max-rounds",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +73,15 @@ def simulate_files(
     id: Annotated[str | None, typer.Option("--id", help="From the round with this id.")] = None,
     group: Annotated[str | None, typer.Option("--group", metavar="G", help="Only this group.")] = None,
     all: Annotated[bool, typer.Option("--all", help="From every round.")] = False,
-    max_rounds: Annotated[int, typer.Option("--max-rounds", metavar="N", help="The recorded one included.")] = 1000,
-    restore_rate: Annotated[
-        float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
-    ] = _DEFAULT.restore_records_per_s,
-    standby_rate: Annotated[
-        float, typer.Option("--standby-rate", metavar="R", help="Records a second for standbys and warm-ups.")
-    ] = _DEFAULT.standby_records_per_s,
-    append_rate: Annotated[
-        float, typer.Option("--append-rate", metavar="R", help="Records a second that a stateful task writes.")
-    ] = _DEFAULT.appended_records_per_s,
-    rebalance_ms: Annotated[
-        int, typer.Option("--rebalance-ms", metavar="MS", help="How long one round takes.")
-    ] = _DEFAULT.rebalance_ms,
-    session_timeout_ms: Annotated[
-        int, typer.Option("--session-timeout-ms", metavar="MS", help="Until an instance that is gone is noticed.")
-    ] = _DEFAULT.session_timeout_ms,
-    state_cleanup_delay_ms: Annotated[
-        int, typer.Option("--state-cleanup-delay-ms", metavar="MS", help="How long closed state stays on disk.")
-    ] = _DEFAULT.state_cleanup_delay_ms,
-    jitter: Annotated[
-        float, typer.Option("--jitter", metavar="J", help="0 to 1: how much faster or slower instances are.")
-    ] = _DEFAULT.jitter,
-    seed: Annotated[int, typer.Option("--seed", help="What the jitter is drawn from.")] = _DEFAULT.seed,
+    max_rounds: MaxRoundsOption = 1000,
+    restore_rate: RestoreRateOption = DEFAULT_MODEL.restore_records_per_s,
+    standby_rate: StandbyRateOption = DEFAULT_MODEL.standby_records_per_s,
+    append_rate: AppendRateOption = DEFAULT_MODEL.appended_records_per_s,
+    rebalance_ms: RebalanceMsOption = DEFAULT_MODEL.rebalance_ms,
+    session_timeout_ms: SessionTimeoutOption = DEFAULT_MODEL.session_timeout_ms,
+    state_cleanup_delay_ms: StateCleanupDelayOption = DEFAULT_MODEL.state_cleanup_delay_ms,
+    jitter: JitterOption = DEFAULT_MODEL.jitter,
+    seed: SeedOption = DEFAULT_MODEL.seed,
     set: SetOption = None,
     add_instances: AddInstancesOption = None,
     remove: RemoveOption = None,
@@ -135,20 +121,10 @@ def simulate_files(
         jitter,
         seed,
     )
-    asked = _Asked(tuple(files), id, group, all, changes, model, max_rounds)
-    _check(asked)
     if picture is not None:
         check_picture_path(picture)
+    asked = _Asked(tuple(files), id, group, all, changes, checked_model(model, max_rounds), max_rounds)
     _answer_all(asked, picture, format)
-
-
-def _check(asked: _Asked) -> None:
-    """Raises InputError naming the option."""
-    try:
-        check_model(asked.model, asked.max_rounds)
-    except InputError as error:
-        field = error.where or ""
-        raise InputError(str(error).removeprefix(f"{field}: "), _OPTIONS.get(field, field)) from None
 
 
 def _answer_all(asked: _Asked, picture: str | None, format: Format) -> None:

@@ -108,7 +108,7 @@ def _trigger_text(trigger: Trigger, processes: Processes, task: TaskId | None) -
         case TriggerKind.TOPIC:
             return f"topic {members} {_partitions(before, after)}"
         case TriggerKind.FOLLOW_UP:
-            return f"follow-up, {_waited(trigger.names, task)}"
+            return f"follow-up: {_waited(trigger.names, task)}"
         case TriggerKind.PROBING:
             return f"the probing deadline, {duration(int(after or 0))} before"
         case TriggerKind.FIRST:

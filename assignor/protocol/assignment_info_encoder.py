@@ -126,15 +126,13 @@ def _encode_named_task_id(task: TaskId) -> bytes:
 
 def _encode_named_partitions(partitions: Iterable[TopicPartition], topics: dict[str, bytes]) -> bytes:
     """`topics`: the encoded names met so far, which this adds to."""
-    writer = Writer()
-    rows = list(partitions)
-    writer.int32(len(rows), "partitions")
-    for topic, partition in rows:
-        if topic not in topics:
-            topics[topic] = pack_modified_utf8(topic, "topic")
-        writer.raw(topics[topic])
-        writer.int32(partition, "partition")
-    return writer.to_bytes()
+    encoded: list[bytes] = []
+    for topic, partition in partitions:
+        name = topics.get(topic)
+        if name is None:
+            name = topics[topic] = pack_modified_utf8(topic, "topic")
+        encoded.append(name + pack_ints((partition,), "partition"))
+    return pack_ints((len(encoded),), "partitions") + b"".join(encoded)
 
 
 def _encode_host_maps(

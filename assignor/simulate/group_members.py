@@ -83,6 +83,11 @@ class Members:
         known = [at_ms for at_ms in times if at_ms is not None]
         return max(known, default=0) if len(known) == len(times) else None
 
+    def never_caught_up(self) -> tuple[TaskId, ...]:
+        """Tasks with a copy on a thread that is too slow for what is appended."""
+        slow = [thread for thread in self.threads.values() if thread.caught_up_ms(self.ends) is None]
+        return tuple(sorted({task for thread in slow for task in thread.standby}))
+
     def behind(self, now_ms: int) -> tuple[TaskId, ...]:
         """Tasks that have an open copy which is not at the end."""
         late: set[TaskId] = set()

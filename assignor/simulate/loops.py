@@ -14,7 +14,7 @@ from typing import NamedTuple
 from assignor.simulate.group_members import Members
 from assignor.simulate.leader import Decided
 from assignor.simulate.model import Trigger
-from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+from assignor.types import ProcessId, TaskId
 
 Digest = bytes
 
@@ -26,7 +26,7 @@ class _Seen(NamedTuple):
 
 @dataclass(slots=True)
 class LoopFinder:
-    """`last_other`: the last round that was no follow-up."""
+    """`_last_other`: the last round that was no follow-up."""
 
     _seen: dict[Digest, _Seen] = field(default_factory=dict)
     _last_other: int = 0
@@ -61,9 +61,7 @@ def _holdings(members: Members, now_ms: int) -> list[object]:
 
 def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
     """Negative sums have a meaning of their own."""
-    if offset_sum < 0 or offset_sum == UNKNOWN_OFFSET_SUM:
-        return offset_sum
-    return members.ends.end(task, now_ms) - offset_sum
+    return offset_sum if offset_sum < 0 else members.ends.end(task, now_ms) - offset_sum
 
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
@@ -72,10 +70,11 @@ def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[obje
 
 
 def _output(decided: Decided) -> list[object]:
-    return [
-        (process, sorted(placed.active), sorted(placed.standby))
-        for process, placed in decided.placement.clients.items()
+    placed = [
+        (process, sorted(client.active), sorted(client.standby))
+        for process, client in decided.placement.clients.items()
     ]
+    return [placed, decided.rejoin, decided.probing_at_ms is not None]
 
 
 def _ages(members: Members, now_ms: int) -> list[tuple[ProcessId, TaskId, int]]:

@@ -28,4 +28,8 @@ def check_model(model: ForecastModel, max_rounds: int) -> None:
 
 def _check_number(name: str, value: float, low: float, high: float) -> None:
     if not math.isfinite(value) or not low <= value <= high:
-        raise InputError(f"must be from {low:g} to {high:g}, not {value:g}", name)
+        raise InputError(f"must be from {_shown(low)} to {_shown(high)}, not {_shown(value)}", name)
+
+
+def _shown(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"

@@ -22,7 +22,6 @@ from assignor.simulate.stream_thread import StreamThread
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
-
 MAX_THREADS = 1_000_000
 """A few bytes can ask for billions, and the load of each is measured."""
 

@@ -53,7 +53,9 @@ class Story:
         rounds = tuple(self._rounds)
         stable = end is End.STABLE
         restored_ms = members.caught_up_ms() if members is not None and stable else None
+        behind: tuple[TaskId, ...] = ()
         if members is not None:
+            behind = members.never_caught_up() if stable else members.behind(now_ms)
             members.runs.finish(now_ms)
         return Forecast(
             end=end,
@@ -70,7 +72,7 @@ class Story:
             error=error,
             final=rounds[-1].measures if rounds else None,
             owners=tuple(sorted(self._owners.items())),
-            behind=() if members is None or restored_ms is not None else members.behind(now_ms),
+            behind=behind,
         )
 
     def _moved(self, decided: Decided, owners: dict[TaskId, ProcessId]) -> tuple[TaskId, ...]:

@@ -47,15 +47,16 @@ class StreamThread:
         before = self.active
         self.active, self.restores, self.since_ms = {}, {}, now_ms
         self.standby = dict(sorted(standby.items()))
-        free_ms = now_ms
+        begins_ms, records = now_ms, 0
         for task, position in sorted(active.items()):
             if position is None:
                 self.active[task] = min(before.get(task, now_ms), now_ms)
                 continue
             end = ends.end(task, now_ms)
-            runs_from_ms = free_ms + math.ceil(max(end - position, 0) * 1000 / self.rates.restore)
-            self.restores[task] = Restore(free_ms, runs_from_ms, position, end)
-            self.active[task] = free_ms = runs_from_ms
+            records += max(end - position, 0)
+            runs_from_ms = now_ms + math.ceil(records * 1000 / self.rates.restore)
+            self.restores[task] = Restore(begins_ms, runs_from_ms, position, end)
+            self.active[task] = begins_ms = runs_from_ms
 
     @property
     def free_from_ms(self) -> int:

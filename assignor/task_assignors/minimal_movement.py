@@ -21,7 +21,7 @@ from assignor.task_assignors.minimal_apart import ApartPlacement
 from assignor.task_assignors.minimal_copies import CAUGHT_UP, NOBODY, Copies, copies_before, stateful_weights
 from assignor.task_assignors.minimal_pins import PinnedTasks
 from assignor.task_assignors.minimal_spread import StandbySpread
-from assignor.task_assignors.minimal_standbys import StandbyTargets
+from assignor.task_assignors.minimal_standbys import assign_standby_targets
 from assignor.task_assignors.minimal_targets import TaskToPlace, place_evenly
 from assignor.task_assignors.minimal_transition import Transition
 from assignor.task_assignors.task_movement import WarmUpBudget
@@ -49,7 +49,7 @@ class MinimalMovementTaskAssignor:
         standbys: Sequence[Sequence[int]] = [()] * len(state.tasks)
         if configs.num_standby_replicas > 0:
             spread = StandbySpread(state, configs.rack_aware_assignment_tags, pins)
-            standbys = StandbyTargets(state, copies, spread).assign(configs.num_standby_replicas)
+            standbys = assign_standby_targets(state, copies, spread, configs.num_standby_replicas)
         probing = Transition(state, copies, standbys).apply(WarmUpBudget(configs.max_warmup_replicas))
         stateless = _assign_stateless_tasks(state, problem, pins, counts, carried)
         return state.placement(stateless, probing)

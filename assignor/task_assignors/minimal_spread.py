@@ -8,11 +8,14 @@ Source: KIP-708, `standby_client_tags.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 
 from assignor.task_assignors.minimal_pins import AllowedClients, PinnedTasks, is_free, use
 from assignor.task_assignors.working_state import WorkingState
 
 Tag = tuple[str, str]
+
+_ORDERS_OF = 4
 
 
 class StandbySpread:
@@ -25,7 +28,7 @@ class StandbySpread:
         for tags in self._tags:
             for key, value in tags:
                 self._values.setdefault(key, set()).add(value)
-        self.spreads = bool(self._values)
+        self._spreads = bool(self._values)
         self._allowed = [pins.allowed(task) for task in state.tasks]
         self._rules = [pins.apart_rules(task) for task in state.tasks]
 
@@ -55,25 +58,60 @@ class StandbySpread:
     def has_unused_tags(self, client: int, used: frozenset[Tag]) -> bool:
         return not used or used.isdisjoint(self._tags[client])
 
-    def anyone_has_unused_tags(self, task: int, used: frozenset[Tag]) -> bool:
-        return not used or any(
-            used.isdisjoint(self._tags[client]) and self.may_hold(task, client)
-            for client in self._allowed[task].clients
+    def anyone_has_unused_tags(self, task: int, used: frozenset[Tag], copies: Sequence[int]) -> bool:
+        """Whether a client without a copy is left that a standby should rather lie on."""
+        return any(
+            used.isdisjoint(self._tags[client]) and client not in copies for client in self._allowed[task].clients
         )
 
+    def spreads(self, task: int) -> bool:
+        """Whether tags count. A task that a pin keeps apart from others is not spread over tags besides."""
+        return self._spreads and not self._rules[task]
+
+    def is_spread(self, task: int, standbys: Sequence[int]) -> bool:
+        """Whether Kafka's rule could have chosen these clients, in any order (for many standbys: in this order)."""
+        if not self.spreads(task):
+            return True
+        orders = permutations(standbys) if len(standbys) <= _ORDERS_OF else (standbys,)
+        return any(self._is_spread_in_order(task, order) for order in orders)
+
+    def spread_first(self, task: int, there: Sequence[int]) -> list[int]:
+        """Of clients that have a copy, those that keep it: as the rule would choose among them, until it would choose
+        a client that has none.
+        """
+        copies, left = [self._state.owner[task]], list(there)
+        while left:
+            used = self.used_tags(copies)
+            client = next((client for client in left if self.has_unused_tags(client, used)), None)
+            if client is None:
+                if not self.anyone_has_unused_tags(task, used, copies):
+                    copies += left
+                break
+            left.remove(client)
+            copies.append(client)
+        return copies[1:]
+
+    def is_apart(self, task: int) -> bool:
+        return bool(self._rules[task])
+
+    def _is_spread_in_order(self, task: int, standbys: Sequence[int]) -> bool:
+        copies = [self._state.owner[task]]
+        for client in standbys:
+            used = self.used_tags(copies)
+            if not self.has_unused_tags(client, used):
+                return not self.anyone_has_unused_tags(task, used, copies)
+            copies.append(client)
+        return True
+
     def may_move(self, task: int, source: int, destination: int, standbys: Iterable[int]) -> bool:
-        """Whether a standby may go there: pins are kept, and the copies use as many values of every tag as before."""
+        """Whether a standby may go there: pins are kept, and the copies are spread over tags as before."""
         if self._state.holds(destination, task) or destination not in self._allowed[task].members:
             return False
         if not is_free(self._rules[task], destination, instead_of=source):
             return False
-        if not self.spreads or self._tags[source] <= self._tags[destination]:
+        if not self.spreads(task) or self._tags[source] == self._tags[destination]:
             return True
-        others = [self._state.owner[task], *(client for client in standbys if client != source)]
-        return all(
-            self._distinct(key, [*others, destination]) >= self._distinct(key, [*others, source])
-            for key in self._values
-        )
+        return self.is_spread(task, [destination if client == source else client for client in standbys])
 
     def put(self, task: int, client: int) -> None:
         self._state.assign_standby(client, task)
@@ -83,6 +121,3 @@ class StandbySpread:
         self._state.move_standby(source, destination, task)
         use(self._rules[task], source, -1)
         use(self._rules[task], destination)
-
-    def _distinct(self, key: str, clients: Iterable[int]) -> int:
-        return len({tag for client in clients for tag in self._tags[client] if tag[0] == key})

@@ -1,226 +1,57 @@
-"""Where standbys belong, so that few of them have to be restored anew.
+"""Where standbys belong, so that as few of them as possible have to be restored anew.
 
-First every task keeps the copies that it has, among them the one of the client that gives the active task up. Then the
-missing ones go to the clients with the fewest copies per thread. Then clients with more than their share of all copies
-give to those with less: what the other already has some of first, then what this one has least of.
+Each client gets the whole number below or above its share of all copies, active and standby. The client that gives an
+active task up has all of its state, and is as good a home for its standby as the one that had it. Small groups get the
+best there is (`minimal_standby_flow.py`), large ones and those with tags what is found step by step, which is hardly
+ever worse (`minimal_spread_standbys.py`).
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-
 from assignor.decisions import DecisionKind
-from assignor.task_assignors.minimal_copies import NO_COPY, Copies
-from assignor.task_assignors.minimal_shares import level_shares
+from assignor.task_assignors.minimal_copies import Copies
 from assignor.task_assignors.minimal_spread import StandbySpread
+from assignor.task_assignors.minimal_spread_standbys import SpreadStandbys
+from assignor.task_assignors.minimal_standby_flow import MAX_ARCS, cheapest_standbys
 from assignor.task_assignors.standby_default import log_missing_hosts
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role
 
 
-class StandbyTargets:
-    """Puts the standbys into `state`, whose active tasks are where they belong."""
-
-    def __init__(self, state: WorkingState, copies: Copies, spread: StandbySpread) -> None:
-        self._state = state
-        self._copies = copies
-        self._spread = spread
-        self._of_task: list[list[int]] = [[] for _ in state.tasks]
-        self._moved_from: dict[tuple[int, int], int] = {}
-
-    def assign(self, num_standby_replicas: int) -> list[list[int]]:
-        """Returns the clients of the standbys of each task, sorted."""
-        for task in range(len(self._state.tasks)):
-            self._keep(task, num_standby_replicas)
-        self._place_missing(num_standby_replicas)
-        self._balance()
-        for task, standbys in enumerate(self._of_task):
-            standbys.sort()
+def assign_standby_targets(
+    state: WorkingState, copies: Copies, spread: StandbySpread, num_standby_replicas: int
+) -> list[list[int]]:
+    """Puts standbys into `state`, whose active tasks are where they belong. Returns their clients by task, sorted."""
+    tasks = range(len(state.tasks))
+    exactly = [task for task in tasks if not spread.spreads(task) and not spread.is_apart(task)]
+    if len(exactly) * len(state.clients) > MAX_ARCS:
+        exactly = []
+    one_by_one = sorted(set(tasks).difference(exactly))
+    placed = SpreadStandbys(state, copies, spread, one_by_one).placed(num_standby_replicas, balance=not exactly)
+    if exactly:
+        cheapest = cheapest_standbys(state, copies, spread, exactly, num_standby_replicas)
+        for task, standbys in cheapest.items():
             for client in standbys:
-                self._say_why(task, client)
-        return self._of_task
+                spread.put(task, client)
+        placed |= cheapest
+    targets = [sorted(placed[task]) for task in tasks]
+    for task, standbys in enumerate(targets):
+        _say_why(state, copies, task, standbys)
+        if len(standbys) < num_standby_replicas:
+            log_missing_hosts(state, task, num_standby_replicas - len(standbys))
+    return targets
 
-    def _keep(self, task: int, wanted: int) -> None:
-        """The nearest to caught up first; a standby before the client that ran it until now."""
-        copies = self._copies
-        there = sorted(
-            copies.level[task],
-            key=lambda client: (
-                copies.level[task][client],
-                client == copies.previous[task],
-                copies.lags.lag(task, client),
-                client,
-            ),
-        )
-        while there and len(self._of_task[task]) < wanted:
-            client = self._next_to_keep(task, there)
-            if client is None:
-                return
-            there.remove(client)
-            self._put(task, client)
 
-    def _next_to_keep(self, task: int, there: list[int]) -> int | None:
-        spread = self._spread
-        able = [client for client in there if spread.may_hold(task, client)]
-        if not spread.spreads or not able:
-            return able[0] if able else None
-        used = spread.used_tags([self._state.owner[task], *self._of_task[task]])
-        found = next((client for client in able if spread.has_unused_tags(client, used)), None)
-        if found is None and not spread.anyone_has_unused_tags(task, used):
-            return able[0]
-        return found
-
-    def _put(self, task: int, client: int) -> None:
-        self._spread.put(task, client)
-        self._of_task[task].append(client)
-
-    def _place_missing(self, wanted: int) -> None:
-        """On unused tags first, for all tasks; then wherever there is room, as Kafka does."""
-        state = self._state
-        missing = [task for task, standbys in enumerate(self._of_task) if len(standbys) < wanted]
-        missing.sort(key=lambda task: (-self._copies.weight[task], task))
-        queue = [(state.load(client), client) for client in range(len(state.clients))]
-        heapify(queue)
-        for on_unused_tags in (True, False) if self._spread.spreads else (False,):
-            for task in missing:
-                while len(self._of_task[task]) < wanted:
-                    client = self._draw(queue, task, on_unused_tags)
-                    if client is None:
-                        break
-                    self._put(task, client)
-                    heappush(queue, (state.load(client), client))
-        for task in sorted(missing):
-            if len(self._of_task[task]) < wanted:
-                log_missing_hosts(state, task, wanted - len(self._of_task[task]))
-
-    def _draw(self, queue: list[tuple[float, int]], task: int, on_unused_tags: bool) -> int | None:
-        """The lightest client that may hold it; it is taken out of the queue."""
-        spread = self._spread
-        used = spread.used_tags([self._state.owner[task], *self._of_task[task]]) if on_unused_tags else frozenset()
-        if on_unused_tags and not spread.anyone_has_unused_tags(task, used):
-            return None
-        rejected: list[tuple[float, int]] = []
-        found: int | None = None
-        while queue and found is None:
-            entry = heappop(queue)
-            if spread.has_unused_tags(entry[1], used) and spread.may_hold(task, entry[1]):
-                found = entry[1]
-            else:
-                rejected.append(entry)
-        for entry in rejected:
-            heappush(queue, entry)
-        return found
-
-    def _balance(self) -> None:
-        quota = self._quotas()
-        self._take_what_is_there(quota)
-        over = [client for client in range(len(quota)) if self._state.assigned[client] > quota[client]]
-        for client in over:
-            while self._state.assigned[client] > quota[client]:
-                if not self._give_one(client, quota) and not self._give_along_a_chain(client, quota):
-                    break
-
-    def _quotas(self) -> list[int]:
-        """Copies of each client. Who already has the higher of two numbers keeps it, so that nothing moves for it."""
-        state = self._state
-        active = [len(tasks) for tasks in state.active]
-        shares = level_shares(sum(state.assigned), state.capacity, active, [len(state.tasks)] * len(active))
-        quota = [share.numerator // share.denominator for share in shares]
-        left = sum(state.assigned) - sum(quota)
-        fractional = [client for client, share in enumerate(shares) if share.denominator > 1]
-        fractional.sort(key=lambda client: (state.assigned[client] <= quota[client], client))
-        for client in fractional[: max(0, left)]:
-            quota[client] += 1
-        return quota
-
-    def _take_what_is_there(self, quota: list[int]) -> None:
-        """Moves to clients that have some of the task already, the nearest to caught up first."""
-        copies, state = self._copies, self._state
-        claims = sorted(
-            (level, task, client)
-            for task, levels in enumerate(copies.level)
-            if self._of_task[task]
-            for client, level in levels.items()
-            if state.assigned[client] < quota[client] and not state.holds(client, task)
-        )
-        for _, task, client in claims:
-            if state.assigned[client] >= quota[client]:
-                continue
-            giving = [other for other in self._of_task[task] if state.assigned[other] > quota[other]]
-            giving.sort(key=lambda other: (-copies.level_on(task, other), other))
-            source = next((other for other in giving if self._may_move(task, other, client)), None)
-            if source is not None:
-                self._move(task, source, client)
-
-    def _give_one(self, source: int, quota: list[int]) -> bool:
-        """What the client has least of, then the lightest, to whoever lacks most."""
-        state = self._state
-        lacking = [client for client in range(len(quota)) if state.assigned[client] < quota[client]]
-        lacking.sort(key=lambda client: ((state.assigned[client] - quota[client]) / state.capacity[client], client))
-        for task in self._cheapest_first(source):
-            destination = next((client for client in lacking if self._may_move(task, source, client)), None)
-            if destination is not None:
-                self._move(task, source, destination)
-                return True
-        return False
-
-    def _give_along_a_chain(self, source: int, quota: list[int]) -> bool:
-        """Through clients that give another task on, where nobody lacking may take one from here."""
-        state = self._state
-        came_from: dict[int, tuple[int, int]] = {}
-        front = [source]
-        while front:
-            following: list[int] = []
-            for giver in front:
-                for taker in range(len(quota)):
-                    if taker == source or taker in came_from:
-                        continue
-                    task = self._movable(giver, taker)
-                    if task is None:
-                        continue
-                    came_from[taker] = (giver, task)
-                    if state.assigned[taker] < quota[taker]:
-                        return self._move_along(source, taker, came_from)
-                    following.append(taker)
-            front = following
-        return False
-
-    def _move_along(self, source: int, taker: int, came_from: dict[int, tuple[int, int]]) -> bool:
-        """The last one first. False when an earlier move forbids a later one, which only tags and pins can."""
-        moved = False
-        while taker != source:
-            giver, task = came_from[taker]
-            if not self._may_move(task, giver, taker):
-                return moved
-            self._move(task, giver, taker)
-            moved = True
-            taker = giver
-        return moved
-
-    def _movable(self, source: int, destination: int) -> int | None:
-        return next((task for task in self._cheapest_first(source) if self._may_move(task, source, destination)), None)
-
-    def _cheapest_first(self, client: int) -> list[int]:
-        copies = self._copies
-        return sorted(
-            self._state.standby[client],
-            key=lambda task: (-copies.level[task].get(client, NO_COPY), copies.weight[task], task),
-        )
-
-    def _may_move(self, task: int, source: int, destination: int) -> bool:
-        return self._spread.may_move(task, source, destination, self._of_task[task])
-
-    def _move(self, task: int, source: int, destination: int) -> None:
-        self._spread.move(task, source, destination)
-        self._of_task[task].remove(source)
-        self._of_task[task].append(destination)
-        self._moved_from[task, destination] = self._moved_from.pop((task, source), source)
-
-    def _say_why(self, task: int, client: int) -> None:
-        source = self._moved_from.get((task, client))
-        levels = self._copies.level[task]
-        if source is not None and source in levels:
-            self._state.say(DecisionKind.TARGET_MOVED, task, Role.STANDBY, client, source)
+def _say_why(state: WorkingState, copies: Copies, task: int, standbys: list[int]) -> None:
+    levels = copies.level[task]
+    gives_up = sorted(
+        (client for client in levels if client != state.owner[task] and client not in standbys),
+        key=lambda client: (levels[client], client),
+    )
+    for client in standbys:
+        if client in levels:
+            state.say(DecisionKind.TARGET_KEPT, task, Role.STANDBY, client)
+        elif gives_up:
+            state.say(DecisionKind.TARGET_MOVED, task, Role.STANDBY, client, gives_up.pop(0))
         else:
-            kind = DecisionKind.TARGET_KEPT if client in levels else DecisionKind.TARGET_NEW
-            self._state.say(kind, task, Role.STANDBY, client)
+            state.say(DecisionKind.TARGET_NEW, task, Role.STANDBY, client)

@@ -2,11 +2,12 @@
 
 Each client has the whole number below or above its share of all tasks, and of each subtopology's (`minimal_shares.py`).
 Among all such placements: fewest tasks away from home, then the least weight away from home, then the nearest to
-caught up where they go, all of it exactly, as the cheapest flow of tasks through clients. Because every round finds the
-same optimum that an earlier round was on its way to, what that one has warmed up is never given up for another choice.
+caught up where they go, all of it exactly, as the cheapest flow of tasks through clients. A task without a home is at
+home wherever it is caught up. Because every round finds the same optimum that an earlier round was on its way to, what
+that one has warmed up is never given up for another choice.
 
-Most tasks need no flow: a client that has no more of a subtopology than its share keeps all of it, and a client that
-has more takes in no others. Tasks between which nothing decides go through the flow as one.
+Most tasks need no flow: a client to which no more of a subtopology belong than its share keeps all of it, and a client
+to which more belong takes in no others. Tasks between which nothing decides go through the flow as one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 
-from assignor.task_assignors.minimal_copies import NO_COPY, NOBODY
+from assignor.task_assignors.minimal_copies import CAUGHT_UP, NO_COPY, NOBODY
 from assignor.task_assignors.minimal_flow import FlowNetwork
 from assignor.task_assignors.minimal_pins import AllowedClients
 from assignor.task_assignors.minimal_shares import Bounds, Shares, TaskClass, even_shares
@@ -76,11 +77,10 @@ def _within(bounds: Bounds, count: int) -> bool:
 
 @dataclass(slots=True)
 class _Group:
-    """Tasks between which nothing decides. Arcs of the network by client; `hub`: to any client that takes some in."""
+    """Tasks between which nothing decides. `arcs`: client and arc of the network, for those that have some of them."""
 
     members: list[int] = field(default_factory=list)
     arcs: list[tuple[int, int]] = field(default_factory=list)
-    hub: int = NOBODY
 
 
 @dataclass(slots=True)
@@ -95,8 +95,8 @@ class _Cell:
     from_hub: int = NOBODY
 
 
-_GroupKey = tuple[int, int, tuple[tuple[int, int], ...], int]
-"""Home, weight, the levels that decide, the level elsewhere."""
+_GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool]
+"""Homes that have room, weight, the levels that decide, the level elsewhere, whether it is at home anywhere."""
 
 
 class _EvenPlacement:
@@ -115,7 +115,7 @@ class _EvenPlacement:
     def solved(self, capacity: Sequence[int], weights: Sequence[int]) -> list[int]:
         network = FlowNetwork()
         source, sink = network.node(), network.node()
-        prices = _Prices.of(self._tasks, self._homes, self._owner)
+        prices = _Prices.of(self._tasks, self._owner)
         rows: dict[int, int] = {}
         for cells, groups in self._classes:
             for cell in cells.values():
@@ -134,12 +134,17 @@ class _EvenPlacement:
     def _cells(self, members: Sequence[int], bounds: Mapping[int, Bounds]) -> dict[int, _Cell]:
         """Keeps what stays at home in any case."""
         at_home: dict[int, list[int]] = {}
+        homeless: dict[int, list[int]] = {}
         for number in members:
-            at_home.setdefault(self._homes[number], []).append(number)
+            if self._homes[number] != NOBODY:
+                at_home.setdefault(self._homes[number], []).append(number)
+            else:
+                for client in self._caught_up(number):
+                    homeless.setdefault(client, []).append(number)
         cells: dict[int, _Cell] = {}
         for client, share in bounds.items():
-            own = at_home.get(client, [])
-            keep = own if len(own) <= share.low else self._surely_kept(own, share.low)
+            own, also = at_home.get(client, []), homeless.get(client, [])
+            keep = own if len(own) + len(also) <= share.low else self._surely_kept(own, also, share.low)
             for number in keep:
                 self._owner[number] = client
             self._kept[client] += len(keep)
@@ -148,11 +153,18 @@ class _EvenPlacement:
                 cells[client] = _Cell(client, low, high, takes_others=len(own) <= share.low)
         return cells
 
-    def _surely_kept(self, own: list[int], low: int) -> list[int]:
-        """Of more than `low` tasks, those that are heavier than the lightest that certainly stays."""
+    def _caught_up(self, number: int) -> list[int]:
+        """Where a task without a home is at home; nowhere when it makes no difference."""
+        each = self._tasks[number]
+        if each.elsewhere == CAUGHT_UP:
+            return []
+        return [client for client, level in each.level.items() if level == CAUGHT_UP and client in each.allowed.members]
+
+    def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
+        """Of more than `low` tasks, those of `own` that are heavier than the lightest that certainly stays."""
         if low == 0:
             return []
-        weights = sorted((self._tasks[number].weight for number in own), reverse=True)
+        weights = sorted((self._tasks[number].weight for number in own + also), reverse=True)
         return [number for number in own if self._tasks[number].weight > weights[low - 1]]
 
     def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _Group]:
@@ -165,15 +177,20 @@ class _EvenPlacement:
                 continue
             each = self._tasks[number]
             home = self._homes[number]
-            levels = tuple(
-                sorted(
-                    (client, level)
-                    for client, level in each.level.items()
-                    if client in taking and client != home and level < each.elsewhere
-                )
+            homes = {home} if home != NOBODY else set(self._caught_up(number))
+            levels = sorted(
+                (client, level)
+                for client, level in each.level.items()
+                if client in taking and client not in homes and level < each.elsewhere
             )
-            decides = home != NOBODY or levels
-            key = (home, each.weight if decides else 0, levels, each.elsewhere if decides else 0)
+            decides = homes or levels
+            key = (
+                tuple(sorted(homes.intersection(cells))),
+                each.weight if decides else 0,
+                tuple(levels),
+                each.elsewhere if decides else 0,
+                bool(homes),
+            )
             groups.setdefault(key, _Group()).members.append(number)
         return groups
 
@@ -203,15 +220,15 @@ class _EvenPlacement:
         for cell in cells.values():
             if cell.takes_others:
                 cell.from_hub = network.arc(hub, cell.node, cell.high, 0)
-        for (home, weight, levels, elsewhere), group in groups.items():
+        for (homes, weight, levels, elsewhere, moves), group in groups.items():
             node, size = network.node(), len(group.members)
             network.arc(source, node, size, 0)
-            if home in cells:
+            for home in homes:
                 group.arcs.append((home, network.arc(node, cells[home].node, size, 0)))
             for client, level in levels:
-                price = prices.of_placing(home, weight, level)
+                price = prices.of_placing(moves, weight, level)
                 group.arcs.append((client, network.arc(node, cells[client].node, size, price)))
-            group.hub = network.arc(node, hub, size, prices.of_placing(home, weight, elsewhere))
+            network.arc(node, hub, size, prices.of_placing(moves, weight, elsewhere))
 
     def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _Group]) -> list[int]:
         """To their homes and to clients that have some of them. Returns the tasks for clients that have nothing."""
@@ -265,7 +282,7 @@ class _Prices:
     uneven_client: int
 
     @classmethod
-    def of(cls, tasks: Sequence[TaskToPlace], homes: Sequence[int], owner: Sequence[int]) -> _Prices:
+    def of(cls, tasks: Sequence[TaskToPlace], owner: Sequence[int]) -> _Prices:
         moving = [number for number, client in enumerate(owner) if client == NOBODY]
         total = sum(tasks[number].weight for number in moving)
         of_level = NO_COPY * total + 1
@@ -275,6 +292,6 @@ class _Prices:
         uneven_class = move * (len(moving) + 2)
         return cls(weight, move, uneven_class, uneven_class * 2 * (len(moving) + 2))
 
-    def of_placing(self, home: int, weight: int, level: int) -> int:
-        away = 0 if home == NOBODY else self.move + self.weight * weight
-        return away + level * weight
+    def of_placing(self, moves: bool, weight: int, level: int) -> int:
+        """`moves`: whether there is a home that it would be away from."""
+        return (self.move + self.weight * weight if moves else 0) + level * weight

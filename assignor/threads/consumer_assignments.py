@@ -128,12 +128,13 @@ def _tasks_of_threads(state: ClientState, placed: ClientPlacement, log: Decision
 
         return assign_tasks_to_threads(tasks, previous, consumers, thread_load, say)
 
-    active = sorted(placed.active)
-    stateful = hash_set_order([task for task in active if task in state.lags], task_hash)
-    stateless = hash_set_order([task for task in active if task not in state.lags], task_hash)
-    stateful_active = assign(stateful, previous, Role.ACTIVE)
+    stateful: list[TaskId] = []
+    stateless: list[TaskId] = []
+    for task in sorted(placed.active):
+        (stateful if task in state.lags else stateless).append(task)
+    stateful_active = assign(hash_set_order(stateful, task_hash), previous, Role.ACTIVE)
     standby = assign(sorted(placed.standby), previous, Role.STANDBY)
-    stateless_active = assign(stateless, {}, Role.ACTIVE)
+    stateless_active = assign(hash_set_order(stateless, task_hash), {}, Role.ACTIVE)
     return {
         consumer: _ConsumerTasks(stateful_active[consumer] + stateless_active[consumer], standby[consumer])
         for consumer in consumers
@@ -150,8 +151,10 @@ def _hand_out(
     owned = state.metadata.owned_partitions
     for task in tasks:
         partitions = this_round.partitions_for_task[task]
-        still_owned = next((each for each in partitions if each in owners and owned.get(each) != consumer), None)
-        if still_owned is None:
+        for partition in partitions:
+            if partition in owners and owned.get(partition) != consumer:
+                break  # it is still owned
+        else:
             assigned.extend([(partition, task) for partition in partitions])
             continue
         held_back.append(task)
@@ -163,7 +166,7 @@ def _hand_out(
                 state.metadata.process_id,
                 None,
                 consumer,
-                owners[still_owned][-1],
+                owners[partition][-1],
             )
         )
     assigned.sort(key=_BY_PARTITION)
@@ -174,6 +177,8 @@ def _temporary_standbys(
     this_round: _Round, state: ClientState, consumer: str, held_back: Sequence[TaskId]
 ) -> list[TaskId]:
     """Stateful tasks held back whose state this process has as a standby, and must not lose meanwhile."""
+    if not held_back:
+        return []
     kept = [task for task in held_back if task in state.previous_standby and task in state.lags]
     this_round.log.extend(
         Decision(DecisionKind.TEMPORARY_STANDBY, task, Role.STANDBY, state.metadata.process_id, None, consumer)

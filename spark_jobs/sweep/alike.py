@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from spark_jobs.sweep.grid import Axis, Combination, Grid, Value
+from spark_jobs.sweep.grid import ASSIGNOR, Axis, Combination, Grid, Value
 from spark_jobs.sweep.totals import SweepResult
+
+_ASSIGNORS_END = "TaskAssignor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,9 @@ def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
 
 
 def values_text(axis: Axis, values: Sequence[Value]) -> str:
+    """Assignors without the end that all their names have."""
+    if axis.key == ASSIGNOR:
+        return "|".join(str(value).removesuffix(_ASSIGNORS_END) for value in values)
     places = [axis.values.index(value) for value in values]
     if axis.is_number and len(values) > 2 and all(after == before + 1 for before, after in pairwise(places)):
         return f"{values[0]}..{values[-1]}"

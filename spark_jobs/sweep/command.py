@@ -26,9 +26,16 @@ from assignor.commands.change_options import (
 from assignor.commands.console import EXIT_NO, Format, leave
 from assignor.errors import InputError
 from assignor.simulate.model import ForecastModel
+from assignor.simulate.model_bounds import check_model
 from spark_jobs.replay.command import RunBy
 
 _MODEL = ForecastModel()
+_OPTIONS = {
+    "restore_records_per_s": "--restore-rate",
+    "standby_records_per_s": "--standby-rate",
+    "appended_records_per_s": "--append-rate",
+}
+"""Those of the model that are not called as their field is."""
 
 
 def register(app: typer.Typer) -> None:
@@ -67,23 +74,29 @@ def sweep(
     partitions: PartitionsOption = None,
     topology: TopologyOption = None,
     lags: LagsOption = None,
+    max_rounds: Annotated[int, typer.Option("--max-rounds", metavar="N", help="Of a forecast, at most.")] = 1000,
     restore_rate: Annotated[
-        float, typer.Option("--restore-rate", help="Records a second that a thread restores for active tasks.")
+        float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
     ] = _MODEL.restore_records_per_s,
     standby_rate: Annotated[
-        float, typer.Option("--standby-rate", help="Records a second that a thread reads for standbys and warm-ups.")
+        float, typer.Option("--standby-rate", metavar="R", help="Records a second for standbys and warm-ups.")
     ] = _MODEL.standby_records_per_s,
     append_rate: Annotated[
-        float, typer.Option("--append-rate", help="Records a second that each stateful task writes.")
+        float, typer.Option("--append-rate", metavar="R", help="Records a second that a stateful task writes.")
     ] = _MODEL.appended_records_per_s,
     rebalance_ms: Annotated[
-        int, typer.Option("--rebalance-ms", min=0, help="How long a round takes.")
+        int, typer.Option("--rebalance-ms", metavar="MS", help="How long one round takes.")
     ] = _MODEL.rebalance_ms,
-    max_rounds: Annotated[int, typer.Option("--max-rounds", min=1, help="Give a forecast up after so many.")] = 1_000,
-    seed: Annotated[int, typer.Option("--seed", help="Of --jitter.")] = _MODEL.seed,
+    session_timeout_ms: Annotated[
+        int, typer.Option("--session-timeout-ms", metavar="MS", help="Until an instance that is gone is noticed.")
+    ] = _MODEL.session_timeout_ms,
+    state_cleanup_delay_ms: Annotated[
+        int, typer.Option("--state-cleanup-delay-ms", metavar="MS", help="How long closed state stays on disk.")
+    ] = _MODEL.state_cleanup_delay_ms,
     jitter: Annotated[
-        float, typer.Option("--jitter", min=0, max=1, help="By which part the rates of processes differ.")
+        float, typer.Option("--jitter", metavar="J", help="0 to 1: how much faster or slower instances are.")
     ] = _MODEL.jitter,
+    seed: Annotated[int, typer.Option("--seed", help="What the jitter is drawn from.")] = _MODEL.seed,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
     ] = None,
@@ -100,6 +113,17 @@ def sweep(
     from spark_jobs.batch.outcome import Engine
     from spark_jobs.sweep.running import SweepOrder, run_sweep
 
+    model = ForecastModel(
+        restore_records_per_s=restore_rate,
+        standby_records_per_s=standby_rate,
+        appended_records_per_s=append_rate,
+        rebalance_ms=rebalance_ms,
+        session_timeout_ms=session_timeout_ms,
+        state_cleanup_delay_ms=state_cleanup_delay_ms,
+        jitter=jitter,
+        seed=seed,
+    )
+    _check_model(model, max_rounds)
     order = SweepOrder(
         inputs=tuple(inputs),
         grid=tuple(grid),
@@ -114,14 +138,7 @@ def sweep(
             topology=topology,
             lags=lags,
         ),
-        model=ForecastModel(
-            restore_records_per_s=restore_rate,
-            standby_records_per_s=standby_rate,
-            appended_records_per_s=append_rate,
-            rebalance_ms=rebalance_ms,
-            jitter=jitter,
-            seed=seed,
-        ),
+        model=model,
         max_rounds=max_rounds,
         output=output,
         plot=plot,
@@ -132,6 +149,17 @@ def sweep(
     )
     with _interrupted_by_sigterm():
         run_sweep(order, format)
+
+
+def _check_model(model: ForecastModel, max_rounds: int) -> None:
+    """Raises InputError naming the option."""
+    try:
+        check_model(model, max_rounds)
+    except InputError as error:
+        field = error.where or ""
+        raise InputError(
+            str(error).removeprefix(f"{field}: "), _OPTIONS.get(field, f"--{field.replace('_', '-')}")
+        ) from None
 
 
 @contextlib.contextmanager

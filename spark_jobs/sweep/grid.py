@@ -116,9 +116,9 @@ def _values(key: str, piece: str) -> Sequence[Value]:
     numeric = key not in _TEXT_KEYS
     span = _RANGE.fullmatch(piece) if numeric else None
     if span is None:
-        value: Value = int(piece) if numeric and _NUMBER.fullmatch(piece) else piece
-        _check(key, value)
-        return (value,)
+        only: Value = int(piece) if numeric and _NUMBER.fullmatch(piece) else piece
+        _check(key, only)
+        return (only,)
     first, last, step = int(span[1]), int(span[2]), int(span[3] or 1)
     _check(key, first)
     if first > last:
@@ -127,10 +127,13 @@ def _values(key: str, piece: str) -> Sequence[Value]:
         raise InputError(f"{key}: {piece} needs a step of at least 1", GRID_OPTION)
     if (last - first) // step >= MAX_COMBINATIONS:
         raise InputError(f"{key}: {piece} is more than {MAX_COMBINATIONS:,} values", GRID_OPTION)
-    span_of_values = range(first, last + 1, step)
-    for each in (last, *span_of_values):
-        _check(key, each)
-    return span_of_values
+    values = range(first, last + 1, step)
+    for value in (
+        last,
+        *((0,) if 0 in values else ()),
+    ):  # what a key takes is an interval, but for the zero of replication.factor
+        _check(key, value)
+    return values
 
 
 def _check(key: str, value: Value) -> None:

@@ -14,6 +14,7 @@ _DIRECTIONS = 16
 _RINGS = 7
 _LETTER_WIDTH = 0.66
 _FAR = 8.0
+_MARGIN = 2.0
 
 
 class Label(NamedTuple):
@@ -46,20 +47,28 @@ def place_labels(
     """
     taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y, radius in (*marks, *obstacles)]
     labels = []
-    for text, (x, y, radius) in zip(texts, marks, strict=True):
-        best: tuple[float, float, float, _Box] | None = None
-        for dx, dy in _places(text, radius, font_size):
-            box = _box(text, x + dx, y + dy, font_size)
-            covered = sum(box.shared(other) for other in taken)
-            if best is None or covered < best[0]:
-                best = (covered, dx, dy, box)
-            if covered == 0:
-                break
-        assert best is not None, "there is a first place"
-        _, dx, dy, box = best
-        taken.append(box)
-        labels.append(Label(text, dx, dy, math.hypot(dx, dy) > radius + font_size + _FAR))
+    for text, mark in zip(texts, marks, strict=True):
+        label, box = _best(text, mark, marks, taken, font_size)
+        taken.append(_Box(box.left - _MARGIN, box.bottom - _MARGIN, box.right + _MARGIN, box.top + _MARGIN))
+        labels.append(label)
     return labels
+
+
+def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
+    """Covering nothing comes first, then being nearer to its own mark than to any other, then being near."""
+    x, y, radius = mark
+    best: tuple[float, bool, float, float, _Box] | None = None
+    for dx, dy in _places(text, radius, font_size):
+        box = _box(text, x + dx, y + dy, font_size)
+        covered = sum(box.shared(other) for other in taken)
+        is_astray = any(math.dist((x + dx, y + dy), other[:2]) < math.hypot(dx, dy) for other in marks if other != mark)
+        if best is None or (covered, is_astray) < best[:2]:
+            best = (covered, is_astray, dx, dy, box)
+        if (covered, is_astray) == (0, False):
+            break
+    assert best is not None, "there is a first place"
+    _, is_astray, dx, dy, box = best
+    return Label(text, dx, dy, is_astray or math.hypot(dx, dy) > radius + font_size + _FAR), box
 
 
 def _box(text: str, x: float, y: float, font_size: float) -> _Box:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from spark_jobs.sweep.alike import AlikeCombinations, alike_on_front
+from spark_jobs.sweep.alike import AlikeCombinations, alike_on_front, values_text
 from spark_jobs.sweep.totals import CombinationTotal, SweepResult
 
-_MEASURES = ("time to stable", "moves", "standbys per task", "skew")
+_MEASURES = ("time to stable", "moves", "standbys/task", "skew")
 
 
 def front_table(result: SweepResult) -> Table:
@@ -26,7 +26,9 @@ def front_table(result: SweepResult) -> Table:
     if result.defaults is not None and result.defaults not in result.front:
         total = result.totals[result.defaults]
         table.add_section()
-        values = (str(value) for value in total.combination.values)
+        values = (
+            values_text(axis, [value]) for axis, value in zip(result.grid.axes, total.combination.values, strict=True)
+        )
         table.add_row("", *values, *_measures(total), f"Kafka's defaults{_beaten(result, blocks)}")
     return table
 

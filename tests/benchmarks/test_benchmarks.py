@@ -30,6 +30,16 @@ def rows(text: str) -> dict[str, list[float]]:
     return found
 
 
+def test_should_print_what_a_recorded_round_takes_and_where_the_time_goes() -> None:
+    found = rows(printed("replay"))
+    assert "threads2.jsonl.gz" in found
+    total = [sum(column) for column in zip(*(found[name] for name in found if name != "all"), strict=True)]
+    rounds, rate, milliseconds, *parts = found["all"]
+    assert rounds == total[0] > 60
+    assert milliseconds == pytest.approx(sum(parts), abs=0.02)
+    assert rate == pytest.approx(1000 / milliseconds, rel=0.02)
+
+
 def test_should_print_restore_rates_beside_writing_straight_into_rocksdict() -> None:
     found = rows(printed("restore-rate"))
     assert list(found) == ["key-value store", "timestamped key-value store", restore_rate.PEER]
@@ -77,6 +87,6 @@ def test_should_name_the_benchmarks_when_one_is_unknown(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         main(["restore-rat"])
     assert (
-        "there is no benchmark restore-rat; there are replay, high-availability, restore-rate"
+        "there is no benchmark restore-rat; there are replay, replay-engines, high-availability, restore-rate"
         in capsys.readouterr().err
     )

@@ -1,4 +1,4 @@
-"""`POST /v1/assign` runs what Kafka's leader ran, and `POST /v1/simulate` says that it is not there yet."""
+"""`POST /v1/assign` runs what Kafka's leader ran."""
 
 from __future__ import annotations
 
@@ -92,7 +92,3 @@ def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx
         document["input"]["assignor"] = "os:system"
 
     assert problem(client.post("/v1/assign", json=document)) == (422, "UNSUPPORTED_ASSIGNOR")
-
-
-def test_should_say_that_simulation_is_not_there_yet(client: httpx.Client) -> None:
-    assert problem(client.post("/v1/simulate", json={})) == (501, "UNSUPPORTED_VERSION")

@@ -135,7 +135,9 @@ def test_should_survive_a_definition_with_one_thing_changed(client: httpx.Client
 def test_should_survive_a_recording_with_one_thing_changed(client: httpx.Client, data: st.DataObject) -> None:
     document = one_change(data, data.draw(st.sampled_from(RECORDINGS)))
 
-    served_or_refused(post(client, "POST", "/v1/assign", document), document)
+    path = data.draw(st.sampled_from(["/v1/assign", "/v1/simulate?max_rounds=5&appended_records_per_s=3"]))
+
+    served_or_refused(post(client, "POST", path, document), document)
 
 
 @unhurried

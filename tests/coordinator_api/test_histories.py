@@ -96,7 +96,7 @@ def test_should_tell_the_story_of_a_task(lived: Lived) -> None:
         f"group {lived.group_id}, task {moved}: {lived.last} rounds, generations 1 to {lived.last}"
     )
     assert '(note: "member-joined")' in told
-    assert f"follow-up, {moved}" in told
+    assert f"follow-up: {moved}" in told
     assert f"{lived.first.process_id[:8]} is gone with one" in told
     assert f"{lived.second.process_id[:8]} joined with second" in told
     summary = told.rpartition("\n\n")[2].splitlines()

@@ -18,7 +18,7 @@ from spark_jobs.batch.running import Engine, Outcome, run_plan
 from spark_jobs.batch.work import Plan
 from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
 
-TIMEOUT_S = 90.0
+TIMEOUT_S = 300.0
 FILES = ("squares.parquet", "rejects.jsonl")
 
 

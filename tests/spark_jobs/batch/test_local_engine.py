@@ -30,7 +30,7 @@ from tests.spark_jobs.batch.running_squares import (
 from tests.spark_jobs.batch.squares import Numbers, Squares, squares_plan
 from tests.spark_jobs.batch.squares_program import CHUNKS, HELD
 
-TIMEOUT_S = 90.0
+TIMEOUT_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_should_say_so_when_the_driver_sees_no_parts(tmp_path: Path, monkeypatch
         return LocalProcesses(replace(job, parts=str(tmp_path / "on another machine")), spans, processes)
 
     monkeypatch.setattr(running, "LocalProcesses", elsewhere)
-    with pytest.raises(PartsNotSeen, match="3 of 3 chunks .* has to be on storage that the driver and all executors"):
+    with pytest.raises(PartsNotSeen, match=r"3 of 3 chunks .* has to be on storage that the driver and all executors"):
         run_squares(squares_plan(3), tmp_path / "output")
 
 

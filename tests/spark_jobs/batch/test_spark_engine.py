@@ -22,7 +22,7 @@ from tests.spark_jobs.batch.running_squares import (
 from tests.spark_jobs.batch.squares import Squares, squares_plan
 from tests.spark_jobs.batch.squares_program import CHUNKS, HELD
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 300.0
 
 
 @pytest.fixture(scope="module")

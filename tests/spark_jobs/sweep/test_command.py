@@ -114,8 +114,9 @@ def test_should_not_go_on_with_another_sweep_but_throw_it_away_when_told_to(tmp_
             "--grid: 700,001 combinations from 2 episodes are 1,400,002 forecasts; one run makes at most 1,000,000",
         ),
         (("--grid", "max.warmup.replicas=1", "--plot", "front.txt"), "a picture's name ends in .svg or .png"),
-        (("--grid", "max.warmup.replicas=1", "--jitter", "2"), "--jitter"),
-        (("--grid", "max.warmup.replicas=1", "--restore-rate", "-5"), "-5"),
+        (("--grid", "max.warmup.replicas=1", "--jitter", "2"), "--jitter: must be from 0 to 1, not 2"),
+        (("--grid", "max.warmup.replicas=1", "--restore-rate", "-5"), "--restore-rate: must be from 0.001 to 1e+15"),
+        (("--grid", "max.warmup.replicas=1", "--max-rounds", "0"), "--max-rounds: must be from 1 to"),
     ],
 )
 def test_should_refuse_what_makes_no_sweep_in_one_line(options: tuple[str, ...], problem: str, tmp_path: Path) -> None:

@@ -59,3 +59,11 @@ def test_should_give_every_mark_its_label_even_without_room(marks: list[Mark]) -
     texts = [str(number) for number in range(len(marks))]
 
     assert [label.text for label in place_labels(texts, marks, marks, FONT)] == texts
+
+
+def test_should_put_each_label_on_the_side_of_its_own_mark_when_two_marks_nearly_meet() -> None:
+    left, right = place_labels(["2", "3"], [(50, 50, RADIUS), (52, 50, RADIUS)], [], FONT)
+
+    assert 50 + left.dx < 51 < 52 + right.dx
+    assert not left.is_far
+    assert not right.is_far

@@ -49,6 +49,13 @@ def test_should_mark_kafkas_defaults_on_the_front() -> None:
     assert printed(result) == [["1", "2|3", "0.0 s", "0", "0.00", "0", "has Kafka's defaults"]]
 
 
+def test_should_leave_out_the_end_that_all_names_of_assignors_have() -> None:
+    grid = "assignor=HighAvailabilityTaskAssignor|LegacyStickyTaskAssignor|my.module:Own"
+    result = result_of(grid, Came((7,)), Came((5,)), Came((5,)))
+
+    assert [line[1] for line in printed(result)] == ["LegacySticky|my.module:Own", "HighAvailability"]
+
+
 def test_should_say_how_often_kafkas_defaults_do_not_settle() -> None:
     result = result_of("max.warmup.replicas=1|2", Came((5, 5)), Came((None, 5)))
 

@@ -190,14 +190,14 @@ def test_should_go_on_with_the_combinations_that_are_missing(tmp_path: Path) -> 
         console = Console(file=io.StringIO())
         return run_plan(plan, tmp_path / name, engine=Engine.LOCAL, cores=1, console=console, title="sweep")
 
-    plan = planned(tmp_path, SMOKE, grid="max.warmup.replicas=1..40")
+    plan = planned(tmp_path, SMOKE, grid="max.warmup.replicas=1..20")
     assert isinstance(plan.work, SweepWork)
     failing: Sequence[SweepChunk] = plan.chunks
     with pytest.raises(ChunksFailed, match="stopped here"):
         run(Plan(FailingFrom(plan.work, 2), failing, plan.identity, plan.rows_name, plan.timing_columns), "stopped")
-    plan = planned(tmp_path / "again", SMOKE, grid="max.warmup.replicas=1..40")
+    plan = planned(tmp_path / "again", SMOKE, grid="max.warmup.replicas=1..20")
 
     outcome = run(plan, "stopped")
 
-    assert (outcome.chunks_found_done, outcome.rows_found_done, outcome.rows) == (2, FORECASTS_A_CHUNK, 40)
+    assert (outcome.chunks_found_done, outcome.rows_found_done, outcome.rows) == (2, FORECASTS_A_CHUNK, 20)
     assert outcome.rows_file.read_bytes() == run(plan, "in one go").rows_file.read_bytes()

@@ -1,0 +1,200 @@
+"""All public vectors and recordings through `assignor replay`: the counts of `assignor assign --check`, the same bytes
+from every engine, and nothing lost when executors or the whole program are killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.program import PROGRAM, assignor, environment, smoke, write_lines
+from tests.recorded import VECTORS
+
+NO_ROUNDS = {"codec.jsonl.gz", "java_collections.jsonl.gz", "java_order.jsonl.gz"}
+OWN = "own.jsonl"
+"""A round of a user's own assignor, whose module lies beside it, where the program is started."""
+FILES = [
+    OWN,
+    *sorted(str(file) for file in VECTORS.glob("*.jsonl.gz") if file.name not in NO_ROUNDS),
+    *sorted(str(file) for file in (VECTORS / "recordings").glob("*.jsonl.gz")),
+]
+COUNTS = (
+    "total",
+    "compared",
+    "equal_after_decoding",
+    "compared_bytes",
+    "equal_to_the_byte",
+    "not_compared",
+    "refused",
+    "unusable",
+)
+RESULT = ("rounds.parquet", "rejects.jsonl")
+LOCAL = ("--engine", "local", "--cores", "2")
+TIMEOUT_S = 120.0
+EXECUTOR = b"CoarseGrainedExecutorBackend"
+PARTS_BEFORE_KILL = 4
+
+
+def counts(document: dict[str, Any]) -> dict[str, int]:
+    return {name: document[name] for name in COUNTS}
+
+
+def summary(output: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((output / "summary.json").read_text())
+    return document
+
+
+def contents(output: Path) -> list[bytes]:
+    return [(output / name).read_bytes() for name in RESULT]
+
+
+def parts(output: Path) -> list[Path]:
+    """Chunks that are complete."""
+    return [file for file in output.glob("parts/*/*.parquet") if not file.name.startswith(".")]
+
+
+def wait_for_parts(output: Path, count: int) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while len(parts(output)) < count:
+        assert time.monotonic() < deadline_s, "no parts came"
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="module")
+def start_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("start")
+    (directory / "own_of_acceptance.py").write_text(
+        "from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor\n"
+        "class Mine(HighAvailabilityTaskAssignor):\n    name = 'Mine'\n"
+    )
+    line = smoke(3)
+    line["input"]["assignor"] = "own_of_acceptance:Mine"
+    write_lines(directory / OWN, [line])
+    return directory
+
+
+@pytest.fixture(scope="module")
+def local(start_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of processes of this machine."""
+    output = tmp_path_factory.mktemp("local") / "out"
+    with contextlib.chdir(start_directory):
+        assert assignor("replay", *FILES, "--output", str(output), *LOCAL).returncode == 1
+    return output
+
+
+@pytest.fixture(autouse=True)
+def _started_there(start_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(start_directory)
+
+
+def test_should_count_as_assign_does(local: Path) -> None:
+    check = json.loads(assignor("assign", *FILES, "--check", "--format", "json").stdout)
+    found = summary(local)
+    assert counts(found) == counts(check)
+    assert found["refusals"] == check["refusals"]
+    assert (found["differences"], found["nothing_recorded"]) == ([], 0)
+    assert found["equal_after_decoding"] == found["compared"] > 4_000
+    by_input = {each["input"]: counts(each) for each in found["inputs"]}
+    assert by_input == {
+        file: counts(json.loads(assignor("assign", file, "--check", "--format", "json").stdout)) for file in FILES
+    }
+    rounds = pq.read_table(local / "rounds.parquet")
+    assert rounds.num_rows == check["total"] - check["refused"]
+    assert rounds.column("equal").to_pylist().count(True) == check["equal_after_decoding"]
+
+
+@pytest.mark.spark
+def test_should_leave_the_same_bytes_on_spark(local: Path, tmp_path: Path) -> None:
+    ran = assignor("replay", *FILES, "--output", str(tmp_path / "out"), "--master", "local[2]", "--format", "json")
+    assert ran.returncode == 1, ran.stderr
+    assert contents(tmp_path / "out") == contents(local)
+    assert counts(json.loads(ran.stdout)) == counts(summary(local))
+    assert [*map(counts, json.loads(ran.stdout)["inputs"])] == [*map(counts, summary(local)["inputs"])]
+
+
+@pytest.mark.spark
+def test_should_lose_no_row_when_an_executor_is_killed(local: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with executor_killed(output) as killed:
+        ran = assignor(
+            "replay", *FILES, "--output", str(output), "--master", "local-cluster[2,1,1024]", "--format", "json"
+        )
+    assert ran.returncode == 1, ran.stderr
+    assert len(killed) == 1, "an executor was killed"
+    assert killed[0] < json.loads((output / "plan.json").read_text())["chunks"], "there was work to do"
+    assert contents(output) == contents(local)
+    assert counts(json.loads(ran.stdout)) == counts(summary(local))
+
+
+def test_should_go_on_when_the_whole_program_was_killed(local: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    arguments = ["replay", *FILES, "--output", str(output), "--engine", "local", "--cores", "1"]
+    program = subprocess.Popen(
+        [*PROGRAM, *arguments], env=environment(), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_for_parts(output, PARTS_BEFORE_KILL)
+    finally:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+    kept = {part.name: pq.read_metadata(part).num_rows for part in parts(output)}
+    ran = assignor(*arguments, "--format", "json")
+    assert ran.returncode == 1
+    assert f"replay: going on: {sum(kept.values()):,} rows of {len(kept)} of " in ran.stderr
+    assert json.loads(ran.stdout)["run"]["rows_found_done"] == sum(kept.values()) > 0
+    assert contents(output) == contents(local)
+    again = assignor(*arguments)
+    assert "finished before" in again.stderr
+    assert contents(output) == contents(local)
+
+
+@contextlib.contextmanager
+def executor_killed(output: Path) -> Iterator[list[int]]:
+    """Kills one executor of this process when some chunks are complete; gives how many were when it was dead."""
+    killed: list[int] = []
+
+    def kill() -> None:
+        wait_for_parts(output, PARTS_BEFORE_KILL)
+        os.kill(executors()[0], signal.SIGKILL)
+        killed.append(len(parts(output)))
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        thread.join()
+
+
+def executors() -> list[int]:
+    """JVMs that this process, or one that it started, has started to run tasks."""
+    parents: dict[int, int] = {}
+    named: list[int] = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            pid = int(directory.name)
+            parents[pid] = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
+            if EXECUTOR in (directory / "cmdline").read_bytes():
+                named.append(pid)
+
+    def is_ours(pid: int) -> bool:
+        while pid > 1:
+            if pid == os.getpid():
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+    return sorted(filter(is_ours, named))

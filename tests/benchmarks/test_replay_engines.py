@@ -1,0 +1,67 @@
+"""Replays by processes and by Spark give the same rows and are measured; a lost or doubled row would be seen."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from benchmarks import replay_engines
+from benchmarks.process_tree import Kind, PeakMemory, descendants, executors
+from benchmarks.replay_engines import QUICK_ROUNDS, Replayed, compared_rows
+
+
+@pytest.mark.spark
+def test_should_print_rates_of_both_engines_and_what_became_of_the_rows() -> None:
+    console = Console(file=io.StringIO(), width=160)
+    replay_engines.run(console, quick=True)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    rows = {cells[0]: cells[1:] for line in text.splitlines() if len(cells := _cells(line)) > 1}
+    usable = f"{QUICK_ROUNDS - QUICK_ROUNDS // 1_000:,}"
+    assert rows["rows"] == [usable] * 3
+    local, spark, _ = (float(cell.replace(",", "")) for cell in rows["rows/s"])
+    assert [float(ratio) for ratio in rows["ratio to 2 processes"][:2]] == pytest.approx([1, spark / local], abs=0.02)
+    assert all(0 < float(megabytes) < 1_000 for megabytes in rows["peak MB, driver"])
+    assert rows["peak MB, executor's JVM"][0] == "-"
+    assert re.search(r"executor killed after \d of 8 chunks: 0 rows lost,\s0 doubled", text)
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("│").split("│")]
+
+
+def test_should_see_rows_that_are_lost_and_rows_that_are_doubled(tmp_path: Path) -> None:
+    expected, found = (_replayed(tmp_path / name, lines) for name, lines in (("a", [1, 2, 3]), ("b", [1, 1, 1, 3])))
+    assert compared_rows(expected, found) == (1, 2)
+    assert compared_rows(expected, expected) == (0, 0)
+
+
+def _replayed(directory: Path, lines: list[int]) -> Replayed:
+    directory.mkdir()
+    pq.write_table(pa.table({"input": ["rounds.jsonl"] * len(lines), "line": lines}), directory / "rounds.parquet")
+    return Replayed(directory, len(lines), 0, 1.0, 0.0, PeakMemory(0))
+
+
+def test_should_find_the_processes_below_one_and_the_most_memory_they_have_had() -> None:
+    program = "import sys; memory = bytearray(50_000_000); print(len(memory), flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "50000000\n"
+        assert child.pid in list(descendants(os.getpid()))
+        memory = PeakMemory(os.getpid())
+        memory.look()
+        assert memory.bytes_of[Kind.WORKER] > 50_000_000
+        assert executors(os.getpid()) == []
+        child.communicate()
+    assert list(descendants(child.pid)) == [child.pid], "it has ended, and nothing is below it"

@@ -1,0 +1,165 @@
+"""`POST /v1/simulate` forecasts what `assignor.simulate` does, within bounds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from assignor.rounds import parse_recorded
+from assignor.simulate import ForecastModel, forecast, forecast_document
+from tests.coordinator_api.group_members import problem
+from tests.coordinator_api.service_process import ServiceProcess
+from tests.recorded import document, documents
+
+WCFLOW = "recordings/wcflow.jsonl.gz"
+
+
+def recorded_round() -> dict[str, Any]:
+    """Nine rounds and as many follow-ups until it is stable."""
+    return document(WCFLOW, "wcflow.3")
+
+
+def placement_problem() -> dict[str, Any]:
+    return next(iter(documents("placements.jsonl.gz")))
+
+
+def test_should_forecast_a_recorded_round(client: httpx.Client) -> None:
+    recorded = recorded_round()
+
+    response = client.post("/v1/simulate", json=recorded)
+
+    ahead = forecast(parse_recorded(recorded))
+    expected = json.loads(json.dumps(forecast_document(ahead, ForecastModel())))
+    assert (response.status_code, response.json()) == (200, {"id": "wcflow.3", "forecast": expected})
+    assert (expected["end"], expected["probing_rounds"], len(expected["rounds"])) == ("stable", 9, 18)
+
+
+def test_should_forecast_a_placement_problem(client: httpx.Client) -> None:
+    recorded = placement_problem()
+
+    answer = client.post("/v1/simulate", json=recorded).json()
+
+    expected = forecast_document(forecast(parse_recorded(recorded)), ForecastModel())
+    assert answer == {"id": recorded["id"], "forecast": json.loads(json.dumps(expected))}
+
+
+def test_should_take_every_number_of_the_model_from_the_query(client: httpx.Client) -> None:
+    model = ForecastModel(1234.5, 99, 7, 250, 10_000, 300_000, 0.25, 42)
+    query: dict[str, str | int | float] = {
+        "restore_records_per_s": 1234.5,
+        "standby_records_per_s": 99,
+        "appended_records_per_s": 7,
+        "rebalance_ms": 250,
+        "session_timeout_ms": 10_000,
+        "state_cleanup_delay_ms": 300_000,
+        "jitter": 0.25,
+        "seed": 42,
+    }
+
+    answer = client.post("/v1/simulate", params={**query, "max_rounds": 5}, json=recorded_round()).json()
+
+    expected = forecast_document(forecast(parse_recorded(recorded_round()), model, max_rounds=5), model)
+    assert answer["forecast"] == json.loads(json.dumps(expected))
+    assert (answer["forecast"]["end"], answer["forecast"]["model"]) == ("out of rounds", query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"max_rounds": "0"},
+        {"max_rounds": "1001"},
+        {"max_rounds": "many"},
+        {"restore_records_per_s": "0"},
+        {"standby_records_per_s": "nan"},
+        {"appended_records_per_s": "-1"},
+        {"appended_records_per_s": "inf"},
+        {"rebalance_ms": "-1"},
+        {"session_timeout_ms": "2147483648"},
+        {"state_cleanup_delay_ms": "0.5"},
+        {"jitter": "1.5"},
+        {"seed": "9223372036854775808"},
+    ],
+)
+def test_should_say_which_number_is_out_of_bounds(client: httpx.Client, query: dict[str, str]) -> None:
+    response = client.post("/v1/simulate", params=query, json=recorded_round())
+
+    assert problem(response) == (422, "INVALID_REQUEST")
+    assert response.json()["errors"][0]["where"] == f"query.{next(iter(query))}"
+
+
+@pytest.mark.parametrize(
+    "changes, where",
+    [
+        ({"format": "rebalance/2"}, "format"),
+        ({"surprise": 1}, "surprise"),
+        ({"now_ms": -1}, "now_ms"),
+        ({"input": {**recorded_round()["input"], "members": {}}}, "input.members"),
+    ],
+)
+def test_should_say_which_field_is_wrong(client: httpx.Client, changes: dict[str, object], where: str) -> None:
+    response = client.post("/v1/simulate", json=recorded_round() | changes)
+
+    assert problem(response) == (422, "INVALID_REQUEST")
+    assert response.json()["where"] == where
+
+
+def test_should_say_whose_subscription_cannot_be_read(client: httpx.Client) -> None:
+    recorded = recorded_round()
+    recorded["input"]["members"]["cut"] = {"client_id": None, "group_instance_id": None, "subscription": "AAMAAAAH"}
+
+    response = client.post("/v1/simulate", json=recorded)
+
+    assert problem(response) == (422, "INVALID_REQUEST")
+    assert response.json()["where"] == "input.members['cut'].subscription"
+    assert "at byte 2" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"format": NaN}', b"\xff"])
+def test_should_refuse_what_is_no_document(client: httpx.Client, body: bytes) -> None:
+    response = client.post("/v1/simulate", content=body, headers={"Content-Type": "application/json"})
+
+    assert problem(response) == (422, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize("kind", ["placement/1", "rebalance/1"])
+def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx.Client, kind: str) -> None:
+    recorded = placement_problem() if kind == "placement/1" else recorded_round()
+    (recorded if kind == "placement/1" else recorded["input"])["assignor"] = "os:system"
+
+    assert problem(client.post("/v1/simulate", json=recorded)) == (422, "UNSUPPORTED_ASSIGNOR")
+
+
+def test_should_refuse_what_a_later_release_brings(client: httpx.Client) -> None:
+    response = client.post("/v1/simulate", json=next(iter(documents("rebalances_rack.jsonl.gz"))))
+
+    assert problem(response) == (422, "UNSUPPORTED_VERSION")
+
+
+def test_should_end_with_an_error_when_the_leader_would(client: httpx.Client) -> None:
+    recorded = recorded_round()
+    recorded["input"]["cluster"]["topics"] = {}
+
+    answer = client.post("/v1/simulate", json=recorded).json()["forecast"]
+
+    assert (answer["end"], answer["rounds"]) == ("error", [])
+    assert answer["error"] == "every member is sent the error INCOMPLETE_SOURCE_TOPIC_METADATA"
+
+
+def test_should_not_do_more_work_than_one_round_of_the_largest_group(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, "--group-max-partitions", "150") as service, service.client() as http:
+        bounded = http.post("/v1/simulate", json=recorded_round()).json()["forecast"]
+        asked = http.post("/v1/simulate", params={"max_rounds": 5}, json=recorded_round())
+        large = placement_problem()
+        next(iter(large["clients"].values()))["capacity"] = 2**31 - 1
+        next(iter(large["clients"].values()))["consumers"] = []
+        refused = http.post("/v1/simulate", json=large)
+
+    assert (bounded["end"], len(bounded["rounds"])) == ("out of rounds", 2)
+    assert problem(asked) == (422, "INVALID_REQUEST")
+    assert asked.json()["where"] == "max_rounds"
+    assert problem(refused) == (422, "INVALID_REQUEST")
+    assert refused.json()["where"] == "clients"

@@ -1,0 +1,107 @@
+"""`replayed` on DataFrames: text, JSON text columns, and what Spark itself makes of recordings in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from assignor.commands.sources import RawLine
+from assignor.errors import InputError
+from assignor.what_if.changes import Changes
+from spark_jobs.replay.dataframe import replayed
+from spark_jobs.replay.rows import SCHEMA
+from spark_jobs.replay.work import OwnAssignors, ReplayWork
+from spark_jobs.session import spark_session
+from tests.program import assignor
+from tests.recorded import RECORDINGS, VECTORS
+from tests.spark_jobs.recordings.recordings_as_files import lines_of, write_plain, write_text_parquet
+
+pytestmark = pytest.mark.spark
+FILES = [str(VECTORS / name) for name in RECORDINGS]
+NOT_THE_SAME = ("input", "line", "compute_ms")
+REJECT = ("reject_kind", "reject", "reject_line")
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with spark_session("local[2]", "replayed") as session:
+        yield session
+
+
+def by_id(df: DataFrame) -> dict[str, dict[str, Any]]:
+    return {
+        row["id"]: {name: value for name, value in row.asDict().items() if name not in (*NOT_THE_SAME, *REJECT)}
+        for row in df.collect()
+    }
+
+
+def expected() -> dict[str, dict[str, Any]]:
+    """What the command's own work gives, by id."""
+    rows: dict[str, dict[str, Any]] = {}
+    for line in lines_of(*RECORDINGS):
+        row = ReplayWork(OwnAssignors("/")).line(RawLine("", line))
+        assert isinstance(row, dict)
+        values = {name: row.get(name) for name in SCHEMA.names if name not in NOT_THE_SAME}
+        loads = values["thread_loads"]
+        rows[str(row["id"])] = {**values, "thread_loads": list(loads) if isinstance(loads, tuple) else loads}
+    return rows
+
+
+def test_should_give_the_rows_of_the_command_for_lines_of_text(spark: SparkSession) -> None:
+    rounds = replayed(spark.read.text(FILES))
+    assert rounds.columns == [*(name for name in SCHEMA.names if name not in NOT_THE_SAME[:2]), *REJECT]
+    assert by_id(rounds) == expected()
+    renamed = spark.read.text(FILES).withColumnRenamed("value", "a line")
+    assert replayed(renamed, "a line").where("equal").count() == 61
+
+
+def test_should_give_the_same_rows_for_recordings_that_spark_itself_has_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    nested = spark.read.json(FILES)
+    assert dict(nested.dtypes)["input"].startswith("struct<")
+    assert by_id(replayed(nested)) == expected()
+    nested.coalesce(1).write.parquet(str(tmp_path / "nested"))
+    ran = assignor(
+        "replay", str(tmp_path / "nested"), "--output", str(tmp_path / "out"), "--engine", "local", "--cores", "1"
+    )
+    assert ran.returncode == 0
+    rows = pq.read_table(tmp_path / "out" / "rounds.parquet").to_pylist()
+    assert {
+        row["id"]: {name: value for name, value in row.items() if name not in NOT_THE_SAME} for row in rows
+    } == expected()
+
+
+def test_should_give_the_same_rows_for_objects_as_json_text(spark: SparkSession, tmp_path: Path) -> None:
+    write_text_parquet(lines_of(*RECORDINGS), tmp_path / "x.parquet")
+    assert by_id(replayed(spark.read.parquet(str(tmp_path / "x.parquet")))) == expected()
+
+
+def test_should_give_rejects_as_rows_and_nothing_for_blank_lines(spark: SparkSession, tmp_path: Path) -> None:
+    refused = lines_of("recordings/racks.jsonl.gz")[0]
+    lines = [b"{", b"", lines_of("recordings/smoke.jsonl.gz")[0], b"  ", refused]
+    path = write_plain(lines, tmp_path / "x.jsonl")
+    unusable, good, later = (row.asDict() for row in replayed(spark.read.text(str(path)).coalesce(1)).collect())
+    assert {name: value for name, value in unusable.items() if value is not None} == {
+        "reject_kind": "unusable",
+        "reject": "is not a line of JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        "reject_line": "{",
+    }
+    assert (good["id"], good["equal"], *(good[name] for name in REJECT)) == ("smoke.1", True, None, None, None)
+    assert (later["reject_kind"], json.loads(later["reject_line"])) == ("refused", json.loads(refused))
+
+
+def test_should_run_the_rounds_with_changes(spark: SparkSession) -> None:
+    rounds = replayed(spark.read.text(FILES[0]), changes=Changes(configs={"num.standby.replicas": 0}))
+    assert {(row["standby_coverage"], row["standby_moved"]) for row in rounds.collect()} == {(None, 0)}
+
+
+def test_should_refuse_a_dataframe_of_other_columns(spark: SparkSession) -> None:
+    with pytest.raises(InputError, match=r"the DataFrame: has no column 'format' .* it has id"):
+        replayed(spark.range(1))
