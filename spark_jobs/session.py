@@ -10,6 +10,7 @@ another Java and another directory.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import subprocess
@@ -55,6 +56,7 @@ def spark_session(
     with contextlib.ExitStack() as undo:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)))
         undo.enter_context(_environment(_spark_environment(directory, master, log_level)))
+        undo.enter_context(_own_path())
         settings = SparkConf(loadDefaults=False)
         for key, value in {**_settings(directory, master, app_name), **(conf or {})}.items():
             settings.set(key, value)
@@ -166,6 +168,17 @@ def _end_jvm(gateway: object) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+@contextlib.contextmanager
+def _own_path() -> Iterator[None]:
+    """PySpark puts the archives of a session into this process's path, and leaves them there when they are gone."""
+    before = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        importlib.invalidate_caches()
 
 
 @contextlib.contextmanager

@@ -9,11 +9,9 @@ process, which `worker` counts, so Spark's own limit is only there for executors
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import pickle
 import re
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +72,6 @@ class SparkChunks:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as undo:
-            undo.enter_context(_own_path())
             spark = undo.enter_context(self._session)
             send_modules(spark.sparkContext)
             self._spark = spark
@@ -125,17 +122,6 @@ def cores_of_master(master: str) -> int | None:
     if found := re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?", master):
         return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
     return None
-
-
-@contextlib.contextmanager
-def _own_path() -> Iterator[None]:
-    """PySpark has the archives of a session in this process's path, too, and leaves them there when they are gone."""
-    before = list(sys.path)
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-        importlib.invalidate_caches()
 
 
 def _retrying(master: str) -> str:
