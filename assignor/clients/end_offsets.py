@@ -45,24 +45,23 @@ def end_offset_sums(
     that are partitions of a source topic.
     """
     tasks = tuple(stateful_tasks)
+    ends_known = offsets.changelogs is not None and END_OFFSETS_FAILURE not in offsets.failures
+    ends_by_topic = (offsets.changelogs or {}) if ends_known else {}
     sums: dict[TaskId, int] = {}
     for task in tasks:
         total = 0
         for partition in pre_existing_partitions_for(task):
-            end = _committed(partition, offsets) if partition in source_based else _log_end(partition, offsets)
+            if partition in source_based:
+                end = _committed(partition, offsets)
+            else:
+                # a topic that the look-up left out is one that it failed for
+                ends = ends_by_topic.get(partition.topic, ())
+                end = ends[partition.partition] if partition.partition < len(ends) else None
             if end is None:
                 return EndOffsetSums(dict.fromkeys(tasks, UNKNOWN_OFFSET_SUM), known=False)
             total += end
         sums[task] = min(total, JAVA_LONG_MAX)
     return EndOffsetSums(sums, known=True)
-
-
-def _log_end(partition: TopicPartition, offsets: EndOffsets) -> int | None:
-    """None when it cannot be told; a topic that the look-up left out is one that it failed for."""
-    if offsets.changelogs is None or END_OFFSETS_FAILURE in offsets.failures:
-        return None
-    ends = offsets.changelogs.get(partition.topic, ())
-    return ends[partition.partition] if partition.partition < len(ends) else None
 
 
 def _committed(partition: TopicPartition, offsets: EndOffsets) -> int | None:

@@ -142,6 +142,21 @@ def as_offset(value: object, where: str) -> int:
     return as_integer(value, where, 0, JAVA_LONG_MAX)
 
 
+def as_offsets(value: object, where: str) -> tuple[int, ...]:
+    return _integers(value, where, 0, JAVA_LONG_MAX)
+
+
+def as_int32s(value: object, where: str) -> tuple[int, ...]:
+    return _integers(value, where, -JAVA_INT_MAX - 1, JAVA_INT_MAX)
+
+
+def _integers(value: object, where: str, low: int, high: int) -> tuple[int, ...]:
+    """A list of numbers, long as a rule: only when one of them is wrong they are looked at one by one, with a path."""
+    if isinstance(value, list) and all(type(item) is int and low <= item <= high for item in value):
+        return tuple(value)
+    return tuple([as_integer(item, at, low, high) for item, at in list_items(value, where)])
+
+
 def as_process_id(value: object, where: str) -> ProcessId:
     try:
         return ProcessId.parse(as_text(value, where))

@@ -14,10 +14,12 @@ from assignor.recording.fields import (
     as_bytes,
     as_choice,
     as_int32,
+    as_int32s,
     as_integer,
     as_long,
     as_object,
     as_offset,
+    as_offsets,
     as_partitions,
     as_process_id,
     as_text,
@@ -149,7 +151,7 @@ def _as_topic_metadata(value: object, where: str) -> TopicMetadata:
     fields = Fields(value, where, ("partitions",), ("replicas", "leaders"))
     partitions = fields.read("partitions", as_partitions)
     replicas = fields.read_or_none("replicas", _as_replicas)
-    leaders = fields.read_or_none("leaders", _as_brokers)
+    leaders = fields.read_or_none("leaders", as_int32s)
     for name, per_partition in (("replicas", replicas), ("leaders", leaders)):
         if per_partition is not None and len(per_partition) != partitions:
             raise InputError(f"has {len(per_partition)} entries for {partitions} partitions", fields.at(name))
@@ -157,18 +159,11 @@ def _as_topic_metadata(value: object, where: str) -> TopicMetadata:
 
 
 def _as_replicas(value: object, where: str) -> tuple[tuple[int, ...], ...]:
-    return tuple(_as_brokers(item, at) for item, at in list_items(value, where))
-
-
-def _as_brokers(value: object, where: str) -> tuple[int, ...]:
-    return tuple(as_int32(item, at) for item, at in list_items(value, where))
+    return tuple([as_int32s(item, at) for item, at in list_items(value, where)])
 
 
 def _as_end_offsets(value: object, where: str) -> dict[str, tuple[int, ...]]:
-    return {
-        topic: tuple(as_offset(offset, at) for offset, at in list_items(offsets, topic_at))
-        for topic, offsets, topic_at in object_entries(value, where)
-    }
+    return {topic: as_offsets(offsets, at) for topic, offsets, at in object_entries(value, where)}
 
 
 def _as_committed_offsets(value: object, where: str) -> dict[str, tuple[int | None, ...]]:

@@ -46,11 +46,14 @@ class HighAvailabilityTaskAssignor:
 
 
 def assign_active_targets(state: WorkingState) -> None:
-    client_count = len(state.clients)
-    for task in range(len(state.tasks)):
-        client = task % client_count
-        state.assign_active(client, task)
-        state.say(DecisionKind.TARGET, task, Role.ACTIVE, client)
+    client_count, processes = len(state.clients), state.processes
+    for client in range(client_count):
+        for task in range(client, len(state.tasks), client_count):
+            state.assign_active(client, task)
+    state.log += [
+        Decision(DecisionKind.TARGET, task, Role.ACTIVE, processes[number % client_count])
+        for number, task in enumerate(state.tasks)
+    ]
     balance_active_over_threads(state)
 
 

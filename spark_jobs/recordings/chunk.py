@@ -15,6 +15,11 @@ class ChunkKind(StrEnum):
     SPOOLED = "spooled"
 
 
+def as_text(name: str) -> str:
+    """As text that can be written: a file may be named by bytes that are none."""
+    return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingChunk:
     """`number`: from 0. `source`: the input as places of lines name it; `path`: the file to read.

@@ -31,7 +31,7 @@ from assignor.commands.sources import (
 )
 from assignor.errors import InputError
 from spark_jobs.batch.work import LINES_A_CHUNK
-from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
+from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk, as_text
 from spark_jobs.recordings.parquet import count_rows
 from spark_jobs.recordings.spool import digest, write_spool
 
@@ -74,14 +74,14 @@ def _by_path(chunks: Sequence[RecordingChunk]) -> Iterator[list[RecordingChunk]]
 
 
 def _identity(chunk: RecordingChunk, lines: int) -> dict[str, object]:
-    identity: dict[str, object] = {"name": chunk.source, "lines": lines}
+    identity: dict[str, object] = {"name": as_text(chunk.source), "lines": lines}
     try:
         if chunk.kind is ChunkKind.SPOOLED:
             return {**identity, "sha256": digest(Path(chunk.path))}
         seen = os.stat(chunk.path)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", chunk.path) from None
-    return {**identity, "path": os.path.abspath(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
+    return {**identity, "path": as_text(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
 
 
 class _Cut(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import signal
+import threading
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -130,15 +131,17 @@ def _say_what_is_where(output: Path, rejects: int) -> None:
 
 @contextlib.contextmanager
 def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that workers end and what is done is kept."""
+    """SIGTERM unwinds like Ctrl-C, so that workers end and what is done is kept. Only a main thread hears of it."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, interrupt) if is_main else None
     try:
         yield
     except KeyboardInterrupt:
         leave(EXIT_NO)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if is_main:
+            signal.signal(signal.SIGTERM, before)

@@ -18,6 +18,7 @@ from assignor.recording import PLACEMENT_FORMAT, REBALANCE_FORMAT, RecordedPlace
 from assignor.rounds import PlacementRound, RebalanceRound
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode
+from spark_jobs.recordings.chunk import as_text
 
 Recorded = RecordedRebalance | RecordedPlacement
 Round = RebalanceRound | PlacementRound
@@ -223,7 +224,5 @@ def batch_of(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
 
 
 def storable(value: object) -> object:
-    """Text as Parquet takes it: a file may be named by bytes that are no text."""
-    if isinstance(value, str) and not value.isascii():
-        return value.encode("utf-8", "backslashreplace").decode()
-    return value
+    """Text as Parquet takes it."""
+    return as_text(value) if isinstance(value, str) else value

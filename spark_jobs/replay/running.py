@@ -20,6 +20,7 @@ from assignor.what_if.changes import Changes
 from spark_jobs.batch.outcome import Engine, Outcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
+from spark_jobs.recordings.chunk import as_text
 from spark_jobs.recordings.planning import identity_of_inputs, plan_recordings
 from spark_jobs.replay.rows import TIMING_COLUMNS
 from spark_jobs.replay.summary import Summary, summarized
@@ -78,7 +79,7 @@ def replay(
             cores=cores,
             restart=restart,
         )
-    summary = summarized(outcome, asked, (chunk.source for chunk in chunks))
+    summary = summarized(outcome, asked, (as_text(chunk.source) for chunk in chunks))
     document = {**summary.document(), "run": _run_document(outcome, engine)}
     _write(directory / SUMMARY_NAME, document)
     return Ended(summary, outcome, document)

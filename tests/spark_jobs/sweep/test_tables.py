@@ -16,11 +16,11 @@ GRID = "max.warmup.replicas=1..4,num.standby.replicas=0|1"
 
 
 def printed(result: SweepResult) -> list[list[str]]:
-    """The cells of every line of the table, borders left out."""
+    """The cells of every line of the table, borders left out, and the caption."""
     written = io.StringIO()
     Console(width=140, file=written).print(front_table(result))
     lines = written.getvalue().splitlines()
-    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in lines if line.startswith("│")]
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in lines if line.startswith(("│", "*"))]
 
 
 def beaten_defaults() -> SweepResult:
@@ -36,30 +36,34 @@ def beaten_defaults() -> SweepResult:
 
 def test_should_print_the_front_with_kafkas_defaults_and_who_beats_them() -> None:
     assert printed(beaten_defaults()) == [
-        ["1", "3|4", "0", "0.6 s", "70", "0.00", "2", ""],
-        ["2", "2..4", "1", "1 min 02 s", "1,010", "1.00", "1", ""],
-        ["3", "1", "0", "5 min 00 s", "8", "0.00", "0", ""],
-        ["", "2", "0", "0.6 s", "90", "0.00", "2", "Kafka's defaults, beaten by line 1"],
+        ["1", "3|4", "0", "0.6 s", "70", "0.00", "2"],
+        ["2", "2..4", "1", "1 min 02 s", "1,010", "1.00", "1"],
+        ["3", "1", "0", "5 min 00 s", "8", "0.00", "0"],
+        ["*", "2", "0", "0.6 s", "90", "0.00", "2"],
+        ["* Kafka's defaults, beaten by line 1"],
     ]
 
 
 def test_should_mark_kafkas_defaults_on_the_front() -> None:
     result = result_of("max.warmup.replicas=1|2|3", Came((5,)), Came((1,)), Came((1,)))
 
-    assert printed(result) == [["1", "2|3", "0.0 s", "0", "0.00", "0", "has Kafka's defaults"]]
+    assert printed(result) == [["* 1", "2|3", "0.0 s", "0", "0.00", "0"], ["* Kafka's defaults"]]
 
 
 def test_should_leave_out_the_end_that_all_names_of_assignors_have() -> None:
     grid = "assignor=HighAvailabilityTaskAssignor|LegacyStickyTaskAssignor|my.module:Own"
     result = result_of(grid, Came((7,)), Came((5,)), Came((5,)))
 
-    assert [line[1] for line in printed(result)] == ["LegacySticky|my.module:Own", "HighAvailability"]
+    assert [line[1] for line in printed(result)[:2]] == ["LegacySticky|my.module:Own", "HighAvailability"]
 
 
 def test_should_say_how_often_kafkas_defaults_do_not_settle() -> None:
     result = result_of("max.warmup.replicas=1|2", Came((5, 5)), Came((None, 5)))
 
-    assert printed(result)[-1] == ["", "2", "1 of 2 settle", "0", "0.00", "0", "Kafka's defaults, beaten by line 1"]
+    assert printed(result)[1:] == [
+        ["*", "2", "1 of 2 settle", "0", "0.00", "0"],
+        ["* Kafka's defaults, beaten by line 1"],
+    ]
 
 
 def test_should_write_every_combination_of_the_front_into_the_document() -> None:
