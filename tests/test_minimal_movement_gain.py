@@ -14,7 +14,7 @@ from statistics import median
 
 import pytest
 
-from tests.properties.growing_group import Growth, Grown, grow
+from tests.properties.growing_group import Grown, Growth, grow
 
 KAFKAS = "HighAvailabilityTaskAssignor"
 MINIMAL = "MinimalMovementTaskAssignor"

@@ -23,6 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from assignor.errors import AssignorFault
 from spark_jobs.batch.outcome import PartDamaged
 from spark_jobs.batch.work import Chunk, ChunkOutput, Reject
 
@@ -131,7 +132,9 @@ def write_part(directory: Path, number: int, output: ChunkOutput) -> Part:
 
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
-    trace = "" if fault is None else "".join(traceback.format_exception(fault))
+    """`fault`: what the work raised. A fault that says itself what to do (AssignorFault) needs no stack trace."""
+    is_plain = fault is None or isinstance(fault, AssignorFault)
+    trace = "" if is_plain else "".join(traceback.format_exception(fault))
     document = json.dumps({"reason": reason, "trace": trace})
     _write(directory, number, f"{number:08d}.failed", document.encode())
 

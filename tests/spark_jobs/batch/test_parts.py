@@ -1,0 +1,21 @@
+"""Why a chunk failed, as it is kept for the driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assignor.errors import InputError
+from spark_jobs.batch.parts import read_failure, write_failure
+
+
+def test_should_keep_a_stack_trace_of_a_programs_fault_and_none_of_a_users_mistake(tmp_path: Path) -> None:
+    for number, fault in enumerate((ValueError("no such thing"), InputError("cannot be opened", "rounds.jsonl"))):
+        try:
+            raise fault
+        except ValueError as raised:
+            write_failure(tmp_path, number, str(raised), raised)
+
+    ours, theirs = read_failure(tmp_path, 0), read_failure(tmp_path, 1)
+
+    assert "Traceback" in ours.trace
+    assert (theirs.reason, theirs.trace) == ("rounds.jsonl: cannot be opened", "")
