@@ -31,10 +31,11 @@ class DecisionKind(StrEnum):
     TARGET_KEPT = "target-kept"  # process = who has it, and has no more than its share
     TARGET_MOVED = "target-moved"  # process = receiver, other = who has it, but has more than its share
     TARGET_PINNED = "target-pinned"  # process = receiver, other = who has it, but a pin keeps the task off
-    TARGET_NEW = "target-new"  # process = chosen client of a copy that nobody has to give
+    TARGET_NEW = "target-new"  # process = chosen client; active: nobody caught up has it running, else one more copy
     PIN_SET_ASIDE = "pin-set-aside"  # process = where it belongs all the same, as no client can keep the pins
     HANDED_OVER = "handed-over"  # process = target that is caught up, other = who had it until now
     WAITS = "waits"  # process = who has it until `other`, its target, has caught up
+    NO_STATE = "no-state"  # stateless: process = target, where it can run at once
     # sticky and fallback assignors
     PREVIOUS_ACTIVE = "previous-active"  # process had it running
     PREVIOUS_STANDBY = "previous-standby"  # process had a standby

@@ -165,11 +165,7 @@ def _explanation(
     names: _Names,
 ) -> Explanation:
     target = next(
-        (
-            step.process
-            for step in reversed(steps)
-            if step.role is Role.ACTIVE and step.kind in _TARGET_KINDS
-        ),
+        (step.process for step in reversed(steps) if step.role is Role.ACTIVE and step.kind in _TARGET_KINDS),
         None,
     )
     copies = tuple(_with_thread(copy, steps) for copy in placed)
@@ -290,10 +286,11 @@ _PHRASES: Mapping[DecisionKind, str] = {
     DecisionKind.TARGET_KEPT: "{role} belongs on {process}, which has it and no more than its share",
     DecisionKind.TARGET_MOVED: "{other} has more than its share: {role} is to go to {process}",
     DecisionKind.TARGET_PINNED: "a pin keeps it off {other}: {role} is to go to {process}",
-    DecisionKind.TARGET_NEW: "{process} has room for the {role}, which nobody has to give",
+    DecisionKind.TARGET_NEW: "nobody caught up has it running: {role} belongs on {process}",
     DecisionKind.PIN_SET_ASIDE: "no client can keep its pins, {process} gets the {role} all the same",
     DecisionKind.HANDED_OVER: "{role} goes from {other}{other_lag} to {process}{lag}",
     DecisionKind.WAITS: "{role} stays with {process}{lag} until {other}{other_lag} has caught up",
+    DecisionKind.NO_STATE: "it has no state to wait for",
     DecisionKind.PREVIOUS_ACTIVE: "{process} had it active",
     DecisionKind.PREVIOUS_STANDBY: "{process} had a standby",
     DecisionKind.LEAST_LOADED: "{process} has most room for the {role}",
@@ -307,6 +304,8 @@ _PHRASES: Mapping[DecisionKind, str] = {
 def _phrase(step: Decision, problem: PlacementProblem) -> str:
     if step.kind is DecisionKind.TARGET and step.role is not Role.ACTIVE:
         return "{role} is meant for {process}"
+    if step.kind is DecisionKind.TARGET_NEW and step.role is not Role.ACTIVE:
+        return "one more {role} is wanted: it belongs on {process}"
     if step.kind is DecisionKind.KEPT and _is_caught_up(problem, step):
         return "{role} stays with {process}{lag}, which is caught up"
     if step.kind is DecisionKind.LEAST_LOADED and step.other is not None:

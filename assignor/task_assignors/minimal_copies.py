@@ -44,22 +44,27 @@ class Copies:
 
 def copies_before(state: WorkingState, acceptable_recovery_lag: int, weights: TaskWeights | None) -> Copies:
     """Raises IllegalStateError when a client has no lag for a stateful task."""
-    lags = _with_unknown_as_restored_from_zero(rank_by_lag(state, acceptable_recovery_lag))
+    as_reported = rank_by_lag(state, acceptable_recovery_lag)
+    known = [state.clients[0].lags.unreported.get(task, UNKNOWN_OFFSET_SUM) for task in state.tasks]
+    whole = [
+        max(0, *reported.values()) if size < 0 and reported else max(0, size)
+        for size, reported in zip(known, as_reported.reported, strict=True)
+    ]
+    lags = _with_unknown_as_whole(as_reported, whole)
     previous = _previous_owners(state, lags)
     home = [
         NOBODY if owner == NOBODY or lags.is_behind_another(task, owner) else owner
         for task, owner in enumerate(previous)
     ]
     elsewhere = [CAUGHT_UP if _counts_as_caught_up(lags, task) else NO_COPY for task in range(len(state.tasks))]
-    level = [_levels(lags, task) for task in range(len(state.tasks))]
+    level = [_levels(lags, task, whole[task], known[task] >= 0) for task in range(len(state.tasks))]
     place = {task: number for number, task in enumerate(state.tasks)}
-    for client, known in enumerate(state.clients):
-        for task_id in chain(known.previous_active, known.previous_standby):
+    for client, placement_client in enumerate(state.clients):
+        for task_id in chain(placement_client.previous_active, placement_client.previous_standby):
             task = place.get(task_id)
             if task is not None and elsewhere[task] == NO_COPY:
                 level[task].setdefault(client, NO_COPY - 1)
-    weight = stateful_weights(state.tasks, [_whole_restore(lags, task) for task in range(len(state.tasks))], weights)
-    return Copies(home, previous, level, elsewhere, weight, lags)
+    return Copies(home, previous, level, elsewhere, stateful_weights(state.tasks, whole, weights), lags)
 
 
 def stateful_weights(tasks: list[TaskId], restore_sizes: list[int], weights: TaskWeights | None) -> list[int]:
@@ -94,10 +99,13 @@ def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
     return owner
 
 
-def _with_unknown_as_restored_from_zero(lags: LagRanking) -> LagRanking:
-    """Kafka sorts an unknown lag before all others, as it is a negative number; here it is the whole changelog."""
+def _with_unknown_as_whole(lags: LagRanking, whole: list[int]) -> LagRanking:
+    """Kafka sorts an unknown lag before all others, as it is a negative number; here it is the whole changelog.
+
+    `whole[task]`: what a client without any of the task has to restore, as far as anybody knows.
+    """
     reported = [
-        {client: _whole_restore(lags, task) if lag == UNKNOWN_OFFSET_SUM else lag for client, lag in of_task.items()}
+        {client: whole[task] if lag == UNKNOWN_OFFSET_SUM else lag for client, lag in of_task.items()}
         if UNKNOWN_OFFSET_SUM in of_task.values()
         else of_task
         for task, of_task in enumerate(lags.reported)
@@ -106,27 +114,19 @@ def _with_unknown_as_restored_from_zero(lags: LagRanking) -> LagRanking:
     return replace(lags, reported=reported, unreported=unreported)
 
 
-def _whole_restore(lags: LagRanking, task: int) -> int:
-    """What a client without any of it has to restore, as far as anybody knows."""
-    unreported = lags.unreported[task]
-    if unreported is not None and unreported >= 0:
-        return unreported
-    return max(0, max(lags.reported[task].values(), default=0))
-
-
 def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:
     unreported = lags.unreported[task]
     return unreported is not None and is_caught_up(unreported, lags.acceptable_recovery_lag)
 
 
-def _levels(lags: LagRanking, task: int) -> dict[int, int]:
-    """Of the clients that reported the task; where all did, the ones farthest behind count as having nothing."""
-    everybody_reported = lags.unreported[task] is None
-    whole = max(1, _whole_restore(lags, task))
+def _levels(lags: LagRanking, task: int, whole: int, is_known: bool) -> dict[int, int]:
+    """Of the clients that have some of it. `is_known`: whether `whole` is more than the most that was reported; then
+    everybody who reported the task has some.
+    """
     levels: dict[int, int] = {}
     for client, lag in sorted(lags.reported[task].items()):
         if is_caught_up(lag, lags.acceptable_recovery_lag):
             levels[client] = CAUGHT_UP
-        elif not everybody_reported or lag < whole:
-            levels[client] = 1 + min(lag, whole) * (NO_COPY - 2) // whole
+        elif is_known or lag < whole:
+            levels[client] = 1 + min(lag, whole) * (NO_COPY - 2) // max(1, whole)
     return levels

@@ -93,7 +93,7 @@ def _assign_stateless_tasks(
     for number, client in enumerate(placed.owner):
         stateless[client].append(names[number])
         _say_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
-        state.log.append(Decision(DecisionKind.STATELESS, names[number], Role.ACTIVE, state.processes[client]))
+        state.log.append(Decision(DecisionKind.NO_STATE, names[number], Role.ACTIVE, state.processes[client]))
     return stateless
 
 

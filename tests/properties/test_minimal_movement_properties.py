@@ -135,7 +135,7 @@ def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
         DecisionKind.WAITS,
         DecisionKind.MOVED_TO_CAUGHT_UP,
         DecisionKind.MOVED_TO_MOST_CAUGHT_UP,
-        DecisionKind.STATELESS,
+        DecisionKind.NO_STATE,
     }
     said = [(step.task, step.process) for step in log if step.role is Role.ACTIVE and step.kind in says_where]
     active = [(task, process) for process, client in placement.clients.items() for task in client.active]
