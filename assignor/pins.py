@@ -100,7 +100,7 @@ def weights_from(value: object, where: str) -> TaskWeights | None:
         if task in weights:
             raise InputError(f"gives task {task} twice", where)
         weights[task] = _weight(weight, at)
-    return TaskWeights(tuple(sorted(weights.items())))
+    return TaskWeights(tuple(sorted(weights.items(), key=lambda entry: (entry[0].topology_name or "", entry[0][:2]))))
 
 
 def weights_document(weights: TaskWeights) -> object:

@@ -26,10 +26,13 @@ def first_members(
     problem: PlacementProblem,
     threads: Iterable[StreamThread],
     active: Mapping[str, Iterable[TaskId]],
+    reported: Mapping[str, Iterable[TaskId]],
     recorded_ends: Mapping[TaskId, int],
     model: ForecastModel,
 ) -> Members:
-    """`threads`: with nothing open yet. `active`: what each of them said it has active, first come first served."""
+    """`threads`: with nothing open yet. `active`: what each of them said it has active, first come first served.
+    `reported`: what each of them told the state of.
+    """
     by_name = {thread.name: thread for thread in threads}
     tasks = frozenset(problem.tasks)
     owners: dict[TaskId, str] = {}
@@ -48,15 +51,28 @@ def first_members(
         )
         for task, runs_from_ms in thread.active.items():
             runs.starts(task, runs_from_ms)
+    reporters = _reporters(by_name.values(), reported)
     closed = {
         process: {
-            task: ClosedState(offset_sum, 0)
+            task: ClosedState(offset_sum, 0, reporters[process].get(task) or reporters[process][None])
             for task, offset_sum in disk.items()
             if task not in owners or by_name[owners[task]].process != process
         }
         for process, disk in disks.items()
     }
     return Members(by_name, ends, runs, model.state_cleanup_delay_ms, closed)
+
+
+def _reporters(
+    threads: Iterable[StreamThread], reported: Mapping[str, Iterable[TaskId]]
+) -> dict[ProcessId, dict[TaskId | None, str]]:
+    """The first thread of each process that told of a task; None: the first of all."""
+    reporters: dict[ProcessId, dict[TaskId | None, str]] = {}
+    for thread in threads:
+        of_process = reporters.setdefault(thread.process, {None: thread.name})
+        for task in reported.get(thread.name, ()):
+            of_process.setdefault(task, thread.name)
+    return reporters
 
 
 def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:

@@ -1,7 +1,8 @@
 """The members of a group while rounds go by: who has what open, what lies closed on whose disk, what all would report.
 
-A process keeps the state of a task that it gave up, until it has not been given it again for the clean-up delay; the
-first of its threads reports that state, as the thread does that gets the locks of the directories.
+A process keeps the state of a task that it gave up, until it has not been given it again for the clean-up delay. In
+Kafka the thread reports it that is the first to lock its directory when all join again; most often that is the one that
+had the task open last, because it does so as soon as it has closed it, so here it always is.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ class HandedOut(NamedTuple):
 
 
 class ClosedState(NamedTuple):
-    """State on disk that nobody has open. `offset_sum` may be UNKNOWN_OFFSET_SUM."""
+    """State on disk that nobody has open. `offset_sum` may be UNKNOWN_OFFSET_SUM; `reporter`: a thread of its process."""
 
     offset_sum: int
     since_ms: int
+    reporter: str
 
 
 @dataclass(slots=True)
@@ -45,22 +47,19 @@ class Members:
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
-        """What every thread reports: tasks it has open, and for the first of a process those that are closed."""
+        """What every thread reports: tasks it has open, and those that it closed."""
         self._clean_up(now_ms)
-        reported: dict[str, dict[TaskId, int]] = {}
-        reporting: set[ProcessId] = set()
-        for name, thread in self.threads.items():
-            sums = thread.offset_sums(self.ends, now_ms)
-            if thread.process not in reporting:
-                reporting.add(thread.process)
-                sums |= {task: state.offset_sum for task, state in self.closed.get(thread.process, {}).items()}
-            reported[name] = sums
+        reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
+        for states in self.closed.values():
+            for task, state in states.items():
+                reported[state.reporter][task] = state.offset_sum
         return reported
 
     def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
         """Everybody closes what is taken away, and opens what is new. A thread that is not named has nothing left."""
         self._clean_up(now_ms)
         on_disk = self._on_disk(now_ms)
+        reporters = self._reporters()
         for thread in self.threads.values():
             kept = handed_out.get(thread.name, HandedOut()).active
             for task in set(thread.active).difference(kept):
@@ -75,7 +74,7 @@ class Members:
             for task, runs_from_ms in thread.active.items():
                 if task not in had or runs_from_ms > now_ms:
                     self.runs.starts(task, runs_from_ms)
-        self._close(on_disk, now_ms)
+        self._close(on_disk, reporters, now_ms)
 
     def caught_up_ms(self) -> int | None:
         """When every copy has caught up, if nothing is handed out any more; None for never."""
@@ -114,7 +113,24 @@ class Members:
                 disk[task] = self.ends.end(task, now_ms) if offset_sum == LATEST_OFFSET else offset_sum
         return on_disk
 
-    def _close(self, on_disk: Mapping[ProcessId, Mapping[TaskId, int]], now_ms: int) -> None:
+    def _reporters(self) -> dict[tuple[ProcessId, TaskId], str]:
+        """Of all state, open and closed: the thread that reports it."""
+        closed = {
+            (process, task): each.reporter for process, states in self.closed.items() for task, each in states.items()
+        }
+        opened = {
+            (thread.process, task): name
+            for name, thread in self.threads.items()
+            for task in (*thread.active, *thread.standby)
+        }
+        return closed | opened
+
+    def _close(
+        self,
+        on_disk: Mapping[ProcessId, Mapping[TaskId, int]],
+        reporters: Mapping[tuple[ProcessId, TaskId], str],
+        now_ms: int,
+    ) -> None:
         """What is on disk and nobody has open any more; what was closed before stays closed since then."""
         opened: dict[ProcessId, set[TaskId]] = {}
         for thread in self.threads.values():
@@ -123,7 +139,7 @@ class Members:
         for process, states in on_disk.items():
             before = closed_before.get(process, {})
             self.closed[process] = {
-                task: before.get(task, ClosedState(offset_sum, now_ms))
+                task: before.get(task) or ClosedState(offset_sum, now_ms, reporters[process, task])
                 for task, offset_sum in sorted(states.items())
                 if task not in opened.get(process, ())
             }

@@ -41,7 +41,7 @@ class PlacementLeader:
             for process, client in problem.clients.items()
         ]
         active = {str(process): sorted(_active(client)) for process, client in problem.clients.items()}
-        members = first_members(problem, threads, active, _recorded_ends(problem), self._model)
+        members = first_members(problem, threads, active, {}, _recorded_ends(problem), self._model)
         return self._decide(problem, members, 0), members
 
     def next_round(self, members: Members, now_ms: int) -> Decided:

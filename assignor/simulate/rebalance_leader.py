@@ -38,7 +38,9 @@ class RebalanceLeader:
             for member_id, member in self._members.items()
         ]
         active = {member_id: _active(self._snapshot, member) for member_id, member in self._members.items()}
-        members = first_members(result.problem, threads, active, _recorded_ends(result.problem), self._model)
+        reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
+        ends = _recorded_ends(result.problem)
+        members = first_members(result.problem, threads, active, reported, ends, self._model)
         self._snapshot = with_created(self._snapshot, result.created_topics)
         try:
             return self._decided(result), members

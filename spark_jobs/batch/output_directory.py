@@ -25,7 +25,9 @@ FORMAT = "batch/1"
 COMPUTE_MS = "compute_ms"
 REJECTS_NAME = "rejects.jsonl"
 TIMINGS_NAME = "timings.parquet"
-_PLAN, _LOCK, _PARTS, _TEMPORARY = "plan.json", ".lock", "parts", ".tmp"
+TEMPORARY = ".tmp"
+"""How names of what is not complete end; a directory of this name has what is spooled while a run lasts."""
+_PLAN, _LOCK, _PARTS = "plan.json", ".lock", "parts"
 _SHOWN = 60
 
 
@@ -80,8 +82,9 @@ class OutputDirectory:
 
     def begin(self) -> None:
         """Say which run this is, and have a place for its parts."""
-        for file in self.path.glob(f".*{_TEMPORARY}"):
-            file.unlink(missing_ok=True)
+        for file in self.path.glob(f".*{TEMPORARY}"):
+            if file.is_file():  # the directory of spooled inputs is somebody's who works on this run
+                file.unlink(missing_ok=True)
         if _read_plan(self.path) is None:
             self._write_plan(None)
         self.parts.mkdir(parents=True, exist_ok=True)
@@ -89,7 +92,7 @@ class OutputDirectory:
     @contextlib.contextmanager
     def replacing(self, file: Path) -> Iterator[Path]:
         """A path to write to; what was written becomes `file` at the end, all at once."""
-        temporary = self.path / f".{file.name}{_TEMPORARY}"
+        temporary = self.path / f".{file.name}{TEMPORARY}"
         try:
             yield temporary
             os.replace(temporary, file)
@@ -214,7 +217,7 @@ def _without_finished(document: dict[str, object]) -> dict[str, object]:
 
 def _check_nothing_foreign(path: Path) -> None:
     foreign = sorted(
-        name for name in os.listdir(path) if name != _LOCK and not (name.startswith(".") and name.endswith(_TEMPORARY))
+        name for name in os.listdir(path) if name != _LOCK and not (name.startswith(".") and name.endswith(TEMPORARY))
     )
     if foreign:
         raise InputError(f"has files of something else ({', '.join(foreign[:3])}); choose another --output", str(path))

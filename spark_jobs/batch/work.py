@@ -14,9 +14,13 @@ progress bar, little to do again when an executor dies, and some hundred kilobyt
 scheduling cost a few milliseconds, under 1 %."""
 
 
+REFUSED = "refused"
+UNUSABLE = "unusable"
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A line that gave no row. `where`: input:line. `kind`: "unusable" (wrong) or "refused" (of a later release).
+    """A line that gave no row. `where`: input:line. `kind`: UNUSABLE (wrong) or REFUSED (of a later release).
     `line`: the line as it was, so that it can be mended and run again; None when it could not be read at all.
     """
 

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import signal
-import threading
-from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -28,17 +21,10 @@ from assignor.commands.change_options import (
     changes_from_options,
 )
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
-from assignor.errors import InputError
+from spark_jobs.batch.command_line import RunBy, interrupted_by_sigterm
 
 WIDTH = 140
 _INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
-
-
-class RunBy(StrEnum):
-    """`Engine`, named here too because that one comes with Arrow."""
-
-    SPARK = "spark"
-    LOCAL = "local"
 
 
 def register(app: typer.Typer) -> None:
@@ -77,8 +63,7 @@ def replay_inputs(
     Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a round differs or was refused, 2 when a
     line was unusable. With changes (--set, --add-instances, ...) rounds are meant to differ.
     """
-    if engine is RunBy.SPARK and importlib.util.find_spec("pyspark") is None:
-        raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
+    engine.check_installed()
     changes = changes_from_options(
         set=set_,
         add_instances=add_instances,
@@ -95,7 +80,7 @@ def replay_inputs(
     from spark_jobs.replay.running import replay
     from spark_jobs.replay.tables import print_summary
 
-    with _interrupted_by_sigterm():
+    with interrupted_by_sigterm():
         ended = replay(
             inputs,
             output,
@@ -127,21 +112,3 @@ def _say_what_is_where(output: Path, rejects: int) -> None:
     say(f"rounds: {output / 'rounds.parquet'}")
     if rejects:
         say(f"lines that gave no round: {output / 'rejects.jsonl'}")
-
-
-@contextlib.contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that workers end and what is done is kept. Only a main thread hears of it."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, interrupt) if is_main else None
-    try:
-        yield
-    except KeyboardInterrupt:
-        leave(EXIT_NO)
-    finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)

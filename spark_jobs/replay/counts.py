@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from spark_jobs.replay.work import REFUSED
+from spark_jobs.batch.work import REFUSED
 
 
 @dataclass(slots=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,14 +14,16 @@ from assignor.errors import InputError
 from assignor.recording import is_class_path
 from assignor.what_if import changes_document
 from assignor.what_if.changes import Changes
+from spark_jobs.batch.beside_rows import spool_directory, write_document
 from spark_jobs.batch.outcome import Engine, Outcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
 from spark_jobs.recordings.chunk import as_text
+from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.recordings.planning import identity_of_inputs, plan_recordings
 from spark_jobs.replay.rows import TIMING_COLUMNS
 from spark_jobs.replay.summary import Summary, summarized
-from spark_jobs.replay.work import NO_CHANGES, OwnAssignors, ReplayWork
+from spark_jobs.replay.work import NO_CHANGES, ReplayWork
 
 ROWS_NAME = "rounds"
 SUMMARY_NAME = "summary.json"
@@ -58,7 +57,7 @@ def replay(
     own_assignors = OwnAssignors(os.getcwd())
     if changes.assignor is not None and is_class_path(changes.assignor):
         own_assignors(changes.assignor)  # what is wrong with it is said at once, and Spark sends what is imported
-    with _spool(directory) as spool:
+    with spool_directory(directory) as spool:
         chunks = plan_recordings(inputs, spool, console)
         if not chunks:
             raise InputError("there is no line to run again", " ".join(inputs))
@@ -81,26 +80,8 @@ def replay(
         )
     summary = summarized(outcome, asked, (as_text(chunk.source) for chunk in chunks))
     document = {**summary.document(), "run": _run_document(outcome, engine)}
-    _write(directory / SUMMARY_NAME, document)
+    write_document(directory / SUMMARY_NAME, document)
     return Ended(summary, outcome, document)
-
-
-@contextlib.contextmanager
-def _spool(directory: Path) -> Iterator[Path]:
-    """A directory of this process for spooled inputs, below the output directory, where executors find it; it is made
-    when there is something to spool.
-    """
-    parent = directory.absolute() / ".tmp"
-    spool = parent / f"spool-{os.getpid()}"
-    made = not parent.parent.exists()
-    try:
-        yield spool
-    finally:
-        shutil.rmtree(spool, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            parent.rmdir()  # not when another run has something in it
-            if made:
-                directory.rmdir()  # not when there was a run
 
 
 def _run_document(outcome: Outcome, engine: Engine) -> dict[str, object]:
@@ -115,12 +96,3 @@ def _run_document(outcome: Outcome, engine: Engine) -> dict[str, object]:
         "merge_seconds": round(outcome.merge_seconds, 3),
         "rounds_per_s": round(done_now / outcome.seconds, 1) if outcome.seconds else None,
     }
-
-
-def _write(file: Path, document: dict[str, object]) -> None:
-    partial = file.with_name(f".{file.name}.tmp")
-    try:
-        partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(partial, file)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(file)) from None

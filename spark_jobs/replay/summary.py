@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field
 import pyarrow.parquet as pq
 
 from spark_jobs.batch.outcome import Outcome
+from spark_jobs.batch.work import REFUSED
 from spark_jobs.replay.compute_times import ComputeTimes
 from spark_jobs.replay.counts import Beside, Counts, MeasureSums
 from spark_jobs.replay.rows import COMPUTE_COLUMN
-from spark_jobs.replay.work import REFUSED, place
+from spark_jobs.replay.work import place
 
 _ROWS_AT_ONCE = 4096
 _DIFFERENCES_SHOWN = 10

@@ -6,8 +6,6 @@ later release brings, "unusable" when it is wrong. Changes that a round cannot b
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,33 +16,15 @@ from assignor.commands.sources import RawLine
 from assignor.errors import AssignorFault, NotBuiltYet
 from assignor.recording import RecordedRebalance, document_of_line
 from assignor.rounds import parse_recorded, run_recorded
-from assignor.task_assignors.base import TaskAssignor
-from assignor.task_assignors.registry import task_assignor_named
 from assignor.what_if import changed
 from assignor.what_if.changes import Changes
-from spark_jobs.batch.work import ChunkOutput, Reject
+from spark_jobs.batch.work import REFUSED, UNUSABLE, ChunkOutput, Reject
 from spark_jobs.recordings.chunk import RecordingChunk, as_text
+from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.recordings.reading import ChunkLines, read_chunks
 from spark_jobs.replay.rows import SCHEMA, Recorded, Replayed, Round, batch_of, row_of
 
-REFUSED = "refused"
-UNUSABLE = "unusable"
 NO_CHANGES = Changes()
-
-
-@dataclass(frozen=True, slots=True)
-class OwnAssignors:
-    """Loads a user's own assignor, `module:Class`, also from `directory`: that of the command, which runs its user's
-    code. Executors have the directory when they share a file system with it.
-    """
-
-    directory: str
-
-    def __call__(self, path: str) -> TaskAssignor:
-        """Raises InputError saying what is wrong with the module or the class."""
-        if self.directory not in sys.path and os.path.isdir(self.directory):
-            sys.path.insert(0, self.directory)
-        return task_assignor_named(path)
 
 
 @dataclass(frozen=True, slots=True)

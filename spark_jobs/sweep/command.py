@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import signal
-from collections.abc import Iterator
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -23,11 +18,11 @@ from assignor.commands.change_options import (
     TopologyOption,
     changes_from_options,
 )
-from assignor.commands.console import EXIT_NO, Format, leave
+from assignor.commands.console import Format
 from assignor.errors import InputError
 from assignor.simulate.model import ForecastModel
 from assignor.simulate.model_bounds import check_model
-from spark_jobs.replay.command import RunBy
+from spark_jobs.batch.command_line import RunBy, interrupted_by_sigterm
 
 _MODEL = ForecastModel()
 _OPTIONS = {
@@ -107,8 +102,7 @@ def sweep(
     A forecast starts at every recorded round at which something happened to a group. Exit 1 when no combination lets
     all of them settle. Options of what-if (--set, --remove ..) change every round first.
     """
-    if engine is RunBy.SPARK and importlib.util.find_spec("pyspark") is None:
-        raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
+    engine.check_installed()
     # Arrow is loaded when the command runs, so that the other commands start without it
     from spark_jobs.batch.outcome import Engine
     from spark_jobs.sweep.running import SweepOrder, run_sweep
@@ -147,7 +141,7 @@ def sweep(
         cores=cores,
         restart=restart,
     )
-    with _interrupted_by_sigterm():
+    with interrupted_by_sigterm():
         run_sweep(order, format)
 
 
@@ -160,19 +154,3 @@ def _check_model(model: ForecastModel, max_rounds: int) -> None:
         raise InputError(
             str(error).removeprefix(f"{field}: "), _OPTIONS.get(field, f"--{field.replace('_', '-')}")
         ) from None
-
-
-@contextlib.contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that workers end and what is done is kept."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        leave(EXIT_NO)
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -20,8 +20,7 @@ from assignor.commands.lines import Line
 from assignor.errors import AssignorFault, InputError, KafkaError, NotBuiltYet
 from assignor.recording import RecordedPlacement, RecordedRebalance
 from assignor.rounds import parse_recorded
-from spark_jobs.batch.work import LINES_A_CHUNK, Reject
-from spark_jobs.replay.work import REFUSED, UNUSABLE
+from spark_jobs.batch.work import LINES_A_CHUNK, REFUSED, UNUSABLE, Reject
 from spark_jobs.sweep.spool import Record, SpooledLines, SpoolWriter, read_spooled
 
 

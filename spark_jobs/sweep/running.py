@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -18,14 +17,14 @@ from assignor.figures import check_picture_path
 from assignor.recording import is_class_path
 from assignor.simulate.model import ForecastModel
 from assignor.what_if.changes import Changes
+from spark_jobs.batch.beside_rows import spool_directory, write_document
 from spark_jobs.batch.outcome import Engine, Outcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
-from spark_jobs.replay.work import OwnAssignors
+from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.sweep.episodes import Episodes, gather_episodes
 from spark_jobs.sweep.grid import ASSIGNOR, GRID_OPTION, Grid, parse_grid
 from spark_jobs.sweep.picture import draw_front
-from spark_jobs.sweep.spool import spool_directory
 from spark_jobs.sweep.tables import front_document, front_table
 from spark_jobs.sweep.totals import SweepResult, sweep_result
 from spark_jobs.sweep.work import SweepChunk, SweepWork, sweep_plan
@@ -79,7 +78,7 @@ def run_sweep(order: SweepOrder, format: Format) -> None:
             restart=order.restart,
         )
     result = sweep_result(grid, outcome.batches())
-    _write_front(result, directory / FRONT_NAME)
+    write_document(directory / FRONT_NAME, front_document(result))
     draw_front(result, plot)
     _tell(result, outcome, directory, plot, forecasts)
     _print(result, format)
@@ -120,12 +119,6 @@ def _plan(order: SweepOrder, grid: Grid, episodes: Episodes, own_assignors: OwnA
         "max_rounds": order.max_rounds,
     }
     return sweep_plan(SweepWork(grid, order.model, order.changes, order.max_rounds, own_assignors), episodes, identity)
-
-
-def _write_front(result: SweepResult, file: Path) -> None:
-    partial = file.with_name(f".{file.name}.tmp")
-    partial.write_text(json.dumps(front_document(result), indent=1) + "\n", encoding="utf-8")
-    partial.replace(file)
 
 
 def _tell(result: SweepResult, outcome: Outcome, directory: Path, plot: Path, forecasts: int) -> None:

@@ -6,15 +6,10 @@ reaches. A record is its length in four bytes, then the line as zlib wrote it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import shutil
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from assignor.errors import InputError
@@ -38,26 +33,6 @@ class Record:
 
     offset: int
     length: int
-
-
-@contextmanager
-def spool_directory(output: Path) -> Iterator[Path]:
-    """A directory of this process below `output`, by a name that `run_plan` takes for its own; gone in the end.
-
-    Raises InputError when it cannot be made.
-    """
-    parent = output.absolute() / ".tmp"
-    directory = parent / f"sweep-{os.getpid()}"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot be used: {error.strerror or error}; choose another --output", str(output)) from None
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            parent.rmdir()  # not when another run has something in it
 
 
 class SpoolWriter:

@@ -20,7 +20,7 @@ from assignor.simulate.model import ForecastModel
 from assignor.what_if import changed
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import ChunkOutput, Plan
-from spark_jobs.replay.work import OwnAssignors
+from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.sweep.episodes import Episodes, GroupEpisodes, read_rejects
 from spark_jobs.sweep.grid import ASSIGNOR, Combination, Grid
 from spark_jobs.sweep.rows import TIMING_COLUMNS, EpisodeTotals, schema_of

@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from assignor.commands.sources import RawLine
 from assignor.errors import InputError
 from assignor.what_if.changes import Changes
+from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.replay.dataframe import replayed
 from spark_jobs.replay.rows import SCHEMA
-from spark_jobs.replay.work import OwnAssignors, ReplayWork
+from spark_jobs.replay.work import ReplayWork
 from spark_jobs.session import spark_session
 from tests.program import assignor
 from tests.recorded import RECORDINGS, VECTORS

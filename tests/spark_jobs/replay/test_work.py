@@ -19,8 +19,9 @@ from assignor.rounds import PlacementRound, RebalanceRound, run
 from assignor.what_if.changes import AddedInstances, Changes
 from spark_jobs.batch.work import Reject
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
+from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.replay.rows import SCHEMA
-from spark_jobs.replay.work import NO_CHANGES, OwnAssignors, ReplayWork, place
+from spark_jobs.replay.work import NO_CHANGES, ReplayWork, place
 from tests.program import smoke
 from tests.recorded import OF_A_LATER_RELEASE, document, documents
 from tests.spark_jobs.recordings.recordings_as_files import as_bytes

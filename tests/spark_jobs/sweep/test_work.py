@@ -21,7 +21,7 @@ from assignor.what_if.changes import AddedInstances, Changes
 from spark_jobs.batch.outcome import ChunksFailed, Engine, Outcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import ChunkOutput, Plan
-from spark_jobs.replay.work import OwnAssignors
+from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.sweep.episodes import gather_episodes
 from spark_jobs.sweep.grid import parse_grid
 from spark_jobs.sweep.work import (
