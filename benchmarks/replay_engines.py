@@ -29,7 +29,7 @@ from benchmarks.process_tree import Kind, PeakMemory, executors
 from spark_jobs.batch.work import LINES_A_CHUNK
 
 ROUNDS = 100_000
-QUICK_ROUNDS = 2_000
+QUICK_ROUNDS = 1_000
 SEED = 1
 CORES = 2
 MASTER = f"local-cluster[{CORES},1,1024]"

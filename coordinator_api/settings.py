@@ -72,7 +72,7 @@ class Settings(BaseSettings):
         60_000, ge=0, description="Longest wait of one GET; a larger `wait_ms` is cut down to it."
     )
     computation_max_count: int = Field(
-        4, ge=1, description="Most POST /v1/assign and explanations at one time; 429 above."
+        4, ge=1, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."
     )
     shutdown_timeout_ms: int = Field(5_000, ge=0, description="How long a stop lets requests in progress finish.")
 

@@ -77,6 +77,20 @@ class TestFindSources:
             (tmp_path / name).write_bytes(PARQUET)
         assert find_sources([str(tmp_path)]) == [Source(str(tmp_path / part), SourceKind.PARQUET)]
 
+    def test_should_not_take_results_that_lie_beside_the_recordings_for_recordings(self, tmp_path: Path) -> None:
+        results = tmp_path / "results"
+        (results / "parts").mkdir(parents=True)
+        for name in ("plan.json", "a/plan.json"):  # one of results, one that is called so only
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text("{}")
+        (results / "plan.json").write_text('{"format": "batch/1"}')
+        for name in ("rounds.parquet", "rejects.jsonl", "parts/00000000-1-0.parquet"):
+            (results / name).write_bytes(PARQUET)
+        found = [str(tmp_path / name) for name in ("a/plan.json", "plan.json")]
+        assert [source.name for source in find_sources([str(tmp_path)])] == found
+        with pytest.raises(InputError, match="has the results of a run, and no recordings"):
+            find_sources([str(results)])
+
     def test_should_name_what_it_looks_for_in_an_empty_directory(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").touch()
         with pytest.raises(InputError) as refused:
@@ -158,6 +172,7 @@ class TestRawLines:
     def test_should_never_show_a_password(self) -> None:
         assert shown("postgresql://me:se:cr@t@host:5432/db") == "postgresql://me:***@host:5432/db"
         assert shown("postgresql://h/db?password=secret&user=me") == "postgresql://h/db?password=***&user=me"
+        assert shown("postgresql://me:se/cret@host/db") == "postgresql://me:***@host/db"
         assert shown("postgresql://host:5432/db") == "postgresql://host:5432/db"
         assert shown("sqlite:////data/a:b@c.sqlite3") == "sqlite:////data/a:b@c.sqlite3"
         assert shown("a:b@c.jsonl") == "a:b@c.jsonl"

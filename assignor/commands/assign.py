@@ -15,6 +15,7 @@ from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, l
 from assignor.commands.lines import read_lines
 from assignor.commands.output_text import output_text
 from assignor.commands.own_assignors import load_own_assignor
+from assignor.commands.sources import shown
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
 from assignor.rounds import PlacementRound, RebalanceRound, run
 
@@ -46,7 +47,7 @@ def assign_files(
                 out.write(_result_line(ran, Format.JSON if output is not None else format or Format.JSON))
     if check:
         if tally.total == 0:
-            raise InputError("there is no line to check", " ".join(files))
+            raise InputError("there is no line to check", " ".join(map(shown, files)))
         print(as_line(tally.as_document()) if format is Format.JSON else tally.as_text())
     if tally.unusable:
         leave(EXIT_UNUSABLE)

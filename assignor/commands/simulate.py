@@ -173,8 +173,11 @@ def _chosen_lines(asked: _Asked) -> Iterator[Line]:
 def _answer(line: Line, asked: _Asked) -> _Answer:
     if line.document is None:
         raise InputError(line.problem or "is not usable")
-    recorded = changed(parse_recorded(line.document), asked.changes)
-    ahead = forecast(recorded, asked.model, max_rounds=asked.max_rounds, load_own=load_own_assignor)
+    as_recorded = parse_recorded(line.document)
+    recorded = changed(as_recorded, asked.changes)
+    ahead = forecast(
+        recorded, asked.model, max_rounds=asked.max_rounds, load_own=load_own_assignor, as_recorded=as_recorded
+    )
     what_if = f", what if {changes_text(asked.changes)}" if asked.changes != Changes() else ""
     return _Answer(f"{recorded.id}{what_if}", recorded.id, ahead)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import re
 import stat
@@ -23,6 +24,8 @@ from typing import NamedTuple
 from assignor.errors import InputError
 
 __all__ = [
+    "RESULT_FORMAT",
+    "RESULT_MARK",
     "STDIN",
     "DamagedSource",
     "RawLine",
@@ -41,11 +44,14 @@ ENTRY_POINT_GROUP = "assignor.recordings"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 """What is read of a directory. A file named by itself may be called anything."""
 
+RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
+"""What tells a directory of results (of `replay`, `sweep`) from one of recordings: this file, of this format."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _DATABASE_URL = re.compile(r"(?:sqlite|postgres|postgresql)(?:\+\w+)?://")
-_PASSWORD = re.compile(r"(?P<before>://[^:/@]*:)[^/]*@|(?P<parameter>[?&]password=)[^&]*")
+_PASSWORD = re.compile(r"(?P<before>://[^:/@]*:)(?:[^/]*|[^@]*)@|(?P<parameter>[?&]password=)[^&]*")
 
 
 class SourceKind(StrEnum):
@@ -167,14 +173,22 @@ def _plug_in(kind: SourceKind) -> Callable[[str], Iterable[RawLine]]:
 
 
 def _in_directory(directory: str) -> list[Source]:
-    """Also below it, in the order of the paths. Spark's markers and unfinished files begin with `_` or a dot."""
+    """Also below it, in the order of the paths. Spark's markers and unfinished files begin with `_` or a dot; results
+    of a run are left out, so that they may lie beside the recordings.
+    """
+    if _has_results(directory):
+        raise InputError("has the results of a run, and no recordings", directory)
 
     def refuse(error: OSError) -> None:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or directory)
 
     paths = []
     for parent, folders, files in os.walk(directory, onerror=refuse):
-        folders[:] = [folder for folder in folders if not folder.startswith((".", "_"))]
+        folders[:] = [
+            folder
+            for folder in folders
+            if not folder.startswith((".", "_")) and not _has_results(os.path.join(parent, folder))
+        ]
         paths += [
             os.path.join(parent, file) for file in files if file.endswith(SUFFIXES) and not file.startswith((".", "_"))
         ]
@@ -182,6 +196,15 @@ def _in_directory(directory: str) -> list[Source]:
         looked_for = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
         raise InputError(f"cannot be read: the directory has no recordings in it ({looked_for})", directory)
     return [Source(path, _kind_of_file(path)) for path in sorted(paths)]
+
+
+def _has_results(directory: str) -> bool:
+    try:
+        with open(os.path.join(directory, RESULT_MARK), "rb") as stream:
+            document = json.load(stream)
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.get("format") == RESULT_FORMAT
 
 
 def _kind_of_file(path: str) -> SourceKind:

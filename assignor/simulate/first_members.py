@@ -8,8 +8,10 @@ follow-up. A group in which nothing runs is only starting.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from assignor.clients.task_lags import is_caught_up
+from assignor.configs import AssignmentConfigs
 from assignor.simulate.changelog_ends import ChangelogEnds
 from assignor.simulate.group_members import ClosedState, Members
 from assignor.simulate.model import ForecastModel
@@ -22,6 +24,15 @@ Disks = Mapping[ProcessId, Mapping[TaskId, int]]
 """Offset sums of the state that each process reported."""
 
 
+class Past(NamedTuple):
+    """What is known of the time before the round, whatever a what-if makes of the round itself. `configs`: as they were
+    then; `left_behind`: tasks whose owners the what-if takes away.
+    """
+
+    configs: AssignmentConfigs
+    left_behind: frozenset[TaskId] = frozenset()
+
+
 def first_members(
     problem: PlacementProblem,
     threads: Iterable[StreamThread],
@@ -29,6 +40,7 @@ def first_members(
     reported: Mapping[str, Iterable[TaskId]],
     recorded_ends: Mapping[TaskId, int],
     model: ForecastModel,
+    past: Past,
 ) -> Members:
     """`threads`: with nothing open yet. `active`: what each of them said it has active, first come first served.
     `reported`: what each of them told the state of.
@@ -41,7 +53,7 @@ def first_members(
             owners.setdefault(task, name)
     runs_already = {task for task, name in owners.items() if _runs(problem, by_name[name].process, task)}
     disks = _disks(problem, recorded_ends)
-    runs = TaskRuns(_unowned_since(problem, owners, runs_already, disks, recorded_ends, model))
+    runs = TaskRuns(_unowned_since(problem, owners, runs_already, disks, recorded_ends, model, past))
     ends = ChangelogEnds(recorded_ends, model.appended_records_per_s, runs)
     for name, thread in by_name.items():
         disk = disks[thread.process]
@@ -106,25 +118,29 @@ def _unowned_since(
     disks: Disks,
     recorded_ends: Mapping[TaskId, int],
     model: ForecastModel,
+    past: Past,
 ) -> dict[TaskId, int]:
     since = dict.fromkeys([task for task in problem.tasks if task not in runs_already], 0)
     if not runs_already:
         return since
     nobodys = [task for task in since if task not in owners]
-    left_behind: set[TaskId] = set()
+    left_behind = {task for task in nobodys if task in past.left_behind}
     given_up: set[TaskId] = set()
     for task in nobodys:
-        if task in recorded_ends and (recorded_ends[task] > 0 or any(task in disk for disk in disks.values())):
-            (given_up if _was_given_up(problem, disks, task) else left_behind).add(task)
+        if (
+            task not in left_behind
+            and task in recorded_ends
+            and (recorded_ends[task] > 0 or any(task in disk for disk in disks.values()))
+        ):
+            (given_up if _was_given_up(problem, past.configs, disks, task) else left_behind).add(task)
     running = {task.subtopology for task in runs_already}
     if left_behind or not given_up:
         left_behind.update(task for task in nobodys if task not in recorded_ends and task.subtopology in running)
     return since | dict.fromkeys(left_behind, -model.session_timeout_ms)
 
 
-def _was_given_up(problem: PlacementProblem, disks: Disks, task: TaskId) -> bool:
+def _was_given_up(problem: PlacementProblem, configs: AssignmentConfigs, disks: Disks, task: TaskId) -> bool:
     """Whether one caught-up copy more is there than standbys are wanted: that of an owner which is still alive."""
-    configs = problem.configs
     caught_up = [
         process
         for process, disk in disks.items()

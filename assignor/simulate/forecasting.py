@@ -28,15 +28,17 @@ def forecast(
     *,
     max_rounds: int = 1000,
     load_own: LoadOwn | None = None,
+    as_recorded: RecordedRebalance | RecordedPlacement | None = None,
 ) -> Forecast:
     """What the group does from the recorded round on; the same for the same arguments.
 
-    `max_rounds`: the recorded one included. `load_own`: see `assignor.rounds`. A round that the leader cannot place
-    ends the forecast with `End.ERROR`. Raises InputError for a model out of bounds, and for a recording whose members
-    cannot be read or are of a version not known here; NotBuiltYet.
+    `max_rounds`: the recorded one included. `load_own`: see `assignor.rounds`. `as_recorded`: of a what-if, the round
+    without it, so that what went before (who ran what, which standbys were wanted) stays as it was. A round that the
+    leader cannot place ends the forecast with `End.ERROR`. Raises InputError for a model out of bounds, and for a
+    recording whose members cannot be read or are of a version not known here; NotBuiltYet.
     """
     check_model(model, max_rounds)
-    leader = _leader(recorded, model, load_own)
+    leader = _leader(recorded, model, load_own, as_recorded)
     story = Story()
     try:
         decided, members = leader.recorded_round()
@@ -45,10 +47,19 @@ def forecast(
     return _run_on(leader, decided, members, story, model, max_rounds)
 
 
-def _leader(recorded: RecordedRebalance | RecordedPlacement, model: ForecastModel, load_own: LoadOwn | None) -> Leader:
+def _leader(
+    recorded: RecordedRebalance | RecordedPlacement,
+    model: ForecastModel,
+    load_own: LoadOwn | None,
+    as_recorded: RecordedRebalance | RecordedPlacement | None,
+) -> Leader:
     if isinstance(recorded, RecordedRebalance):
-        return RebalanceLeader(recorded, model, load_own)
-    return PlacementLeader(recorded, model, load_own)
+        return RebalanceLeader(
+            recorded, model, load_own, as_recorded if isinstance(as_recorded, RecordedRebalance) else None
+        )
+    return PlacementLeader(
+        recorded, model, load_own, as_recorded if isinstance(as_recorded, RecordedPlacement) else None
+    )
 
 
 def _run_on(

@@ -25,7 +25,7 @@ class HandedOut(NamedTuple):
 
 
 class ClosedState(NamedTuple):
-    """State on disk that nobody has open. `offset_sum` may be UNKNOWN_OFFSET_SUM; `reporter`: a thread of its process."""
+    """State on disk that nobody has open. `offset_sum` may be UNKNOWN_OFFSET_SUM; `reporter`: a thread."""
 
     offset_sum: int
     since_ms: int

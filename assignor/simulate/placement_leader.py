@@ -13,7 +13,7 @@ from assignor.clients.task_lags import compute_task_lags
 from assignor.errors import InputError
 from assignor.recording import RecordedPlacement
 from assignor.rounds import LoadOwn, PlacementRound, run_recorded
-from assignor.simulate.first_members import first_members
+from assignor.simulate.first_members import Past, first_members
 from assignor.simulate.group_members import HandedOut, Members
 from assignor.simulate.leader import Decided, RoundFailed
 from assignor.simulate.model import ForecastModel
@@ -27,8 +27,15 @@ MAX_THREADS = 1_000_000
 
 
 class PlacementLeader:
-    def __init__(self, recorded: RecordedPlacement, model: ForecastModel, load_own: LoadOwn | None) -> None:
+    def __init__(
+        self,
+        recorded: RecordedPlacement,
+        model: ForecastModel,
+        load_own: LoadOwn | None,
+        as_recorded: RecordedPlacement | None = None,
+    ) -> None:
         self._recorded = recorded
+        self._past = _past(recorded.problem, recorded.problem if as_recorded is None else as_recorded.problem)
         self._model = model
         self._load_own = load_own
 
@@ -41,7 +48,7 @@ class PlacementLeader:
             for process, client in problem.clients.items()
         ]
         active = {str(process): sorted(_active(client)) for process, client in problem.clients.items()}
-        members = first_members(problem, threads, active, {}, _recorded_ends(problem), self._model)
+        members = first_members(problem, threads, active, {}, _recorded_ends(problem), self._model, self._past)
         return self._decide(problem, members, 0), members
 
     def next_round(self, members: Members, now_ms: int) -> Decided:
@@ -87,6 +94,11 @@ class PlacementLeader:
             rejoin=bool(held_back),
             probing_at_ms=probing_at_ms if placement.probing_rebalance_needed else None,
         )
+
+
+def _past(problem: PlacementProblem, as_recorded: PlacementProblem) -> Past:
+    gone = [client for process, client in as_recorded.clients.items() if process not in problem.clients]
+    return Past(as_recorded.configs, frozenset(task for client in gone for task in _active(client)))
 
 
 def _active(client: PlacementClient) -> frozenset[TaskId]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from assignor.decisions import DecisionKind
@@ -10,7 +11,7 @@ from assignor.errors import DecodeError, InputError, KafkaError
 from assignor.recording import RecordedRebalance
 from assignor.rounds import LoadOwn, RebalanceRound, run_recorded
 from assignor.simulate.changelog_offsets import with_appended, with_created
-from assignor.simulate.first_members import first_members
+from assignor.simulate.first_members import Past, first_members
 from assignor.simulate.group_members import HandedOut, Members
 from assignor.simulate.leader import Decided, RoundFailed
 from assignor.simulate.member_bytes import RecordedMember, recorded_members
@@ -23,8 +24,15 @@ from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, AssignorErrorCode,
 
 
 class RebalanceLeader:
-    def __init__(self, recorded: RecordedRebalance, model: ForecastModel, load_own: LoadOwn | None) -> None:
+    def __init__(
+        self,
+        recorded: RecordedRebalance,
+        model: ForecastModel,
+        load_own: LoadOwn | None,
+        as_recorded: RecordedRebalance | None = None,
+    ) -> None:
         self._recorded = recorded
+        self._past = _past(recorded.snapshot, recorded.snapshot if as_recorded is None else as_recorded.snapshot)
         self._model = model
         self._load_own = load_own
         self._snapshot = recorded.snapshot
@@ -40,7 +48,7 @@ class RebalanceLeader:
         active = {member_id: _active(self._snapshot, member) for member_id, member in self._members.items()}
         reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
         ends = _recorded_ends(result.problem)
-        members = first_members(result.problem, threads, active, reported, ends, self._model)
+        members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
         self._snapshot = with_created(self._snapshot, result.created_topics)
         try:
             return self._decided(result), members
@@ -72,7 +80,7 @@ class RebalanceLeader:
         assert result.problem is not None
         assert result.placement is not None
         handed_out: dict[str, HandedOut] = {}
-        rejoin = result.followup_rebalance
+        rejoin = result.followup_rebalance or self._leader_misses(result.created_topics)
         for member_id, member in self._members.items():
             told, at_once = member.told(result.assignments[member_id])
             handed_out[member_id] = HandedOut(told.active, told.standby)
@@ -87,6 +95,26 @@ class RebalanceLeader:
             rejoin,
             None if deadline_ms is None else deadline_ms - self._recorded.now_ms,
         )
+
+    def _leader_misses(self, created: Iterable[str]) -> bool:
+        """Whether the leader's metadata gets topics that the group reads and that were not there when it decided; its
+        consumer then asks for a round again (`ConsumerCoordinator.rejoinNeededOrPending`). A leader out of process has
+        no consumer.
+        """
+        read = {topic for each in self._snapshot.topology.subtopologies for topic in each.source_topics}
+        return self._snapshot.leader_process_id is not None and not read.isdisjoint(created)
+
+
+def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
+    gone = {each: member for each, member in as_recorded.members.items() if each not in snapshot.members}
+    left_behind: set[TaskId] = set()
+    if gone:
+        alive = {member.process for member in recorded_members(snapshot.members).values()}
+        for member_id, member in gone.items():
+            with suppress(InputError):  # what cannot be read any more, nobody asks for
+                owner = recorded_members({member_id: member})[member_id]
+                left_behind.update(() if owner.process in alive else _active(as_recorded, owner))
+    return Past(as_recorded.configs, frozenset(left_behind))
 
 
 def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]:

@@ -27,8 +27,8 @@ _HEAVIEST = 1_000_000
 @dataclass(frozen=True, slots=True)
 class Copies:
     """By task as in `WorkingState`. `home[task]`: see above, NOBODY when there is none; `previous[task]`: who had it
-    active, home or not. `level[task]`: of the clients that have some of it; `elsewhere[task]`: of all others, NO_COPY
-    unless even those count as caught up. `weight[task]`: at least 1.
+    active, home or not. `level[task]`: of the clients that have some of it, nearest to the end first;
+    `elsewhere[task]`: of all others, NO_COPY unless even those count as caught up. `weight[task]`: at least 1.
     """
 
     home: list[int]
@@ -124,7 +124,7 @@ def _levels(lags: LagRanking, task: int, whole: int, is_known: bool) -> dict[int
     everybody who reported the task has some.
     """
     levels: dict[int, int] = {}
-    for client, lag in sorted(lags.reported[task].items()):
+    for client, lag in sorted(lags.reported[task].items(), key=lambda entry: (entry[1], entry[0])):
         if is_caught_up(lag, lags.acceptable_recovery_lag):
             levels[client] = CAUGHT_UP
         elif is_known or lag < whole:

@@ -25,7 +25,7 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class TaskToPlace:
-    """`home`, `level`, `elsewhere`, `weight` as in `Copies`."""
+    """`home`, `level` (nearest to the end first), `elsewhere`, `weight` as in `Copies`."""
 
     task: TaskId
     home: int
@@ -45,7 +45,7 @@ def place_evenly(
     homes = [each.home if each.home in each.allowed.members else NOBODY for each in tasks]
     if _is_even(classes, homes, shares):
         return homes
-    return _EvenPlacement(tasks, homes, classes, shares).solved(capacity, weights)
+    return _EvenPlacement(tasks, homes, classes, shares, may_be_uneven=any(present)).solved(capacity, weights)
 
 
 def _by_class(tasks: Sequence[TaskToPlace]) -> list[list[int]]:
@@ -96,16 +96,28 @@ class _Cell:
 
 
 _GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool]
-"""Homes that have room, weight, the levels that decide, the level elsewhere, whether it is at home anywhere."""
+"""Homes that have room, nearest to the end first; weight; the levels that decide; the level elsewhere; whether it is
+at home anywhere.
+"""
 
 
 class _EvenPlacement:
+    """`may_be_uneven`: whether a client's share of all tasks may ask for more or less of a class than its share of it,
+    which only tasks that are there already can bring about; the share of all tasks goes first then.
+    """
+
     def __init__(
-        self, tasks: Sequence[TaskToPlace], homes: Sequence[int], classes: Sequence[Sequence[int]], shares: Shares
+        self,
+        tasks: Sequence[TaskToPlace],
+        homes: Sequence[int],
+        classes: Sequence[Sequence[int]],
+        shares: Shares,
+        may_be_uneven: bool,
     ) -> None:
         self._tasks = tasks
         self._homes = homes
         self._shares = shares
+        self._may_be_uneven = may_be_uneven
         self._owner = [NOBODY] * len(tasks)
         self._kept = [0] * len(shares.of_client)
         cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
@@ -149,12 +161,13 @@ class _EvenPlacement:
                 self._owner[number] = client
             self._kept[client] += len(keep)
             low, high = share.low - len(keep), share.high - len(keep)
-            if high > 0:
-                cells[client] = _Cell(client, low, high, takes_others=len(own) <= share.low)
+            if high > 0 or self._may_be_uneven:
+                takes_others = len(own) <= share.low or self._may_be_uneven
+                cells[client] = _Cell(client, low, high, takes_others)
         return cells
 
     def _caught_up(self, number: int) -> list[int]:
-        """Where a task without a home is at home; nowhere when it makes no difference."""
+        """Where a task without a home is at home, nearest to the end first; nowhere when it makes no difference."""
         each = self._tasks[number]
         if each.elsewhere == CAUGHT_UP:
             return []
@@ -177,7 +190,7 @@ class _EvenPlacement:
                 continue
             each = self._tasks[number]
             home = self._homes[number]
-            homes = {home} if home != NOBODY else set(self._caught_up(number))
+            homes = [home] if home != NOBODY else self._caught_up(number)
             levels = sorted(
                 (client, level)
                 for client, level in each.level.items()
@@ -185,7 +198,7 @@ class _EvenPlacement:
             )
             decides = homes or levels
             key = (
-                tuple(sorted(homes.intersection(cells))),
+                tuple(client for client in homes if client in cells),
                 each.weight if decides else 0,
                 tuple(levels),
                 each.elsewhere if decides else 0,
@@ -207,6 +220,8 @@ class _EvenPlacement:
         cell.node = network.node()
         network.arc(cell.node, row, cell.low, 0)
         network.arc(cell.node, row, cell.high - cell.low, prices.uneven_class)
+        if self._may_be_uneven:
+            network.arc(cell.node, row, len(self._tasks), 3 * prices.uneven_class)
 
     def _add_groups(
         self,
@@ -219,7 +234,7 @@ class _EvenPlacement:
         hub = network.node()
         for cell in cells.values():
             if cell.takes_others:
-                cell.from_hub = network.arc(hub, cell.node, cell.high, 0)
+                cell.from_hub = network.arc(hub, cell.node, len(self._tasks), 0)
         for (homes, weight, levels, elsewhere, moves), group in groups.items():
             node, size = network.node(), len(group.members)
             network.arc(source, node, size, 0)
@@ -290,7 +305,7 @@ class _Prices:
         weight = 0 if all_alike else of_level
         move = of_level if all_alike else of_level * (total + 2)
         uneven_class = move * (len(moving) + 2)
-        return cls(weight, move, uneven_class, uneven_class * 2 * (len(moving) + 2))
+        return cls(weight, move, uneven_class, uneven_class * 4 * (len(moving) + 2))
 
     def of_placing(self, moves: bool, weight: int, level: int) -> int:
         """`moves`: whether there is a home that it would be away from."""

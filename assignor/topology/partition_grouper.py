@@ -31,13 +31,16 @@ def partition_groups(topology: Topology, cluster: Cluster) -> dict[TaskId, tuple
         for subtopology in source_topics_walk(topology.subtopologies)
     ]
     check_group_size(sum(sum(counts.values()) for _, counts in counts_by_subtopology), "source")
-    groups: dict[TaskId, tuple[TopicPartition, ...]] = {}
-    for subtopology, counts in counts_by_subtopology:
-        for partition in range(max(counts.values(), default=0)):
-            groups[TaskId(subtopology.id, partition)] = tuple(
-                [TopicPartition(topic, partition) for topic, count in counts.items() if partition < count]
-            )
-    return {task: groups[task] for task in hash_set_order(groups, task_hash)}
+    tasks = [
+        TaskId(subtopology.id, partition)
+        for subtopology, counts in counts_by_subtopology
+        for partition in range(max(counts.values(), default=0))
+    ]
+    counts_of = {subtopology.id: tuple(counts.items()) for subtopology, counts in counts_by_subtopology}
+    return {
+        task: tuple([TopicPartition(topic, task[1]) for topic, count in counts_of[task[0]] if task[1] < count])
+        for task in hash_set_order(tasks, task_hash)
+    }
 
 
 def check_group_size(partitions: int, kind: str) -> None:

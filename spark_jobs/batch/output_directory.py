@@ -13,22 +13,24 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from assignor.commands.sources import RESULT_FORMAT, RESULT_MARK
 from assignor.errors import InputError
 from spark_jobs.batch.work import ChunkT, Plan
 
-FORMAT = "batch/1"
 COMPUTE_MS = "compute_ms"
 REJECTS_NAME = "rejects.jsonl"
 TIMINGS_NAME = "timings.parquet"
 TEMPORARY = ".tmp"
 """How names of what is not complete end; a directory of this name has what is spooled while a run lasts."""
-_PLAN, _LOCK, _PARTS = "plan.json", ".lock", "parts"
+_LOCK, _PARTS = ".lock", "parts"
 _SHOWN = 60
+_URL = re.compile(r"[A-Za-z][\w+.-]+:")
 
 
 class Finished(NamedTuple):
@@ -118,7 +120,9 @@ class OutputDirectory:
         if found is None:
             _check_nothing_foreign(self.path)
             return
-        for name in (f"{found.get('rows_name')}.parquet", REJECTS_NAME, TIMINGS_NAME):
+        beside = found.get("beside")
+        names = [f"{found.get('rows_name')}.parquet", *(beside if isinstance(beside, list) else ())]
+        for name in (*names, REJECTS_NAME, TIMINGS_NAME):
             if Path(name).name == name:
                 (self.path / name).unlink(missing_ok=True)
         if (self.path / _PARTS).exists():
@@ -126,8 +130,8 @@ class OutputDirectory:
         self._write_plan(None)
 
     def _write_plan(self, finished: Finished | None) -> None:
-        document = {"format": FORMAT, **self._plan, "finished": None if finished is None else finished._asdict()}
-        with self.replacing(self.path / _PLAN) as temporary:
+        document = {"format": RESULT_FORMAT, **self._plan, "finished": None if finished is None else finished._asdict()}
+        with self.replacing(self.path / RESULT_MARK) as temporary:
             temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -137,6 +141,7 @@ def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator
 
     `restart`: remove what an earlier run, of this plan or another, has left. Raises InputError when it cannot be used.
     """
+    check_no_url(path)
     path = path.absolute()
     with _usable(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -154,6 +159,12 @@ def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator
         yield output
     finally:
         os.close(lock)  # the lock goes with it
+
+
+def check_no_url(path: Path) -> None:
+    """Raises InputError for `s3://bucket`, which would become a directory of that name."""
+    if _URL.fullmatch(path.parts[0] if path.parts else "") and not Path(path.parts[0]).exists():
+        raise InputError("is a URL; name a directory, which executors reach under the same path", str(path))
 
 
 def _check_ours(path: Path) -> None:
@@ -195,6 +206,7 @@ def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
                 "chunks": len(plan.chunks),
                 "rows_name": plan.rows_name,
                 "timing_columns": plan.timing_columns,
+                "beside": plan.beside,
                 "columns": {field.name: str(field.type) for field in plan.work.schema},
             }
         )
@@ -205,10 +217,10 @@ def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
 def _read_plan(path: Path) -> dict[str, object] | None:
     """None when there is none, or it is none of ours."""
     try:
-        document = json.loads((path / _PLAN).read_bytes())
+        document = json.loads((path / RESULT_MARK).read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    return document if isinstance(document, dict) and document.get("format") == FORMAT else None
+    return document if isinstance(document, dict) and document.get("format") == RESULT_FORMAT else None
 
 
 def _without_finished(document: dict[str, object]) -> dict[str, object]:

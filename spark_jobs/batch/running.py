@@ -96,6 +96,8 @@ def run_plan(
                     running = _spark(job, missing, cores, master, spark_conf, title)
                 times = _run(running, seen, progress)
                 _check_complete(plan, seen)
+            if plan.check is not None:
+                plan.check()
             began_s = time.monotonic()
             finished = merge(output, plan, [seen.parts[number] for number in range(len(plan.chunks))])
         except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -68,7 +68,9 @@ class Plan(Generic[ChunkT]):
     """`identity`: what makes this run the same as another one (inputs with size and time, options, version of the
     format), as JSON: an output directory of another identity is not gone on with. `chunks`: numbered 0, 1, 2, ...
     `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: what timings.parquet has beside the compute
-    times (the column `compute_ms`), to tell whose they are.
+    times (the column `compute_ms`), to tell whose they are. `beside`: files that the command itself adds in the end;
+    they go with an earlier run's rows when that is thrown away. `check`: is called by the driver before parts are
+    merged; raises InputError when they are not what was planned.
     """
 
     work: Work[ChunkT]
@@ -76,6 +78,8 @@ class Plan(Generic[ChunkT]):
     identity: dict[str, object]
     rows_name: str = "rows"
     timing_columns: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    check: Callable[[], None] | None = None
 
     @property
     def lines(self) -> int:

@@ -40,6 +40,9 @@ class RecordingChunk:
     damage: str | None = None
     damaged_at: str | None = None
 
+    def __str__(self) -> str:
+        return f"{as_text(self.source)}, {self.lines:,} lines from line {self.first_line:,} on"
+
     @property
     def lines(self) -> int:
         return self.readable + (self.damage is not None)

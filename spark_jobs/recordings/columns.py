@@ -85,10 +85,14 @@ def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield f"{{{','.join(member for member in members if member)}}}".encode("utf-8", "surrogatepass")
 
 
-def _value_lines(column: pa.Array) -> Iterator[bytes]:
-    kind = column.type
+def check_line_type(kind: pa.DataType, where: str | None = None) -> None:
+    """Raises InputError when a column of this type has no lines."""
     if not _is_text(kind) and not _is_binary(kind):
-        raise InputError(f"must be text with a line of JSON, not {kind}", f"column {LINE_COLUMN}")
+        raise InputError(f"column {LINE_COLUMN!r} must be text with a line of JSON, not {kind}", where)
+
+
+def _value_lines(column: pa.Array) -> Iterator[bytes]:
+    check_line_type(column.type)
     for value in column.to_pylist():
         line = b"" if value is None else value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         yield line.strip(b"\r\n").replace(b"\n", b" ")

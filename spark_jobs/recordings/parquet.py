@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from assignor.commands.sources import DamagedSource, RawLine
 from assignor.errors import InputError
-from spark_jobs.recordings.columns import lines_of_batch, read_columns
+from spark_jobs.recordings.columns import LINE_COLUMN, check_line_type, lines_of_batch, read_columns
 
 ROWS_AT_ONCE = 256
 
@@ -26,7 +26,7 @@ def read(name: str) -> Iterator[RawLine]:
 def count_rows(path: str) -> int:
     """Raises InputError when it is no Parquet file or has not the columns of recordings."""
     with _opened(path) as source:
-        read_columns(source.schema_arrow.names, path)
+        _columns(source, path)
         return int(source.metadata.num_rows)
 
 
@@ -34,7 +34,7 @@ def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
     """The rows from number `start` (from 0) on, blank ones included. `name`: the file in places. Raises as `read`."""
     row = start
     with _opened(path) as source:
-        columns = read_columns(source.schema_arrow.names, path)
+        columns = _columns(source, path)
         try:
             for batch in _batches(source, start, columns):
                 for content in lines_of_batch(batch):
@@ -43,6 +43,14 @@ def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
         except (OSError, pa.ArrowException) as error:
             reason = " ".join(str(error).split())
             raise DamagedSource(f"the Parquet data is damaged: {reason}", f"{name}:{row + 1}") from None
+
+
+def _columns(source: pq.ParquetFile, path: str) -> list[str]:
+    """Those to read. Raises InputError."""
+    columns = read_columns(source.schema_arrow.names, path)
+    if columns == [LINE_COLUMN]:
+        check_line_type(source.schema_arrow.field(source.schema_arrow.names.index(LINE_COLUMN)).type, path)
+    return columns
 
 
 @contextmanager

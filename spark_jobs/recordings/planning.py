@@ -64,6 +64,37 @@ def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, objec
     return [_identity(of_input[0], sum(chunk.lines for chunk in of_input)) for of_input in _by_path(chunks)]
 
 
+def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
+    """A look at the files now, and a function that compares with it later: it raises InputError for a file that was
+    written anew. Lines added in the meantime do no harm, they are not read; nor does it that a file was removed.
+    """
+    files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
+    before = {path: found for path in files if (found := _stat(path)) is not None}
+
+    def check() -> None:
+        for path, then in before.items():
+            now = _stat(path)
+            if now is not None and not _goes_on(then, now):
+                raise InputError("was changed while it was read; run it again with --restart", files[path])
+
+    return check
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
+    """Whether it is the same file, with nothing written or something added."""
+    same_file = (then.st_dev, then.st_ino) == (now.st_dev, now.st_ino)
+    return same_file and (
+        now.st_size > then.st_size or (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
+    )
+
+
 def _tell(progress: Progress, bar: TaskID, done: int) -> None:
     progress.update(bar, completed=done)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from assignor.commands.sources import shown
 from assignor.errors import InputError
 from assignor.recording import is_class_path
 from assignor.what_if import changes_document
@@ -20,7 +21,7 @@ from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
 from spark_jobs.recordings.chunk import as_text
 from spark_jobs.recordings.own_assignors import OwnAssignors
-from spark_jobs.recordings.planning import identity_of_inputs, plan_recordings
+from spark_jobs.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
 from spark_jobs.replay.rows import TIMING_COLUMNS
 from spark_jobs.replay.summary import Summary, summarized
 from spark_jobs.replay.work import NO_CHANGES, ReplayWork
@@ -60,7 +61,8 @@ def replay(
     with spool_directory(directory) as spool:
         chunks = plan_recordings(inputs, spool, console)
         if not chunks:
-            raise InputError("there is no line to run again", " ".join(inputs))
+            raise InputError("there is no line to run again", " ".join(map(shown, inputs)))
+        check = check_of_inputs(chunks)
         asked = {} if changes == NO_CHANGES else changes_document(changes)
         identity: dict[str, object] = {
             "command": "replay",
@@ -69,7 +71,9 @@ def replay(
             "changes": asked,
         }
         outcome = run_plan(
-            Plan(ReplayWork(own_assignors, changes), chunks, identity, ROWS_NAME, TIMING_COLUMNS),
+            Plan(
+                ReplayWork(own_assignors, changes), chunks, identity, ROWS_NAME, TIMING_COLUMNS, (SUMMARY_NAME,), check
+            ),
             directory,
             engine=engine,
             console=console,

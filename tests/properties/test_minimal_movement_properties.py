@@ -34,6 +34,7 @@ from tests.properties.test_high_availability_properties import (
     groups,
     groups_with_state,
     process_ids,
+    spread,
 )
 
 Copy = tuple[TaskId, ProcessId]
@@ -49,16 +50,19 @@ any_group_with_state = groups_with_state().map(minimal)
 
 
 def assert_within_shares(group: SimulatedClients, placement: Placement) -> None:
-    """Active tasks: the whole number below or above the share by threads, of all and of each subtopology's."""
+    """Stateful tasks: the whole number below or above the share by threads, of all and of each subtopology's.
+
+    With the stateless tasks, which fill up around them: within one task per thread.
+    """
     threads = sum(group.capacity.values())
     stateful = frozenset(group.stateful)
     for process, client in placement.clients.items():
         own = group.capacity[process]
-        for tasks in (stateful, frozenset(group.stateful + group.stateless)):
-            assert len(tasks) * own // threads <= len(client.active & tasks) <= -(-len(tasks) * own // threads)
-            for subtopology, count in Counter(task.subtopology for task in tasks & stateful).items():
-                active = sum(task.subtopology == subtopology for task in client.active)
-                assert count * own // threads <= active <= -(-count * own // threads)
+        assert len(stateful) * own // threads <= len(client.active & stateful) <= -(-len(stateful) * own // threads)
+        for subtopology, count in Counter(task.subtopology for task in stateful).items():
+            active = sum(task.subtopology == subtopology for task in client.active)
+            assert count * own // threads <= active <= -(-count * own // threads)
+    assert spread(group, {process: len(client.active) for process, client in placement.clients.items()}) <= 1
 
 
 def copies_of(group: SimulatedClients) -> set[Copy]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,15 +16,18 @@ from assignor.pipeline import assign
 from assignor.protocol.assignment_info import decode_assigned_tasks, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
-from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.simulate import End, Trigger, forecast
+from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
+from assignor.rounds import PlacementRound, run_recorded
+from assignor.simulate import End, ForecastModel, Trigger, forecast
 from assignor.simulate.changelog_ends import ChangelogEnds
 from assignor.simulate.changelog_offsets import with_appended
 from assignor.simulate.member_bytes import recorded_members
+from assignor.simulate.rebalance_leader import RebalanceLeader
 from assignor.simulate.task_runs import TaskRuns
 from assignor.topology.topology import StateStore, Subtopology, Topology
 from assignor.types import TaskId
-from tests.simulate.recorded_groups import settled_group
+from assignor.what_if import Changes, changed
+from tests.simulate.recorded_groups import as_placement, settled_group
 
 RECORDINGS = Path(__file__).parents[1] / "vectors" / "recordings"
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
@@ -72,6 +76,77 @@ def test_should_settle_every_group_that_was_recorded(name: str) -> None:
 
         assert (ahead.end, ahead.error) == (End.STABLE, None)
         assert ahead.restored_after_ms is not None
+
+
+@pytest.mark.parametrize("name", ["optimized", "smoke", "static", "threads2", "upgrade", "wcflow"])
+def test_should_ask_for_a_round_again_when_the_leader_created_topics_that_the_group_reads(name: str) -> None:
+    """As Kafka's groups did: round 2 of each of these recordings has the members of round 1."""
+    rounds = recording(name)
+    first, second = rounds[f"{name}.1"], rounds[f"{name}.2"]
+    assert first.snapshot.members.keys() == second.snapshot.members.keys()
+
+    ahead = forecast(first)
+
+    assert [(each.trigger, each.moved) for each in ahead.rounds] == [(Trigger.RECORDED, ()), (Trigger.FOLLOW_UP, ())]
+    assert dict(ahead.owners) == placed(second)
+
+
+def test_should_not_ask_for_a_round_again_when_the_leader_has_no_consumer() -> None:
+    recorded = recording("smoke")["smoke.1"]
+    out_of_process = replace(recorded, snapshot=replace(recorded.snapshot, leader_process_id=None))
+
+    assert [each.trigger for each in forecast(out_of_process).rounds] == [Trigger.RECORDED]
+
+
+def test_should_report_closed_state_by_the_thread_that_closed_it() -> None:
+    """When b joins, a's second thread gives up 1_1 and 1_3, and tells of them in the follow-up, as Kafka's did."""
+    rounds = recording("optimized")
+    leader = RebalanceLeader(rounds["optimized.3"], ForecastModel(), None)
+    decided, members = leader.recorded_round()
+    members.hand_out(decided.handed_out, 500)
+
+    sums = members.offset_sums(500)
+
+    ours, kafkas = {}, {}
+    for member_id, member in rounds["optimized.4"].snapshot.members.items():
+        closed = {TaskId(1, 1), TaskId(1, 3)}.intersection
+        info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
+        ours[member.client_id] = closed(sums[member_id])
+        kafkas[member.client_id] = closed(info.task_offset_sums)
+    assert ours == kafkas
+    assert ours["a-StreamThread-2-consumer"] == {TaskId(1, 1), TaskId(1, 3)}
+
+
+@pytest.mark.parametrize("as_format", [lambda recorded: recorded, as_placement], ids=["rebalance/1", "placement/1"])
+def test_should_not_change_the_past_when_other_standbys_are_asked_for(
+    as_format: Callable[[RecordedRebalance], RecordedRebalance | RecordedPlacement],
+) -> None:
+    recorded = as_format(recording("threads2")["threads2.5"])
+    longest_ms = forecast(recorded).unowned_longest_ms
+    assert longest_ms > 45_000, "of an instance that was killed"
+
+    for standbys in range(3):
+        asked = changed(recorded, Changes(configs={"num.standby.replicas": standbys, "acceptable.recovery.lag": 0}))
+        assert forecast(asked, as_recorded=recorded).unowned_longest_ms == longest_ms
+
+
+@pytest.mark.parametrize("as_format", [lambda recorded: recorded, as_placement], ids=["rebalance/1", "placement/1"])
+def test_should_count_the_session_timeout_for_all_tasks_of_an_instance_that_a_what_if_removes(
+    as_format: Callable[[RecordedRebalance], RecordedRebalance | RecordedPlacement],
+) -> None:
+    """Though other disks have closed state besides the standby, as after a task was given up."""
+    recorded = as_format(recording("threads2")["threads2.9"])
+    ran = run_recorded(recorded)
+    problem = ran.recorded.problem if isinstance(ran, PlacementRound) else ran.result.problem
+    assert problem is not None
+    removed = next(iter(problem.clients.values()))
+    asked = changed(recorded, Changes(remove=(str(removed.process_id),)))
+
+    ours, others = (
+        forecast(asked, ForecastModel(session_timeout_ms=ms), as_recorded=recorded).unowned_ms for ms in (45_000, 0)
+    )
+
+    assert ours - others == 45_000 * len(removed.previous_active)
 
 
 def test_should_refuse_what_a_later_release_brings() -> None:

@@ -70,6 +70,25 @@ def test_should_refuse_a_directory_of_another_run_and_run_it_anew_on_restart(tmp
     }  # fmt: skip
 
 
+def test_should_throw_away_what_the_command_added_with_the_run(tmp_path: Path) -> None:
+    run_squares(replace(squares_plan(1), beside=("summary.json", "../outside.json")), tmp_path / "out")
+    for file in ("out/summary.json", "out/notes.json", "outside.json"):
+        (tmp_path / file).write_text("{}")
+    with open_directory(tmp_path / "out", squares_plan(2), restart=True):
+        assert [file for file in ("summary.json", "notes.json") if (tmp_path / "out" / file).exists()] == ["notes.json"]
+    assert (tmp_path / "outside.json").exists()
+
+
+def test_should_not_merge_what_the_check_of_the_plan_refuses(tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise InputError("was changed")
+
+    with pytest.raises(InputError, match="was changed"):
+        run_squares(replace(squares_plan(1), check=refuse), tmp_path)
+    assert not (tmp_path / "squares.parquet").exists()
+    assert run_squares(squares_plan(1), tmp_path).chunks_found_done == 1
+
+
 @pytest.mark.parametrize("restart", [False, True])
 def test_should_not_touch_files_of_something_else(restart: bool, tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_text("somebody's")
@@ -86,6 +105,15 @@ def test_should_refuse_what_is_no_directory(tmp_path: Path) -> None:
             run_squares(squares_plan(1), place)
     with pytest.raises(InputError, match=r"cannot be used: .*; choose another --output"):
         run_squares(squares_plan(1), Path("/proc/output"))
+
+
+def test_should_not_take_a_url_for_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"s3:/bucket/out: is a URL; name a directory"):
+        run_squares(squares_plan(1), Path("s3://bucket/out"))
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "run:1").mkdir()
+    assert run_squares(squares_plan(1), Path("run:1")).rows == 8
 
 
 def test_should_refuse_a_directory_that_another_run_works_in(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_should_name_the_column_that_is_not_known() -> None:
         read_columns(["a", "b"], "x")
     with pytest.raises(InputError, match="column 'ouput' is no field of rebalance/1 or placement/1"):
         read_columns(["format", "ouput"])
-    with pytest.raises(InputError, match="column value: must be text with a line of JSON, not int64"):
+    with pytest.raises(InputError, match="column 'value' must be text with a line of JSON, not int64"):
         list(lines_of_batch(pa.record_batch({"value": [1]})))
 
 

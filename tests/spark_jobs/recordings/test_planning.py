@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ from rich.console import Console
 from assignor.commands.sources import DamagedSource, RawLine, find_sources, raw_lines
 from assignor.errors import InputError
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
-from spark_jobs.recordings.planning import identity_of_inputs, plan_recordings
+from spark_jobs.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
 from spark_jobs.recordings.reading import read_chunks
 from tests.spark_jobs.recordings.recordings_as_files import write_gzip, write_plain, write_value_parquet
 
@@ -234,3 +236,43 @@ def test_should_refuse_what_is_not_there_or_no_table_of_recordings(tmp_path: Pat
     (tmp_path / "short.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"short\.parquet: cannot be read as Parquet: "):
         planned([tmp_path / "short.parquet"], tmp_path)
+
+
+def test_should_refuse_a_column_of_other_values_before_anything_runs(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"value": [1, 2]}), tmp_path / "x.parquet")
+    with pytest.raises(InputError, match=r"x\.parquet: column 'value' must be text with a line of JSON, not int64"):
+        planned([tmp_path / "x.parquet"], tmp_path)
+
+
+def test_should_name_a_chunk_by_its_lines(tmp_path: Path) -> None:
+    path = write_plain(LINES[:5], tmp_path / "x.jsonl")
+    assert [str(chunk) for chunk in planned([path], tmp_path)] == [
+        f"{path}, 3 lines from line 1 on",
+        f"{path}, 2 lines from line 4 on",
+    ]
+
+
+def test_should_notice_a_file_that_is_written_anew_and_allow_one_that_grows_or_goes(tmp_path: Path) -> None:
+    path = write_plain(LINES, tmp_path / "x.jsonl")
+    chunks = planned([path], tmp_path)
+
+    def said_of(change: Callable[[], object]) -> str | None:
+        check = check_of_inputs(chunks)
+        change()
+        with contextlib.suppress(InputError):
+            check()
+            return None
+        with pytest.raises(InputError) as refused:
+            check()
+        return str(refused.value)
+
+    def add() -> None:
+        with path.open("ab") as stream:
+            stream.write(b"more")
+
+    def replace() -> None:
+        os.replace(write_plain([*LINES, *LINES], tmp_path / "other"), path)
+
+    changes = (lambda: None, add, lambda: os.utime(path, ns=(1, 1)), lambda: os.truncate(path, 3), replace, path.unlink)
+    refusal = f"{path}: was changed while it was read; run it again with --restart"
+    assert [said_of(change) for change in changes] == [None, None, refusal, refusal, refusal, None]
