@@ -109,6 +109,8 @@ def _trigger_text(trigger: Trigger, processes: Processes, task: TaskId | None) -
             return f"topic {members} {_partitions(before, after)}"
         case TriggerKind.FOLLOW_UP:
             return f"follow-up: {_waited(trigger.names, task)}"
+        case TriggerKind.CREATED:
+            return f"the leader saw {members} appear, which the round before created"
         case TriggerKind.PROBING:
             return f"the probing deadline, {duration(int(after or 0))} before"
         case TriggerKind.FIRST:

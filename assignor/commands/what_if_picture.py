@@ -30,7 +30,7 @@ _LINE = "#444444"
 # hue says the role, a lighter shade with hatches what is new to the instance; also told apart in grey
 _PARTS: tuple[tuple[str, Callable[[ProcessCopies], int], str, str], ...] = (
     ("active, stays", lambda copies: copies.active_kept, "#2b6ca8", ""),
-    ("active, moves in", lambda copies: copies.active_moved_in, "#8fc1ec", "////"),
+    ("active, new", lambda copies: copies.active_moved_in, "#8fc1ec", "////"),
     ("standby, stays", lambda copies: copies.standby_kept, "#6f9a3e", ""),
     ("standby, new", lambda copies: copies.standby_new, "#c9e3a5", "////"),
     ("warm-up", lambda copies: copies.warm_ups, "#f0b24b", "...."),
@@ -123,7 +123,11 @@ def _total(copies: Copies) -> str:
     moved = sum(each.active_moved_in for each in copies.values())
     new = sum(each.standby_new for each in copies.values())
     warm = sum(each.warm_ups for each in copies.values())
-    return f"{moved:,} active move in, {new:,} standbys new, {warm:,} warm-ups"
+    return f"{_counted(moved, 'new active task')}, {_counted(new, 'new standby')}, {_counted(warm, 'warm-up')}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _copies_of(copies: ProcessCopies) -> int:

@@ -1,8 +1,9 @@
 """What set a round off, read from two recorded rounds in a row.
 
 A recording has what the members sent, not what they did. So a cause is a difference: a process that was not there
-before, a task that waited to be revoked, a deadline that went by. Where nothing differs, a member rejoined and its
-recording does not say why. More than one thing can have happened between two rounds.
+before, a task that waited to be revoked, a deadline that went by. Where nothing differs, the leader saw topics appear
+that it had created, or else a member rejoined and its recording does not say why. More than one thing can have happened
+between two rounds.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class TriggerKind(StrEnum):
     TOPOLOGY = "topology"  # subtopologies, their topics or stores
     TOPIC = "topic"  # names = the source topic, before and after = partitions, None where it was not there
     FOLLOW_UP = "followup-rebalance"  # names = tasks that the round before held back until they are revoked
+    CREATED = "topics-created"  # names = topics the group reads that the round before created
     PROBING = "probing-rebalance"  # after = by how many milliseconds the deadline of the round before had passed
     REJOINED = "rejoined"  # nothing a recording shows
 
@@ -55,7 +57,9 @@ class ProcessView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
-    """What of a round the next one is compared with. `held_back`: tasks that nobody was given yet."""
+    """What of a round the next one is compared with. `held_back`: tasks that nobody was given yet. `created`: topics
+    that the round created and the group reads; a leader whose consumer sees them asks for a round again.
+    """
 
     processes: Mapping[ProcessId, ProcessView]
     snapshot: RebalanceSnapshot | None
@@ -63,6 +67,7 @@ class RoundView:
     followup: bool = False
     probing_at_ms: int | None = None
     held_back: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
 
 
 def view_of(
@@ -74,6 +79,7 @@ def view_of(
         return RoundView(processes, None, configs)
     snapshot = ran.recorded.snapshot
     output = ran.recorded.output or ran.result
+    read = {topic for each in snapshot.topology.subtopologies for topic in each.source_topics}
     return RoundView(
         processes,
         snapshot,
@@ -81,6 +87,7 @@ def view_of(
         output.followup_rebalance,
         output.probing_rebalance_at_ms,
         tuple(str(task) for task in sorted(held_back)),
+        tuple(sorted(topic for topic in ran.result.created_topics if topic in read)),
     )
 
 
@@ -102,7 +109,11 @@ def triggers(before: RoundView | None, now: RoundView, now_ms: int | None) -> tu
         found.append(Trigger(TriggerKind.FOLLOW_UP, names=before.held_back))
     if before.probing_at_ms is not None and now_ms is not None and now_ms >= before.probing_at_ms:
         found.append(Trigger(TriggerKind.PROBING, after=str(now_ms - before.probing_at_ms)))
-    return tuple(found) or (Trigger(TriggerKind.REJOINED),)
+    if found:
+        return tuple(found)
+    if before.created and before.snapshot is not None and before.snapshot.leader_process_id is not None:
+        return (Trigger(TriggerKind.CREATED, names=before.created),)
+    return (Trigger(TriggerKind.REJOINED),)
 
 
 def _process_triggers(
@@ -158,7 +169,7 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
-    """Of the users' own topics; repartition topics come and change by rounds, they set off none."""
+    """Of the users' own topics; repartition topics are created by rounds, and told as that."""
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics
     }

@@ -1,6 +1,7 @@
 """Inputs cut into chunks by one look at each: plain files by bytes, gzip by lines, Parquet by rows.
 
-Every chunk has as many lines as the one decision of chunk size says (`batch/work.py`), the last one of an input fewer.
+Every chunk has as many lines as the one decision of chunk size says (`batch/work.py`), fewer when they are very long;
+the last one of an input has what is left.
 What can be read only once or only by the driver (stdin, pipes, databases) is spooled to a file first.
 """
 
@@ -30,7 +31,7 @@ from assignor.commands.sources import (
     shown,
 )
 from assignor.errors import InputError
-from spark_jobs.batch.work import LINES_A_CHUNK
+from spark_jobs.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk, as_text
 from spark_jobs.recordings.parquet import count_rows
 from spark_jobs.recordings.spool import digest, write_spool
@@ -115,6 +116,14 @@ def _identity(chunk: RecordingChunk, lines: int) -> dict[str, object]:
     return {**identity, "path": as_text(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
 
 
+class _Line(NamedTuple):
+    """Where a line begins, its number, and its length in bytes."""
+
+    place: int
+    number: int
+    length: int
+
+
 class _Cut(NamedTuple):
     """Where a chunk begins, and how many lines it has; see RecordingChunk."""
 
@@ -172,19 +181,20 @@ def _plain_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
         yield from _cut(_numbered(raw), size, tell)
 
 
-def _numbered(raw: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-    """Byte and number of every line that is not blank."""
+def _numbered(raw: Iterable[bytes]) -> Iterator[_Line]:
+    """Every line that is not blank, found by its byte."""
     offset = 0
     for number, content in enumerate(raw, 1):
         if content.strip():
-            yield offset, number
+            yield _Line(offset, number, len(content))
         offset += len(content)
 
 
 def _gzip_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
     with opened(source) as raw:
-        numbers = (int(line.where.rpartition(":")[2]) for line in lines_of(source, raw))
-        yield from _cut(((number - 1, number) for number in numbers), size, lambda _: tell(raw.tell()))
+        numbered = ((int(where.rpartition(":")[2]), len(content)) for where, content in lines_of(source, raw))
+        lines = (_Line(number - 1, number, length) for number, length in numbered)
+        yield from _cut(lines, size, lambda _: tell(raw.tell()))
 
 
 def _parquet_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
@@ -193,19 +203,22 @@ def _parquet_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
         yield _Cut(start, start + 1, min(size, rows - start))
 
 
-def _cut(lines: Iterator[tuple[int, int]], size: int, tell: Tell) -> Iterator[_Cut]:
-    """Cuts of `size` lines, the last of as many as are left; a damage further on comes after the cut before it."""
-    start = first_line = readable = 0
+def _cut(lines: Iterator[_Line], size: int, tell: Tell) -> Iterator[_Cut]:
+    """Cuts of `size` lines, of fewer when they are long, the last of as many as are left; a damage further on comes
+    after the cut before it.
+    """
+    start = first_line = readable = length = 0
     damage: DamagedSource | None = None
     try:
-        for place, number in lines:
-            if readable == size:
+        for line in lines:
+            if readable == size or (readable and length + line.length > BYTES_A_CHUNK):
                 yield _Cut(start, first_line, readable)
-                tell(place)
-                readable = 0
+                tell(line.place)
+                readable = length = 0
             if readable == 0:
-                start, first_line = place, number
+                start, first_line = line.place, line.number
             readable += 1
+            length += line.length
     except DamagedSource as error:
         damage = error
     if readable:

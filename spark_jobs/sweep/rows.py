@@ -11,6 +11,8 @@ from assignor.simulate.model import End, Forecast
 from spark_jobs.sweep.grid import Axis, Value
 
 TIMING_COLUMNS = ("group_id", "combination")
+FRONT_NAME = "front.json"
+PLOT_NAME = "pareto.svg"
 
 _BEFORE_AXES = (("group_id", pa.string()), ("combination", pa.int64()))
 _AFTER_AXES = (

@@ -25,13 +25,12 @@ from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.sweep.episodes import Episodes, gather_episodes
 from spark_jobs.sweep.grid import ASSIGNOR, GRID_OPTION, Grid, parse_grid
 from spark_jobs.sweep.picture import draw_front
+from spark_jobs.sweep.rows import FRONT_NAME, PLOT_NAME
 from spark_jobs.sweep.tables import front_document, front_table
 from spark_jobs.sweep.totals import SweepResult, sweep_result
 from spark_jobs.sweep.work import SweepChunk, SweepWork, sweep_plan
 
 MAX_FORECASTS = 1_000_000
-FRONT_NAME = "front.json"
-PLOT_NAME = "pareto.svg"
 TABLE_WIDTH = 120
 
 

@@ -23,7 +23,7 @@ from spark_jobs.batch.work import ChunkOutput, Plan
 from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.sweep.episodes import Episodes, GroupEpisodes, read_rejects
 from spark_jobs.sweep.grid import ASSIGNOR, Combination, Grid
-from spark_jobs.sweep.rows import TIMING_COLUMNS, EpisodeTotals, schema_of
+from spark_jobs.sweep.rows import FRONT_NAME, PLOT_NAME, TIMING_COLUMNS, EpisodeTotals, schema_of
 from spark_jobs.sweep.spool import SpooledLines, read_spooled
 
 FORECASTS_A_CHUNK = 16
@@ -130,4 +130,6 @@ def sweep_plan(work: SweepWork, episodes: Episodes, identity: dict[str, object])
             chunks.append(CombinationsOfGroup(len(chunks), group, first, min(size, len(work.grid) - first)))
     for rejects in episodes.rejects:
         chunks.append(RejectedLines(len(chunks), rejects))
-    return Plan(work, chunks, identity, rows_name=ROWS_NAME, timing_columns=TIMING_COLUMNS)
+    return Plan(
+        work, chunks, identity, rows_name=ROWS_NAME, timing_columns=TIMING_COLUMNS, beside=(FRONT_NAME, PLOT_NAME)
+    )

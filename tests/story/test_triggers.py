@@ -27,7 +27,7 @@ class TestRecordedGroups:
         told = set_off(recorded("threads2"))
         assert [kinds(triggers) for triggers in told] == [
             [TriggerKind.FIRST],
-            [TriggerKind.REJOINED],
+            [TriggerKind.CREATED],
             [TriggerKind.JOINED],
             [TriggerKind.FOLLOW_UP],
             [TriggerKind.LEFT],
@@ -41,6 +41,7 @@ class TestRecordedGroups:
             [TriggerKind.RETURNED],
             [TriggerKind.RETURNED],
         ]
+        assert told[1][0].names == ("threads2-by-word-repartition",)
         (joined,), (waited,), (left,) = told[2:5]
         assert (short(joined.process), sorted(joined.names)) == (
             "57b3d74d",

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from assignor.commands.sources import DamagedSource, RawLine, find_sources, raw_lines
 from assignor.errors import InputError
+from spark_jobs.recordings import planning
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
 from spark_jobs.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
 from spark_jobs.recordings.reading import read_chunks
@@ -276,3 +277,14 @@ def test_should_notice_a_file_that_is_written_anew_and_allow_one_that_grows_or_g
     changes = (lambda: None, add, lambda: os.utime(path, ns=(1, 1)), lambda: os.truncate(path, 3), replace, path.unlink)
     refusal = f"{path}: was changed while it was read; run it again with --restart"
     assert [said_of(change) for change in changes] == [None, None, refusal, refusal, refusal, None]
+
+
+@pytest.mark.parametrize("write", [write_plain, write_gzip], ids=["plain", "gzip"])
+def test_should_end_a_chunk_early_when_its_lines_are_long(
+    tmp_path: Path, write: Callable[[Sequence[bytes], Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "BYTES_A_CHUNK", 20)
+    path = write([b"a" * 9, b"b" * 9, b"c" * 9, b"d" * 50, b"e", b"f" * 10, b"g", b"h", b"i", b"j"], tmp_path / "x")
+    chunks = planned([path], tmp_path)
+    assert [(chunk.first_line, chunk.readable) for chunk in chunks] == [(1, 2), (3, 1), (4, 1), (5, 3), (8, 3)]
+    assert read(chunks) == read_one_by_one(chunks) == as_assign_reads(path)

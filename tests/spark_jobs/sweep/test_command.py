@@ -145,3 +145,18 @@ def test_should_leave_a_directory_of_something_else_alone(tmp_path: Path) -> Non
     assert ran.returncode == 2
     assert "has files of something else (precious)" in ran.stderr
     assert files(tmp_path) == {"precious"}
+
+
+def test_should_throw_the_old_front_away_when_a_sweep_is_restarted(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    assert assignor("sweep", SMOKE, *SMALL, "--output", str(output)).returncode == 0
+    (output / "front.json").write_text("old")
+    empty = write_lines(tmp_path / "lines.jsonl", [{}])
+
+    refused = assignor("sweep", empty, *SMALL, "--output", str(output), "--restart")
+    kept = (output / "front.json").read_text()
+    again = assignor("sweep", SMOKE, *SMALL, "--output", str(output), "--restart")
+
+    assert (refused.returncode, kept) == (2, "old")
+    assert again.returncode == 0
+    assert (output / "front.json").read_text().startswith("{")
