@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -57,6 +58,13 @@ class RejectedLines:
 SweepChunk = CombinationsOfGroup | RejectedLines
 
 
+class _Episode(NamedTuple):
+    """`start`: the recorded round with the changes that all combinations share."""
+
+    recorded: Recorded
+    start: Recorded
+
+
 @dataclass(frozen=True, slots=True)
 class SweepWork:
     """`changes` are made to every episode first, then those of the combination."""
@@ -83,10 +91,7 @@ class SweepWork:
         combinations = [self.grid.combination(number) for number in range(chunk.first, chunk.first + chunk.lines)]
         totals = [EpisodeTotals() for _ in combinations]
         for line in read_spooled(chunk.group.lines):
-            try:
-                episode: Recorded | AssignorFault = _changed(parse_recorded(document_of_line(line)), self.changes)
-            except AssignorFault as error:
-                episode = error
+            episode = self._episode(line)
             for combination, total in zip(combinations, totals, strict=True):
                 self._add(total, episode, combination)
         return [
@@ -94,14 +99,27 @@ class SweepWork:
             for combination, total in zip(combinations, totals, strict=True)
         ]
 
-    def _add(self, total: EpisodeTotals, episode: Recorded | AssignorFault, combination: Combination) -> None:
+    def _episode(self, line: bytes) -> _Episode | AssignorFault:
+        try:
+            recorded = parse_recorded(document_of_line(line))
+            return _Episode(recorded, _changed(recorded, self.changes))
+        except AssignorFault as error:
+            return error
+
+    def _add(self, total: EpisodeTotals, episode: _Episode | AssignorFault, combination: Combination) -> None:
         started = time.perf_counter()
         try:
             if isinstance(episode, AssignorFault):
                 raise episode
-            start = _changed(episode, self._changes_of(combination))
+            start = _changed(episode.start, self._changes_of(combination))
             configs = start.problem.configs if isinstance(start, RecordedPlacement) else start.snapshot.configs
-            ahead = forecast(start, self.model, max_rounds=self.max_rounds, load_own=self.own_assignors)
+            ahead = forecast(
+                start,
+                self.model,
+                max_rounds=self.max_rounds,
+                load_own=self.own_assignors,
+                as_recorded=episode.recorded,
+            )
             total.add(ahead, configs.num_standby_replicas)
         except AssignorFault as error:
             total.add_failure(error.as_recorded() if isinstance(error, KafkaError) else str(error))
@@ -130,6 +148,5 @@ def sweep_plan(work: SweepWork, episodes: Episodes, identity: dict[str, object])
             chunks.append(CombinationsOfGroup(len(chunks), group, first, min(size, len(work.grid) - first)))
     for rejects in episodes.rejects:
         chunks.append(RejectedLines(len(chunks), rejects))
-    return Plan(
-        work, chunks, identity, rows_name=ROWS_NAME, timing_columns=TIMING_COLUMNS, beside=(FRONT_NAME, PLOT_NAME)
-    )
+    beside = (FRONT_NAME, PLOT_NAME)
+    return Plan(work, chunks, identity, rows_name=ROWS_NAME, timing_columns=TIMING_COLUMNS, beside=beside)

@@ -6,7 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,7 @@ def test_should_go_on_with_the_combinations_that_are_missing(tmp_path: Path) -> 
     assert isinstance(plan.work, SweepWork)
     failing: Sequence[SweepChunk] = plan.chunks
     with pytest.raises(ChunksFailed, match="stopped here"):
-        run(Plan(FailingFrom(plan.work, 2), failing, plan.identity, plan.rows_name, plan.timing_columns), "stopped")
+        run(replace(plan, work=FailingFrom(plan.work, 2), chunks=failing), "stopped")
     plan = planned(tmp_path / "again", SMOKE, grid="max.warmup.replicas=1..20")
 
     outcome = run(plan, "stopped")
