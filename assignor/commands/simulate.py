@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -20,8 +19,9 @@ from assignor.commands.change_options import (
     TopologyOption,
     changes_from_options,
 )
+from assignor.commands.chosen_rounds import ChosenRounds
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
-from assignor.commands.lines import Line, read_lines
+from assignor.commands.lines import Line
 from assignor.commands.model_options import (
     DEFAULT_MODEL,
     AppendRateOption,
@@ -48,10 +48,7 @@ from assignor.what_if import Changes, changed
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    files: tuple[str, ...]
-    id: str | None
-    group: str | None
-    all: bool
+    rounds: ChosenRounds
     changes: Changes
     model: ForecastModel
     max_rounds: int
@@ -123,7 +120,7 @@ def simulate_files(
     )
     if picture is not None:
         check_picture_path(picture)
-    asked = _Asked(tuple(files), id, group, all, changes, checked_model(model, max_rounds), max_rounds)
+    asked = _Asked(ChosenRounds(tuple(files), id, group, all), changes, checked_model(model, max_rounds), max_rounds)
     _answer_all(asked, picture, format)
 
 
@@ -131,7 +128,7 @@ def _answer_all(asked: _Asked, picture: str | None, format: Format) -> None:
     answers: list[_Answer] = []
     answered = unusable = 0
     stable = True
-    for line in _chosen_lines(asked):
+    for line in asked.rounds.lines():
         try:
             answer = _answer(line, asked)
         except AssignorFault as error:
@@ -143,7 +140,7 @@ def _answer_all(asked: _Asked, picture: str | None, format: Format) -> None:
         stable &= answer.forecast.end is End.STABLE
         answers = [answer]
     if not answered and not unusable:
-        raise InputError("there is no such round", " ".join(asked.files))
+        raise InputError("there is no such round", " ".join(asked.rounds.files))
     if picture is not None and answers:
         if answered > 1:
             raise InputError(f"shows one forecast, and these are {answered}; choose with --group or --id", "--picture")
@@ -152,22 +149,6 @@ def _answer_all(asked: _Asked, picture: str | None, format: Format) -> None:
         leave(EXIT_UNUSABLE)
     if not stable:
         leave(EXIT_NO)
-
-
-def _chosen_lines(asked: _Asked) -> Iterator[Line]:
-    """Every line, or the last one of each group; a line that is no JSON is always among them, to be complained of."""
-    last: dict[str, Line] = {}
-    for line in read_lines(asked.files):
-        if line.document is not None:
-            if asked.id is not None and line.document.get("id") != asked.id:
-                continue
-            if asked.group is not None and line.document.get("group_id") != asked.group:
-                continue
-            if not asked.all:
-                last[str(line.document.get("group_id"))] = line
-                continue
-        yield line
-    yield from last.values()
 
 
 def _answer(line: Line, asked: _Asked) -> _Answer:

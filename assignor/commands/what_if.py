@@ -24,8 +24,9 @@ from assignor.commands.change_options import (
     TopologyOption,
     changes_from_options,
 )
+from assignor.commands.chosen_rounds import ChosenRounds
 from assignor.commands.console import EXIT_UNUSABLE, Format, as_line, leave, say
-from assignor.commands.lines import Line, read_lines
+from assignor.commands.lines import Line
 from assignor.commands.own_assignors import load_own_assignor
 from assignor.commands.what_if_history import History
 from assignor.commands.what_if_picture import draw
@@ -45,10 +46,7 @@ def register(app: typer.Typer) -> None:
 class _Asked:
     """What is wanted of the rounds: which, changed how, shown how."""
 
-    files: tuple[str, ...]
-    id: str | None
-    group: str | None
-    all: bool
+    rounds: ChosenRounds
     changes: Changes
     restore_rate: float
 
@@ -108,7 +106,7 @@ def what_if_files(
         if all:
             raise InputError("shows one round, so it cannot go with --all", "--picture")
         check_picture_path(picture)
-    asked = _Asked(tuple(files), id, group, all, changes, restore_rate)
+    asked = _Asked(ChosenRounds(tuple(files), id, group, all), changes, restore_rate)
     with _lines_written(write) as out:
         unusable = _answer_all(asked, format, picture, out)
     if unusable:
@@ -120,10 +118,10 @@ _Write = Callable[[bytes], object]
 
 def _answer_all(asked: _Asked, format: Format, picture: str | None, out: _Write | None) -> int:
     """Gives the number of lines that could not be used."""
-    history = History() if asked.all else None
+    history = History() if asked.rounds.all else None
     answered = unusable = 0
     shown: _Answer | None = None
-    for line in _chosen_lines(asked):
+    for line in asked.rounds.lines():
         try:
             shown = _answer(line, asked)
         except AssignorFault as error:
@@ -140,28 +138,12 @@ def _answer_all(asked: _Asked, format: Format, picture: str | None, out: _Write 
     if history is not None:
         history.print_totals(format)
     if not answered and not unusable:
-        raise InputError("there is no such round", " ".join(asked.files))
+        raise InputError("there is no such round", " ".join(asked.rounds.files))
     if picture is not None and shown is not None:
         if answered > 1:
             raise InputError(f"shows one round, and these are {answered}; choose with --group or --id", "--picture")
         save_figure(draw(shown.before, shown.after), picture)
     return unusable
-
-
-def _chosen_lines(asked: _Asked) -> Iterator[Line]:
-    """Every line, or the last one of each group; a line that is no JSON is always among them, to be complained of."""
-    last: dict[object, Line] = {}
-    for line in read_lines(asked.files):
-        if line.document is not None:
-            if asked.id is not None and line.document.get("id") != asked.id:
-                continue
-            if asked.group is not None and line.document.get("group_id") != asked.group:
-                continue
-            if not asked.all:
-                last[str(line.document.get("group_id"))] = line
-                continue
-        yield line
-    yield from last.values()
 
 
 def _answer(line: Line, asked: _Asked) -> _Answer:

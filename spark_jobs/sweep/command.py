@@ -19,18 +19,21 @@ from assignor.commands.change_options import (
     changes_from_options,
 )
 from assignor.commands.console import Format
-from assignor.errors import InputError
+from assignor.commands.model_options import (
+    DEFAULT_MODEL,
+    AppendRateOption,
+    JitterOption,
+    MaxRoundsOption,
+    RebalanceMsOption,
+    RestoreRateOption,
+    SeedOption,
+    SessionTimeoutOption,
+    StandbyRateOption,
+    StateCleanupDelayOption,
+    checked_model,
+)
 from assignor.simulate.model import ForecastModel
-from assignor.simulate.model_bounds import check_model
 from spark_jobs.batch.command_line import RunBy, interrupted_by_sigterm
-
-_MODEL = ForecastModel()
-_OPTIONS = {
-    "restore_records_per_s": "--restore-rate",
-    "standby_records_per_s": "--standby-rate",
-    "appended_records_per_s": "--append-rate",
-}
-"""Those of the model that are not called as their field is."""
 
 
 def register(app: typer.Typer) -> None:
@@ -69,29 +72,15 @@ def sweep(
     partitions: PartitionsOption = None,
     topology: TopologyOption = None,
     lags: LagsOption = None,
-    max_rounds: Annotated[int, typer.Option("--max-rounds", metavar="N", help="Of a forecast, at most.")] = 1000,
-    restore_rate: Annotated[
-        float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
-    ] = _MODEL.restore_records_per_s,
-    standby_rate: Annotated[
-        float, typer.Option("--standby-rate", metavar="R", help="Records a second for standbys and warm-ups.")
-    ] = _MODEL.standby_records_per_s,
-    append_rate: Annotated[
-        float, typer.Option("--append-rate", metavar="R", help="Records a second that a stateful task writes.")
-    ] = _MODEL.appended_records_per_s,
-    rebalance_ms: Annotated[
-        int, typer.Option("--rebalance-ms", metavar="MS", help="How long one round takes.")
-    ] = _MODEL.rebalance_ms,
-    session_timeout_ms: Annotated[
-        int, typer.Option("--session-timeout-ms", metavar="MS", help="Until an instance that is gone is noticed.")
-    ] = _MODEL.session_timeout_ms,
-    state_cleanup_delay_ms: Annotated[
-        int, typer.Option("--state-cleanup-delay-ms", metavar="MS", help="How long closed state stays on disk.")
-    ] = _MODEL.state_cleanup_delay_ms,
-    jitter: Annotated[
-        float, typer.Option("--jitter", metavar="J", help="0 to 1: how much faster or slower instances are.")
-    ] = _MODEL.jitter,
-    seed: Annotated[int, typer.Option("--seed", help="What the jitter is drawn from.")] = _MODEL.seed,
+    max_rounds: MaxRoundsOption = 1000,
+    restore_rate: RestoreRateOption = DEFAULT_MODEL.restore_records_per_s,
+    standby_rate: StandbyRateOption = DEFAULT_MODEL.standby_records_per_s,
+    append_rate: AppendRateOption = DEFAULT_MODEL.appended_records_per_s,
+    rebalance_ms: RebalanceMsOption = DEFAULT_MODEL.rebalance_ms,
+    session_timeout_ms: SessionTimeoutOption = DEFAULT_MODEL.session_timeout_ms,
+    state_cleanup_delay_ms: StateCleanupDelayOption = DEFAULT_MODEL.state_cleanup_delay_ms,
+    jitter: JitterOption = DEFAULT_MODEL.jitter,
+    seed: SeedOption = DEFAULT_MODEL.seed,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
     ] = None,
@@ -117,7 +106,6 @@ def sweep(
         jitter=jitter,
         seed=seed,
     )
-    _check_model(model, max_rounds)
     order = SweepOrder(
         inputs=tuple(inputs),
         grid=tuple(grid),
@@ -132,7 +120,7 @@ def sweep(
             topology=topology,
             lags=lags,
         ),
-        model=model,
+        model=checked_model(model, max_rounds),
         max_rounds=max_rounds,
         output=output,
         plot=plot,
@@ -143,14 +131,3 @@ def sweep(
     )
     with interrupted_by_sigterm():
         run_sweep(order, format)
-
-
-def _check_model(model: ForecastModel, max_rounds: int) -> None:
-    """Raises InputError naming the option."""
-    try:
-        check_model(model, max_rounds)
-    except InputError as error:
-        field = error.where or ""
-        raise InputError(
-            str(error).removeprefix(f"{field}: "), _OPTIONS.get(field, f"--{field.replace('_', '-')}")
-        ) from None
