@@ -25,20 +25,7 @@ from assignor.what_if.changes_document import (
     check_count,
 )
 
-__all__ = [
-    "AddInstancesOption",
-    "AssignorOption",
-    "LagsOption",
-    "PartitionsOption",
-    "RemoveOption",
-    "SetOption",
-    "TagsOption",
-    "ThreadsOption",
-    "TopologyOption",
-    "changes_document",
-    "changes_from_document",
-    "changes_from_options",
-]
+__all__ = ["changes_document", "changes_from_document", "changes_from_options"]
 
 Value = TypeVar("Value")
 
@@ -90,15 +77,15 @@ LagsOption = Annotated[
 
 def changes_from_options(
     *,
-    set: Sequence[str] | None = None,
-    add_instances: Sequence[str] | None = None,
-    remove: Sequence[str] | None = None,
-    threads: Sequence[str] | None = None,
-    tags: Sequence[str] | None = None,
-    assignor: str | None = None,
-    partitions: Sequence[str] | None = None,
-    topology: str | None = None,
-    lags: Sequence[str] | None = None,
+    set: SetOption = None,
+    add_instances: AddInstancesOption = None,
+    remove: RemoveOption = None,
+    threads: ThreadsOption = None,
+    tags: TagsOption = None,
+    assignor: AssignorOption = None,
+    partitions: PartitionsOption = None,
+    topology: TopologyOption = None,
+    lags: LagsOption = None,
 ) -> Changes:
     """The options' texts as `Changes`; without any it is `Changes()`. Reads the file that `topology` names.
 

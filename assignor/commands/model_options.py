@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -10,7 +10,7 @@ from assignor.errors import InputError
 from assignor.simulate.model import ForecastModel
 from assignor.simulate.model_bounds import check_model
 
-DEFAULT_MODEL = ForecastModel()
+_MODEL = ForecastModel()
 
 RESTORE_RATE = "--restore-rate"
 STANDBY_RATE = "--standby-rate"
@@ -21,7 +21,9 @@ STATE_CLEANUP_DELAY_MS = "--state-cleanup-delay-ms"
 JITTER = "--jitter"
 MAX_ROUNDS = "--max-rounds"
 
-MaxRoundsOption = Annotated[int, typer.Option(MAX_ROUNDS, metavar="N", help="The recorded one included.")]
+MaxRoundsOption = Annotated[
+    int, typer.Option(MAX_ROUNDS, metavar="N", help="Most rounds of a forecast, the recorded one included.")
+]
 RestoreRateOption = Annotated[
     float, typer.Option(RESTORE_RATE, metavar="R", help="Records a stream thread restores in a second.")
 ]
@@ -55,11 +57,39 @@ _OPTIONS = {
 }
 
 
-def checked_model(model: ForecastModel, max_rounds: int) -> ForecastModel:
+class ForecastAsked(NamedTuple):
+    """`max_rounds`: the recorded one included."""
+
+    model: ForecastModel
+    max_rounds: int
+
+
+def forecast_from_options(
+    *,
+    max_rounds: MaxRoundsOption = 1000,
+    restore_rate: RestoreRateOption = _MODEL.restore_records_per_s,
+    standby_rate: StandbyRateOption = _MODEL.standby_records_per_s,
+    append_rate: AppendRateOption = _MODEL.appended_records_per_s,
+    rebalance_ms: RebalanceMsOption = _MODEL.rebalance_ms,
+    session_timeout_ms: SessionTimeoutOption = _MODEL.session_timeout_ms,
+    state_cleanup_delay_ms: StateCleanupDelayOption = _MODEL.state_cleanup_delay_ms,
+    jitter: JitterOption = _MODEL.jitter,
+    seed: SeedOption = _MODEL.seed,
+) -> ForecastAsked:
     """Raises InputError naming the option that is out of bounds."""
+    model = ForecastModel(
+        restore_rate,
+        standby_rate,
+        append_rate,
+        rebalance_ms,
+        session_timeout_ms,
+        state_cleanup_delay_ms,
+        jitter,
+        seed,
+    )
     try:
         check_model(model, max_rounds)
     except InputError as error:
         field = error.where or ""
         raise InputError(str(error).removeprefix(f"{field}: "), _OPTIONS.get(field, field)) from None
-    return model
+    return ForecastAsked(model, max_rounds)

@@ -7,34 +7,12 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.change_options import (
-    AddInstancesOption,
-    AssignorOption,
-    LagsOption,
-    PartitionsOption,
-    RemoveOption,
-    SetOption,
-    TagsOption,
-    ThreadsOption,
-    TopologyOption,
-    changes_from_options,
-)
+from assignor.commands.change_options import changes_from_options
 from assignor.commands.chosen_rounds import ChosenRounds
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
 from assignor.commands.lines import Line
-from assignor.commands.model_options import (
-    DEFAULT_MODEL,
-    AppendRateOption,
-    JitterOption,
-    MaxRoundsOption,
-    RebalanceMsOption,
-    RestoreRateOption,
-    SeedOption,
-    SessionTimeoutOption,
-    StandbyRateOption,
-    StateCleanupDelayOption,
-    checked_model,
-)
+from assignor.commands.model_options import ForecastAsked, forecast_from_options
+from assignor.commands.option_groups import options_of
 from assignor.commands.own_assignors import load_own_assignor
 from assignor.commands.simulate_picture import draw
 from assignor.commands.simulate_text import forecast_text
@@ -65,29 +43,15 @@ def register(app: typer.Typer) -> None:
     app.command("simulate")(simulate_files)
 
 
+@options_of(ahead=forecast_from_options, changes=changes_from_options)
 def simulate_files(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for stdin.")],
+    *,
     id: Annotated[str | None, typer.Option("--id", help="From the round with this id.")] = None,
     group: Annotated[str | None, typer.Option("--group", metavar="G", help="Only this group.")] = None,
     all: Annotated[bool, typer.Option("--all", help="From every round.")] = False,
-    max_rounds: MaxRoundsOption = 1000,
-    restore_rate: RestoreRateOption = DEFAULT_MODEL.restore_records_per_s,
-    standby_rate: StandbyRateOption = DEFAULT_MODEL.standby_records_per_s,
-    append_rate: AppendRateOption = DEFAULT_MODEL.appended_records_per_s,
-    rebalance_ms: RebalanceMsOption = DEFAULT_MODEL.rebalance_ms,
-    session_timeout_ms: SessionTimeoutOption = DEFAULT_MODEL.session_timeout_ms,
-    state_cleanup_delay_ms: StateCleanupDelayOption = DEFAULT_MODEL.state_cleanup_delay_ms,
-    jitter: JitterOption = DEFAULT_MODEL.jitter,
-    seed: SeedOption = DEFAULT_MODEL.seed,
-    set: SetOption = None,
-    add_instances: AddInstancesOption = None,
-    remove: RemoveOption = None,
-    threads: ThreadsOption = None,
-    tags: TagsOption = None,
-    assignor: AssignorOption = None,
-    partitions: PartitionsOption = None,
-    topology: TopologyOption = None,
-    lags: LagsOption = None,
+    ahead: ForecastAsked,
+    changes: Changes,
     picture: Annotated[
         str | None, typer.Option("--picture", metavar="F", help="Draw the one forecast: a .svg or .png file.")
     ] = None,
@@ -97,30 +61,9 @@ def simulate_files(
 
     Takes the last round of each group, unless --id names one or --all asks for every one.
     """
-    changes = changes_from_options(
-        set=set,
-        add_instances=add_instances,
-        remove=remove,
-        threads=threads,
-        tags=tags,
-        assignor=assignor,
-        partitions=partitions,
-        topology=topology,
-        lags=lags,
-    )
-    model = ForecastModel(
-        restore_rate,
-        standby_rate,
-        append_rate,
-        rebalance_ms,
-        session_timeout_ms,
-        state_cleanup_delay_ms,
-        jitter,
-        seed,
-    )
     if picture is not None:
         check_picture_path(picture)
-    asked = _Asked(ChosenRounds(tuple(files), id, group, all), changes, checked_model(model, max_rounds), max_rounds)
+    asked = _Asked(ChosenRounds(tuple(files), id, group, all), changes, ahead.model, ahead.max_rounds)
     _answer_all(asked, picture, format)
 
 

@@ -12,21 +12,11 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.change_options import (
-    AddInstancesOption,
-    AssignorOption,
-    LagsOption,
-    PartitionsOption,
-    RemoveOption,
-    SetOption,
-    TagsOption,
-    ThreadsOption,
-    TopologyOption,
-    changes_from_options,
-)
+from assignor.commands.change_options import changes_from_options
 from assignor.commands.chosen_rounds import ChosenRounds
 from assignor.commands.console import EXIT_UNUSABLE, Format, as_line, leave, say
 from assignor.commands.lines import Line
+from assignor.commands.option_groups import options_of
 from assignor.commands.own_assignors import load_own_assignor
 from assignor.commands.what_if_history import History
 from assignor.commands.what_if_picture import draw
@@ -58,20 +48,14 @@ class _Answer:
     difference: Difference
 
 
+@options_of(changes=changes_from_options)
 def what_if_files(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for stdin.")],
+    *,
     id: Annotated[str | None, typer.Option("--id", help="Only the round with this id.")] = None,
     group: Annotated[str | None, typer.Option("--group", metavar="G", help="Only rounds of this group.")] = None,
     all: Annotated[bool, typer.Option("--all", help="Every round: a row for each, and totals.")] = False,
-    set: SetOption = None,
-    add_instances: AddInstancesOption = None,
-    remove: RemoveOption = None,
-    threads: ThreadsOption = None,
-    tags: TagsOption = None,
-    assignor: AssignorOption = None,
-    partitions: PartitionsOption = None,
-    topology: TopologyOption = None,
-    lags: LagsOption = None,
+    changes: Changes,
     restore_rate: Annotated[
         float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
     ] = RESTORE_RECORDS_PER_S,
@@ -87,17 +71,6 @@ def what_if_files(
 
     Takes the last round of each group, unless --id names one or --all asks for every one.
     """
-    changes = changes_from_options(
-        set=set,
-        add_instances=add_instances,
-        remove=remove,
-        threads=threads,
-        tags=tags,
-        assignor=assignor,
-        partitions=partitions,
-        topology=topology,
-        lags=lags,
-    )
     if changes == Changes():
         raise InputError("nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)")
     if not (math.isfinite(restore_rate) and restore_rate > 0):

@@ -9,6 +9,9 @@ import threading
 from collections.abc import Iterator
 from enum import StrEnum
 from types import FrameType
+from typing import Annotated, NamedTuple
+
+import typer
 
 from assignor.commands.console import EXIT_NO, leave
 from assignor.errors import InputError
@@ -20,10 +23,35 @@ class RunBy(StrEnum):
     SPARK = "spark"
     LOCAL = "local"
 
-    def check_installed(self) -> None:
-        """Raises InputError for Spark without PySpark."""
-        if self is RunBy.SPARK and importlib.util.find_spec("pyspark") is None:
-            raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
+
+class Runner(NamedTuple):
+    """Who does the work. `master`: of Spark; `cores`: processes of `--engine local`, None for all of the machine.
+    `restart`: throw away what an earlier run has left.
+    """
+
+    engine: RunBy
+    master: str
+    cores: int | None
+    restart: bool
+
+
+def runner_from_options(
+    *,
+    engine: Annotated[
+        RunBy, typer.Option("--engine", help="Spark, or processes of this machine: the same rows either way.")
+    ] = RunBy.SPARK,
+    master: Annotated[
+        str, typer.Option("--master", help="Spark master: local[*], local-cluster[..], spark://.., ...")
+    ] = "local[*]",
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, help="Processes of --engine local; default: all cores.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run has left in DIR.")] = False,
+) -> Runner:
+    """Raises InputError for Spark without PySpark."""
+    if engine is RunBy.SPARK and importlib.util.find_spec("pyspark") is None:
+        raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
+    return Runner(engine, master, cores, restart)
 
 
 @contextlib.contextmanager

@@ -8,20 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from assignor.commands.change_options import (
-    AddInstancesOption,
-    AssignorOption,
-    LagsOption,
-    PartitionsOption,
-    RemoveOption,
-    SetOption,
-    TagsOption,
-    ThreadsOption,
-    TopologyOption,
-    changes_from_options,
-)
+from assignor.commands.change_options import changes_from_options
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
-from spark_jobs.batch.command_line import RunBy, interrupted_by_sigterm
+from assignor.commands.option_groups import options_of
+from assignor.what_if.changes import Changes
+from spark_jobs.batch.command_line import Runner, interrupted_by_sigterm, runner_from_options
 
 WIDTH = 140
 _INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
@@ -32,30 +23,14 @@ def register(app: typer.Typer) -> None:
     app.command("replay")(replay_inputs)
 
 
+@options_of(runner=runner_from_options, changes=changes_from_options)
 def replay_inputs(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUTS)],
     output: Annotated[
         Path, typer.Option("--output", metavar="DIR", help="Where the rows go; a run that was stopped goes on there.")
     ],
-    engine: Annotated[
-        RunBy, typer.Option("--engine", help="Spark, or processes of this machine: the same rows either way.")
-    ] = RunBy.SPARK,
-    master: Annotated[
-        str, typer.Option(help="Spark master: local[*], local-cluster[..], spark://.., ...")
-    ] = "local[*]",
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Processes of --engine local; default: all cores of the machine.")
-    ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run has left in DIR.")] = False,
-    set_: SetOption = None,
-    add_instances: AddInstancesOption = None,
-    remove: RemoveOption = None,
-    threads: ThreadsOption = None,
-    tags: TagsOption = None,
-    assignor: AssignorOption = None,
-    partitions: PartitionsOption = None,
-    topology: TopologyOption = None,
-    lags: LagsOption = None,
+    runner: Runner,
+    changes: Changes,
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:
     """Run recorded rounds again, one row each: equal or not, what moved, how even the load is, how long it took.
@@ -63,18 +38,6 @@ def replay_inputs(
     Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a round differs or was refused, 2 when a
     line was unusable. With changes (--set, --add-instances, ...) rounds are meant to differ.
     """
-    engine.check_installed()
-    changes = changes_from_options(
-        set=set_,
-        add_instances=add_instances,
-        remove=remove,
-        threads=threads,
-        tags=tags,
-        assignor=assignor,
-        partitions=partitions,
-        topology=topology,
-        lags=lags,
-    )
     # Arrow is loaded when the command runs, so that the other commands start without it
     from spark_jobs.batch.outcome import Engine
     from spark_jobs.replay.running import replay
@@ -85,11 +48,11 @@ def replay_inputs(
             inputs,
             output,
             changes=changes,
-            engine=Engine(engine),
+            engine=Engine(runner.engine),
             console=Console(stderr=True),
-            master=master,
-            cores=cores,
-            restart=restart,
+            master=runner.master,
+            cores=runner.cores,
+            restart=runner.restart,
         )
     if format is Format.JSON:
         print(as_line(ended.document))

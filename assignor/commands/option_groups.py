@@ -1,0 +1,37 @@
+"""Options that several commands share, written down once: the parameters of the function that makes a value of them.
+
+A command takes the value, `changes: Changes`; on the command line, all options of the group stand in its place.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+Command = Callable[..., None]
+
+
+def options_of(**groups: Callable[..., object]) -> Callable[[Command], Command]:
+    """For each parameter of the command that is named here: the function that makes its value of its own options."""
+    signatures = {name: inspect.signature(make, eval_str=True) for name, make in groups.items()}
+
+    def decorate(command: Command) -> Command:
+        parameters: list[inspect.Parameter] = []
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            parameters += signatures[name].parameters.values() if name in groups else [parameter]
+
+        def run(**values: object) -> None:
+            made = {
+                name: make(**{option: values.pop(option) for option in signatures[name].parameters})
+                for name, make in groups.items()
+            }
+            command(**values, **made)
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        # typer reads the options from these two
+        keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+        run.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate
