@@ -1,6 +1,6 @@
 """The options by which commands ask for changes: `--set`, `--add-instances` and so on, and `Changes` made of them.
 
-what-if, replay and sweep have the same options, so the same words mean the same thing in each.
+what-if, simulate, replay and sweep have the same options, so the same words mean the same thing in each.
 """
 
 from __future__ import annotations
@@ -19,13 +19,9 @@ from assignor.recording.topology_fields import as_topology
 from assignor.topology.topology import Topology
 from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
 from assignor.what_if.changes_document import (
-    changes_document,
-    changes_from_document,
     check_added,
     check_count,
 )
-
-__all__ = ["changes_document", "changes_from_document", "changes_from_options"]
 
 Value = TypeVar("Value")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from heapq import heapify, heapreplace
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
-from assignor.errors import NotBuiltYet
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.lag_ranking import rank_by_lag
+from assignor.task_assignors.rack_strategy import refuse_rack_strategy
 from assignor.task_assignors.standby_assignors import standby_task_assignor
 from assignor.task_assignors.task_movement import WarmUpBudget, move_active_tasks, move_standby_tasks
 from assignor.task_assignors.thread_balance import balance_active_over_threads, balance_standbys_over_threads
@@ -26,11 +26,7 @@ class HighAvailabilityTaskAssignor:
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         """Raises InputError (no clients or threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
         configs = problem.configs
-        if configs.rack_aware:
-            raise NotBuiltYet(
-                f"the strategy {configs.rack_aware_assignment_strategy!r} is not built yet, only 'none' is",
-                "rack.aware.assignment.strategy",
-            )
+        refuse_rack_strategy(configs)
         state = WorkingState.of(problem, log)
         assign_active_targets(state)
         if configs.num_standby_replicas > 0:

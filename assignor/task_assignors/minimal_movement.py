@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
-from assignor.errors import NotBuiltYet
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.minimal_apart import ApartPlacement
 from assignor.task_assignors.minimal_copies import CAUGHT_UP, NOBODY, Copies, copies_before, stateful_weights
@@ -24,6 +23,7 @@ from assignor.task_assignors.minimal_spread import StandbySpread
 from assignor.task_assignors.minimal_standbys import assign_standby_targets
 from assignor.task_assignors.minimal_targets import TaskToPlace, place_evenly
 from assignor.task_assignors.minimal_transition import Transition
+from assignor.task_assignors.rack_strategy import refuse_rack_strategy
 from assignor.task_assignors.task_movement import WarmUpBudget
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import ProcessId, Role, TaskId
@@ -35,11 +35,7 @@ class MinimalMovementTaskAssignor:
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         """Raises InputError (no clients or threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
         configs = problem.configs
-        if configs.rack_aware:
-            raise NotBuiltYet(
-                f"the strategy {configs.rack_aware_assignment_strategy!r} is not built yet, only 'none' is",
-                "rack.aware.assignment.strategy",
-            )
+        refuse_rack_strategy(configs)
         state = WorkingState.of(problem, log)
         copies = copies_before(state, configs.acceptable_recovery_lag, configs.minimal_movement_task_weights)
         pins = PinnedTasks(configs.minimal_movement_pins, state.clients)

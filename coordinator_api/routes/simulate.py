@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from assignor.errors import DecodeError, InputError
 from assignor.simulate import ForecastModel
 from assignor.simulate.model_bounds import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
-from coordinator_api.bodies import read_document
 from coordinator_api.forecasts import MAX_ROUNDS, ForecastRequest, simulate
-from coordinator_api.problems import from_decode_error, from_input_error
 from coordinator_api.routes.assign import RECORDED_DOCUMENT
-from coordinator_api.routes.surface import PROBLEMS, TheCoordinator, json_response
+from coordinator_api.routes.computed import computed
+from coordinator_api.routes.surface import PROBLEMS, TheCoordinator
 from coordinator_api.schemas import SimulateAnswer
-from coordinator_api.stateless import Bounds
 
 router = APIRouter(prefix="/v1", tags=["stateless"], responses=PROBLEMS)
 
@@ -60,16 +56,4 @@ async def forecast_once(
     request: Request, coordinator: TheCoordinator, asked: Annotated[ForecastRequest, Depends(_request)]
 ) -> Response:
     """The rounds that follow, until the group is stable, goes in circles, or has had all the rounds it may."""
-    document = await read_document(request, lambda document: document)
-    bounds = Bounds(coordinator.allowed_assignors, coordinator.settings.group_max_partitions)
-
-    def run() -> Response:
-        return json_response(simulate(document, asked, bounds))
-
-    try:
-        with coordinator.computations.one():
-            return await asyncio.to_thread(run)
-    except DecodeError as error:
-        raise from_decode_error(error, "input.members") from None
-    except InputError as error:
-        raise from_input_error(error) from None
+    return await computed(request, coordinator, lambda document, bounds: simulate(document, asked, bounds))

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from assignor.commands.change_options import changes_document
 from assignor.commands.console import EXIT_NO, Format, as_line, leave, say
 from assignor.commands.lines import read_lines
 from assignor.errors import InputError
 from assignor.figures import check_picture_path
 from assignor.recording import is_class_path
 from assignor.simulate.model import ForecastModel
+from assignor.what_if import changes_document
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.beside_rows import spool_directory, write_document
 from spark_jobs.batch.outcome import Engine, Outcome
