@@ -6,13 +6,9 @@ ever has two owners.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import cycle, islice, pairwise
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -21,10 +17,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.coordinator_process import CoordinatorProcess
 from spark_jobs.demo_progress import ProgressMeter
 from spark_jobs.member_process import EXECUTOR_TAG
-from spark_jobs.ownership_history import overlaps, ownership_intervals
-from spark_jobs.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.session import spark_session
-from spark_jobs.stdlib_text import SourceLine, stdlib_lines
+from spark_jobs.stdlib_text import stdlib_lines
 from spark_jobs.word_count import (
     COUNT_STORE,
     LINES,
@@ -34,100 +28,22 @@ from spark_jobs.word_count import (
     read_counts,
     word_count,
 )
-from spark_jobs.workers import Workers, run
+from spark_jobs.workers import run
 from streams_runtime.logs.opening import open_log
+from tests.acceptance.application_under_fire import LINES_A_PIECE, ApplicationUnderFire
 
 pytestmark = pytest.mark.spark
 
 EXECUTORS = 3
 KILLS = 20
 TEXT_LINES = 20_000
-LINES_A_PIECE = 1_000
 SEED = 20_261_121
-PROGRESS_TIMEOUT_S = 120.0
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     with spark_session(f"local-cluster[{EXECUTORS},1,1024]", "random faults") as session:
         yield session
-
-
-@dataclass(slots=True)
-class Run:
-    """One application under fire. `deaths`: Python worker to when it was killed, milliseconds since the epoch."""
-
-    coordinator: CoordinatorProcess
-    workers: Workers
-    log_dir: Path
-    feed: TextFeed
-    text: Iterator[SourceLine]
-    meter: ProgressMeter
-    chance: random.Random
-    written: list[SourceLine] = field(default_factory=list)
-    deaths: dict[int, float] = field(default_factory=dict)
-    killed: dict[str, int] = field(default_factory=dict)
-
-    def work_on(self, records: int) -> None:
-        """Until so many more records are committed; there is always more to read than is asked for."""
-        target = self.meter.now().done + records
-        deadline_s = time.monotonic() + PROGRESS_TIMEOUT_S
-        while (seen := self.meter.now()).done < target:
-            assert self.workers.wait(0.0) is None, "the instances run until they are told to stop"
-            assert time.monotonic() < deadline_s, f"no progress after {self.killed}: {seen}"
-            if seen.first_there - seen.first_done < LINES_A_PIECE:
-                piece = list(islice(self.text, LINES_A_PIECE))
-                self.feed.write(piece)
-                self.written += piece
-
-    def kill(self, what: str) -> None:
-        self.killed[what] = self.killed.get(what, 0) + 1
-        if what == "coordinator":
-            self.coordinator.kill()
-            self.coordinator.start()
-            return
-        victim = self.chance.choice(self._living())
-        if what == "executor":
-            assert victim.jvm_pid is not None, "it runs under an executor"
-            os.kill(victim.jvm_pid, signal.SIGKILL)  # its Python worker gets SIGHUP and says goodbye
-        else:
-            self.deaths[victim.pid] = time.time() * 1000
-            os.kill(victim.pid, signal.SIGKILL)
-
-    def _living(self) -> list[OwnershipLine]:
-        """One line of each instance that can be killed; when all are dead, those that come after them."""
-        deadline_s = time.monotonic() + PROGRESS_TIMEOUT_S
-        while time.monotonic() < deadline_s:
-            alive = [line for line in self._newest_lines() if _is_alive(line.pid) and _is_alive(line.jvm_pid)]
-            if alive:
-                return alive
-            self.work_on(1)  # whoever does it is alive
-        raise AssertionError(f"no instance came back after {self.killed}")
-
-    def _newest_lines(self) -> list[OwnershipLine]:
-        """One line of each process that ever was an instance."""
-        return list({line.pid: line for line in read_ownership(self.log_dir)}.values())
-
-
-def _is_alive(pid: int | None) -> bool:
-    if pid is None:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def lives(lines: list[OwnershipLine], deaths: dict[int, float]) -> dict[str, list[tuple[float, float, int]]]:
-    """Instance to its processes: from when to when they had its state directory, and their ids, oldest first."""
-    of_process: dict[tuple[str, int], list[float]] = {}
-    for line in lines:
-        of_process.setdefault((line.instance, line.pid), []).append(line.at_ms)
-    found: dict[str, list[tuple[float, float, int]]] = {}
-    for (instance, pid), times in of_process.items():
-        found.setdefault(instance, []).append((min(times), min(max(times), deaths.get(pid, max(times))), pid))
-    return {instance: sorted(of_instance) for instance, of_instance in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -172,9 +88,9 @@ def test_should_count_right_when_twenty_random_processes_are_killed(
             state_dir=str(tmp_path / "state"),
             log_dir=str(tmp_path / "log"),
         )
-        under_fire = Run(
-            coordinator,
+        under_fire = ApplicationUnderFire(
             workers,
+            {"coordinator": lambda: restart(coordinator)},
             tmp_path / "log",
             feed,
             cycle(lines),
@@ -186,7 +102,7 @@ def test_should_count_right_when_twenty_random_processes_are_killed(
             for what in chance.sample(["executor"] * 4 + ["worker"] * 11 + ["coordinator"] * 5, KILLS):
                 under_fire.kill(what)
                 under_fire.work_on(chance.randrange(1, 4 * LINES_A_PIECE))
-            under_fire.meter.wait(lambda seen: seen.is_complete, PROGRESS_TIMEOUT_S, lambda _seen: None)
+            under_fire.finish()
         finally:
             workers.stop()
     feed.close()
@@ -194,8 +110,9 @@ def test_should_count_right_when_twenty_random_processes_are_killed(
     found, expected = read_counts(log), expected_counts(under_fire.written)
     log.close()
     assert is_right(found, expected), f"seed {SEED}: {different_counts(found, expected)[:10]}"
-    ownership = read_ownership(tmp_path / "log")
-    assert overlaps(ownership_intervals(ownership, under_fire.deaths)) == []
-    for instance, of_instance in lives(ownership, under_fire.deaths).items():
-        for (_, ended_ms, pid), (began_ms, _, next_pid) in pairwise(of_instance):
-            assert ended_ms <= began_ms, f"{instance}: {next_pid} had the state before {pid} was gone"
+    under_fire.assert_nothing_had_two_owners()
+
+
+def restart(coordinator: CoordinatorProcess) -> None:
+    coordinator.kill()
+    coordinator.start()
