@@ -37,7 +37,7 @@ test: setup $(VENV)/.java-from-pypi ## everything that needs no network beyond P
 
 test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker and Kafka Streams' own classes (needs a JDK 17+ and Maven)
 	$(BIN)/python -m tests.oracle.jars
-	ASSIGNOR_REQUIRE_JARS=1 $(BIN)/python -m pytest -m "kafka or java"
+	ASSIGNOR_REQUIRE_JARS=1 $(BIN)/python -m pytest -m "kafka or java" -n 2 --dist loadfile
 
 lint: setup ## style, types, layering
 	$(BIN)/ruff check .
