@@ -1,0 +1,248 @@
+"""Placements out of what the assignors of JVM members log at INFO, for groups whose topics cannot be read.
+
+HighAvailabilityTaskAssignor writes all that it saw and decided in one line. Of the sticky ones the leader's own lines
+tell clients, tasks, previous owners and result, not the lags, which those do not look at; the order in which they walk
+clients and tasks is that of Java's maps, worked out from the names (with DEBUG it stands in the log).
+A round that is cut off or mixed up is left out with its reason. Source: `HighAvailabilityTaskAssignor.assign`,
+`StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from assignor.errors import InputError
+from assignor.recording.assignors import as_assignor, as_configs
+from assignor.recording.jvm_log_rounds import (
+    FALLBACK_PRIOR,
+    HIGH_AVAILABILITY,
+    LoggedRound,
+    problem_of_decision,
+    problem_of_round,
+    walk_of_tasks,
+)
+from assignor.recording.jvm_log_values import (
+    Unreadable,
+    read_client_states,
+    read_consumers,
+    read_placed,
+    read_tasks,
+    read_tasks_by_consumer,
+)
+from assignor.types import ProcessId
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_MESSAGE = re.compile(
+    r"(?P<clients>(?:(?P<nodes>\d+) client nodes and \d+ consumers|All members) participating in this rebalance:)"
+    r"|(?P<stateful>Assigning stateful tasks: \[(?P<tasks>[^\]]*)\])"
+    r"|(?P<states>Assigning tasks and (?P<standbys>\d+) standby replicas to client nodes (?=\{))"
+    r"|(?P<fallback>Failed to fetch end offsets for changelogs, will return previous assignment)"
+    r"|(?P<rack>Assignment (?:before|after) .{0,80}task optimization is)"
+    r"|(?P<decided>Decided on assignment: )"
+    r"|(?P<placed>Assignment of tasks to nodes: )"
+    r"|(?P<assigned>Assigned tasks \[(?P<all>[^\]]*)\] including stateful \[(?P<some>[^\]]*)\] to clients as:)"
+    rf"|(?P<previous>Client (?P<client>{_UUID}) per-consumer assignment:)"
+    r"|(?P<finished>Finished (?:un)?stable assignment of tasks)"
+)
+_DECISION = re.compile(r"\} with(?P<no> no)? followup probing rebalance\.")
+_STATELESS = re.compile(r"and stateless tasks: \[([^\]]*)\]")
+_PREVIOUS = re.compile(r"prev owned (active|standby) (\{[^{}]*\}?)")
+_TIMESTAMP = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_STREAM_THREAD = re.compile(r"stream-thread \[([^\]]+?)(?:-consumer)?\]")
+_THREAD = re.compile(r"[\w.-]*StreamThread-\d+", re.ASCII)
+
+Document = dict[str, object]
+
+
+def placements_from_log(
+    lines: Iterable[str],
+    configs: Mapping[str, object] | None = None,
+    *,
+    assignor: str | None = None,
+    on_skipped: Callable[[str], None] | None = None,
+) -> Iterator[Document]:
+    """placement/1 documents with their output, in the order of the log, each as soon as it is whole.
+
+    `configs`: Kafka's dotted names as the leader had them (the log does not show them). `assignor`: which one placed
+    the rounds that do not say it, for example LegacyStickyTaskAssignor; without it those are left out. `on_skipped` is
+    told why a round was left out, with its line. Raises InputError for configs and assignors that are none.
+    """
+    as_configs(dict(configs or {}), "configs")
+    if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
+        raise InputError(f"{HIGH_AVAILABILITY} says itself what it decided; leave this out", "assignor")
+    return _LogReader(dict(configs or {}), assignor, on_skipped or _ignore).read(lines)
+
+
+def _ignore(reason: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """The first line of what an assignor logs. `rest`: behind the words that it is known by."""
+
+    kind: str
+    words: re.Match[str]
+    line: int
+    text: str
+
+    @property
+    def rest(self) -> str:
+        return self.text[self.words.end() :]
+
+    @property
+    def timestamp(self) -> str | None:
+        match = _TIMESTAMP.search(self.text, 0, self.words.start())
+        return None if match is None else match[0]
+
+    @property
+    def thread(self) -> str | None:
+        match = _STREAM_THREAD.search(self.text, 0, self.words.start())
+        if match is not None:
+            return match[1]
+        other = _THREAD.search(self.text, 0, self.words.start())
+        return None if other is None else other[0]
+
+
+class _LogReader:
+    """Rounds by the thread that leads them. Lines that begin nothing go on with the record that was begun last."""
+
+    def __init__(self, configs: Document, assignor: str | None, on_skipped: Callable[[str], None]) -> None:
+        self._configs = configs
+        self._assignor = assignor
+        self._on_skipped = on_skipped
+        self._rounds: dict[str | None, LoggedRound] = {}
+        self._latest: LoggedRound | None = None
+        self._begun: tuple[str, LoggedRound, ProcessId | None] | None = None
+        self._count = 0
+
+    def read(self, lines: Iterable[str]) -> Iterator[Document]:
+        for number, text in enumerate(lines, 1):
+            for piece in text.split("\\n"):  # a log in JSON writes line ends so
+                words = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
+                if words is not None:
+                    yield from self._begin(_Record(words.lastgroup or "", words, number, piece))
+                elif self._begun is not None:
+                    self._go_on(number, piece)
+        for round in list(self._rounds.values()):
+            yield from self._end(round)
+
+    def _begin(self, record: _Record) -> Iterator[Document]:
+        self._begun = None
+        if record.kind == "decided":
+            yield from self._decide(record)
+            return
+        if record.kind == "clients":
+            if record.thread in self._rounds:
+                yield from self._end(self._rounds[record.thread])
+            self._open(record)
+        round = self._round_of(record)
+        if record.kind == "finished":
+            yield from self._end(round)
+            return
+        try:
+            self._add(round, record)
+        except Unreadable as error:
+            self._skip(record.line, str(error))
+
+    def _add(self, round: LoggedRound, record: _Record) -> None:
+        """Take what the first line has, and leave the record open for more. Raises Unreadable."""
+        words = record.words
+        match record.kind:
+            case "clients":
+                round.nodes = None if words["nodes"] is None else int(words["nodes"])
+                round.consumers |= read_consumers(record.rest)
+            case "stateful":
+                round.stateful = read_tasks(words["tasks"])
+            case "states":
+                round.standby_replicas = int(words["standbys"])
+                round.states = read_client_states(record.rest)
+            case "fallback":
+                round.fell_back = True
+            case "rack":
+                round.rack_aware = True
+            case "placed" | "assigned":
+                if record.kind == "assigned":
+                    round.tasks, round.stateful = read_tasks(words["all"]), read_tasks(words["some"])
+                round.placed |= {} if round.decided else read_placed(record.rest)
+        client = ProcessId.parse(words["client"]) if record.kind == "previous" else None
+        self._begun = (record.kind, round, client)
+
+    def _go_on(self, line: int, text: str) -> None:
+        """A line that may be more of the record begun last; anything else between its lines is passed over."""
+        if self._begun is None:
+            return
+        kind, round, client = self._begun
+        try:
+            if kind == "clients":
+                round.consumers |= read_consumers(text)
+            elif kind == "stateful" and (stateless := _STATELESS.search(text)):
+                round.tasks = walk_of_tasks((*(round.stateful or ()), *read_tasks(stateless[1])))
+            elif kind in ("placed", "assigned") and not round.decided:
+                round.placed |= read_placed(text)
+            elif client is not None:
+                for role, tasks in _PREVIOUS.findall(text):
+                    of_consumers = read_tasks_by_consumer(tasks).values()
+                    round.previous.setdefault(client, {})[role] = tuple(task for each in of_consumers for task in each)
+        except Unreadable as error:
+            self._skip(line, str(error))
+
+    def _decide(self, record: _Record) -> Iterator[Document]:
+        """The line of HighAvailabilityTaskAssignor is a round by itself; consumers come from the lines before it."""
+        round = LoggedRound(record.line, record.timestamp, record.thread)
+        try:
+            decision = _DECISION.search(record.rest)
+            if decision is None:
+                raise Unreadable("is cut off before it says whether a probing rebalance follows")
+            states = read_client_states(record.rest[: decision.start() + 1])
+            round = self._round_of_clients(record, states.keys()) or round
+            problem = problem_of_decision(round, states)
+            id = self._id(record.timestamp, round.thread or record.thread)
+            yield round.document(id, HIGH_AVAILABILITY, self._configs, problem, decision["no"] is None)
+        except Unreadable as error:
+            self._skip(record.line, str(error))
+        round.decided = True
+        if round.thread in self._rounds and self._rounds[round.thread] is not round:
+            self._rounds[round.thread].decided = True
+
+    def _end(self, round: LoggedRound) -> Iterator[Document]:
+        """What a round without that line came to."""
+        self._rounds.pop(round.thread, None)
+        if round.decided or not round.consumers:
+            return
+        try:
+            assignor = round.assignor(self._assignor)
+            problem = problem_of_round(round)
+            id = self._id(round.timestamp, round.thread)
+            yield round.document(id, assignor, self._configs, problem, assignor == FALLBACK_PRIOR)
+        except Unreadable as error:
+            self._skip(round.line, f"the round that begins here {error}")
+
+    def _open(self, record: _Record) -> LoggedRound:
+        round = LoggedRound(record.line, record.timestamp, record.thread)
+        self._rounds[record.thread] = self._latest = round
+        return round
+
+    def _round_of(self, record: _Record) -> LoggedRound:
+        """Of the thread that logs, else the one begun last; a log can begin in the midst of a round."""
+        if record.thread in self._rounds:
+            return self._rounds[record.thread]
+        if record.thread is None and self._latest is not None:
+            return self._latest
+        return self._open(record)
+
+    def _round_of_clients(self, record: _Record, clients: Iterable[ProcessId]) -> LoggedRound | None:
+        """The round of the same clients: this logger does not always name its thread in full."""
+        wanted = set(clients)
+        fitting = [each for each in self._rounds.values() if not each.decided and set(each.consumers) == wanted]
+        named = [each for each in fitting if each.thread == record.thread]
+        return next(iter(named[-1:] or fitting[-1:]), None)
+
+    def _id(self, timestamp: str | None, thread: str | None) -> str:
+        self._count += 1
+        return f"{timestamp or '-'}/{thread or '-'}/{self._count}"
+
+    def _skip(self, line: int, reason: str) -> None:
+        self._on_skipped(f"line {line}: {reason}")

@@ -1,0 +1,157 @@
+"""One round as the log of a JVM leader tells it, and the placement/1 document that comes of it.
+
+Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assignor.configs import NUM_STANDBY_REPLICAS
+from assignor.java_order import hash_set_order, process_hash, string_hash, task_hash
+from assignor.recording.jvm_log_values import LoggedClient, Unreadable
+from assignor.recording.placement import PLACEMENT_FORMAT
+from assignor.types import ProcessId, TaskId
+
+HIGH_AVAILABILITY = "HighAvailabilityTaskAssignor"
+FALLBACK_PRIOR = "FallbackPriorTaskAssignor"
+
+Tasks = tuple[TaskId, ...]
+
+
+@dataclass(slots=True)
+class LoggedRound:
+    """What was read so far. `line`: of its first record, from 1. `placed`, `previous`: active and standby tasks.
+
+    `decided`: the line of HighAvailabilityTaskAssignor was there, readable or not.
+    """
+
+    line: int
+    timestamp: str | None
+    thread: str | None
+    nodes: int | None = None
+    consumers: dict[ProcessId, tuple[str, ...]] = field(default_factory=dict)
+    tasks: Tasks | None = None
+    stateful: Tasks | None = None
+    states: Mapping[ProcessId, LoggedClient] | None = None
+    standby_replicas: int | None = None
+    fell_back: bool = False
+    rack_aware: bool = False
+    decided: bool = False
+    placed: dict[ProcessId, tuple[Tasks, Tasks]] = field(default_factory=dict)
+    previous: dict[ProcessId, dict[str, Tasks]] = field(default_factory=dict)
+
+    def assignor(self, otherwise: str | None) -> str:
+        """Raises Unreadable when the log does not say, and the caller neither."""
+        if self.fell_back:
+            return FALLBACK_PRIOR
+        if otherwise is None:
+            raise Unreadable("does not say which assignor placed it; name it")
+        return otherwise
+
+    def document(
+        self, id: str, assignor: str, configs: Mapping[str, object], problem: Mapping[str, object], probing: bool
+    ) -> dict[str, object]:
+        if self.rack_aware:
+            raise Unreadable("was placed rack-aware, which cannot be run again")
+        if self.standby_replicas is not None:
+            configs = {**configs, NUM_STANDBY_REPLICAS: self.standby_replicas}
+        return {
+            "format": PLACEMENT_FORMAT,
+            "id": id,
+            "assignor": assignor,
+            "configs": dict(configs),
+            **problem,
+            "output": {
+                "probing_rebalance_needed": probing,
+                "clients": {
+                    str(process): {"active": _texts(active), "standby": _texts(standby)}
+                    for process, (active, standby) in sorted(self.placed.items())
+                },
+            },
+        }
+
+
+def problem_of_decision(round: LoggedRound, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
+    """From the line of HighAvailabilityTaskAssignor alone; sets what it placed. Raises Unreadable."""
+    tasks = sorted(task for client in states.values() for task in client.active)
+    if len(set(tasks)) != len(tasks):
+        raise Unreadable("shows a task as active twice")
+    stateful = {frozenset(client.lags) for client in states.values()}
+    if len(stateful) != 1:
+        raise Unreadable("shows lags of different tasks for different clients")
+    missing = next(iter(stateful)).difference(tasks)
+    if missing:
+        raise Unreadable(f"shows no active {min(missing)}")
+    round.placed = {process: (client.active, client.standby) for process, client in states.items()}
+    return _problem(tasks, sorted(next(iter(stateful))), round, states)
+
+
+def problem_of_round(round: LoggedRound) -> dict[str, object]:
+    """From the leader's own lines, for assignors that do not look at lags. Raises Unreadable."""
+    if round.stateful is None or round.tasks is None:
+        raise Unreadable("has no line of its tasks")
+    if round.nodes is not None and len(round.consumers) != round.nodes:
+        raise Unreadable(f"has {len(round.consumers)} of its {round.nodes} clients")
+    if not round.consumers or set(round.placed) != set(round.consumers):
+        raise Unreadable("has no placement for all of its clients")
+    placed = sorted(task for active, _ in round.placed.values() for task in active)
+    if placed != sorted(round.tasks):
+        raise Unreadable("does not place each of its tasks once")
+    return _problem(round.tasks, round.stateful, round, round.states or _states(round))
+
+
+def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
+    """In the order of the leader's `HashMap<TaskId, ..>`."""
+    return tuple(hash_set_order(sorted(tasks), task_hash))
+
+
+def _states(round: LoggedRound) -> dict[ProcessId, LoggedClient]:
+    if set(round.previous) != set(round.consumers) or any(len(each) != 2 for each in round.previous.values()):
+        raise Unreadable("has no previous tasks for all of its clients")
+    states: dict[ProcessId, LoggedClient] = {}
+    for process in _walk_of_processes(round.consumers):
+        active = set(round.previous[process]["active"])
+        standby = set(round.previous[process]["standby"]) - active
+        states[process] = LoggedClient(
+            len(round.consumers[process]), (), (), tuple(sorted(active)), tuple(sorted(standby)), {}
+        )
+    return states
+
+
+def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[ProcessId]:
+    """A HashMap of processes, filled in the order of a HashMap of their members."""
+    process_of = {member: process for process, members in consumers.items() for member in members}
+    members = hash_set_order(sorted(process_of), string_hash)
+    return hash_set_order((process_of[member] for member in members), process_hash)
+
+
+def _problem(
+    tasks: Iterable[TaskId],
+    stateful: Iterable[TaskId],
+    round: LoggedRound,
+    states: Mapping[ProcessId, LoggedClient],
+) -> dict[str, object]:
+    return {
+        "tasks": _texts(tasks),
+        "stateful": _texts(stateful),
+        "clients": {str(process): _client(client, round.consumers.get(process)) for process, client in states.items()},
+    }
+
+
+def _client(client: LoggedClient, consumers: Sequence[str] | None) -> dict[str, object]:
+    document: dict[str, object] = {"capacity": client.capacity}
+    if consumers is not None and len(consumers) == client.capacity:
+        document["consumers"] = list(consumers)
+    document |= {
+        "prev_active": _texts(client.previous_active),
+        "prev_standby": _texts(client.previous_standby),
+        "lags": {str(task): lag for task, lag in client.lags.items()},
+        "tags": dict(client.tags),
+    }
+    return document
+
+
+def _texts(tasks: Iterable[TaskId]) -> list[str]:
+    return [str(task) for task in tasks]

@@ -1,0 +1,263 @@
+"""Reading the text of `Topology#describe`: subtopologies, nodes and edges, each with its line.
+
+The text may stand in a log: whatever is in front of a line is left out, as are lines before and after the description,
+CR, tabs, and a `\\n` that a JSON log wrote as two characters. A line in the midst of it that is no part of it is an
+error, and so is an edge whose other end is missing: a topology that was cut off would be another one.
+Source: `TopologyDescription`, `InternalTopologyBuilder`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from assignor.errors import InputError
+
+_WORDS = re.compile(
+    r"(?:^|(?<=[\s|>\]\"':]))"
+    r"(?:(?P<header>Topologies|Sub-topologies):\s*\Z"
+    r"|(?P<kind>Topology|Sub-topology|Source|Processor|Sink): |(?P<arrow>-->|<--) )"
+)
+"""Where the description begins in a line; what is in front is the log's."""
+
+_SUBTOPOLOGY = re.compile(r"(?P<id>\d+)(?P<global> for global store \(.{0,80}\))?\s*\Z", re.ASCII)
+_NAMED = re.compile(r"(?P<name>\S+):\s*\Z")
+_MARKS = {"Source": (" (topics: ",), "Processor": (" (stores: [",), "Sink": (" (topic: ", " (extractor class: ")}
+_ENDS = {"Source": ")", "Processor": "])", "Sink": ")"}
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_TOPICS = re.compile(r"[a-zA-Z0-9._-]+(?:, ?[a-zA-Z0-9._-]+)*\Z", re.ASCII)
+_LONGEST_EXCERPT = 80
+
+
+@dataclass(slots=True)
+class ReadNode:
+    """One node. `items`: topics of a source, stores of a processor, the topic of a sink. `pattern`: of a source that
+    takes topics by pattern; `by_record`: a sink that chooses its topic record by record."""
+
+    kind: str
+    name: str
+    line: int
+    items: tuple[str, ...] = ()
+    pattern: str | None = None
+    by_record: bool = False
+    successors: tuple[str, ...] | None = None
+    predecessors: tuple[str, ...] | None = None
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """Each once: Kafka can print a neighbour twice, because its set sorts by sizes that change."""
+        return tuple(dict.fromkeys(self.predecessors or ()))
+
+
+@dataclass(slots=True)
+class ReadSubtopology:
+    """`of_global_store`: its two nodes make no tasks."""
+
+    id: int
+    line: int
+    of_global_store: bool
+    nodes: list[ReadNode] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Block:
+    """One description; `strange`: the first line since the last one understood that is no part of it."""
+
+    line: int
+    named: str | None = None
+    subtopologies: list[ReadSubtopology] = field(default_factory=list)
+    before: str = ""
+    strange: tuple[int, str] | None = None
+
+
+def read_description(text: str) -> tuple[ReadSubtopology, ...]:
+    """Every subtopology, by id. Raises InputError with the number of the line that is wrong.
+
+    A text that holds the same description several times, as the log of an application that was restarted does, is read
+    once; different ones are an error.
+    """
+    if "\n" not in text.strip() and "\\n" in text:
+        text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t")
+    blocks = [block for block in _blocks(text) if block.subtopologies]
+    if not blocks:
+        raise InputError(
+            "there is no topology in this text: expected what Topology#describe prints, from the line 'Topologies:' on"
+        )
+    read = [tuple(_checked(block)) for block in blocks]
+    for block, other in zip(blocks, read, strict=True):
+        if _shape(other) != _shape(read[0]):
+            raise InputError(
+                f"is another topology than the one that starts at line {blocks[0].line}; give one", _at(block.line)
+            )
+    return read[0]
+
+
+def _blocks(text: str) -> list[_Block]:
+    blocks: list[_Block] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        words = _WORDS.search(line)
+        if words is None:
+            if blocks:
+                _leave_out(blocks[-1], number, line)
+            continue
+        rest = line[words.end() :].rstrip()
+        named = _NAMED.match(rest) if words["kind"] == "Topology" else None
+        if words["header"] or named:
+            blocks.append(_Block(number, named["name"] if named else None))
+        elif words["kind"] == "Sub-topology" and not blocks:
+            blocks.append(_Block(number))
+        if blocks and not words["header"] and not named:
+            _read_line(blocks[-1], _Line(number, line, words, rest))
+    return blocks
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line that has words of a description; `rest` is behind them."""
+
+    number: int
+    text: str
+    words: re.Match[str]
+    rest: str
+
+
+def _read_line(block: _Block, line: _Line) -> None:
+    kind, arrow = line.words["kind"], line.words["arrow"]
+    subtopology = _SUBTOPOLOGY.match(line.rest) if kind == "Sub-topology" else None
+    node = _node(kind, line) if kind in _MARKS else None
+    if subtopology is None and (not block.subtopologies or (node is None and not (arrow and line.rest))):
+        _leave_out(block, line.number, line.text)
+        return
+    if block.named is not None:
+        raise InputError(f"named topologies cannot be read (this one is {block.named!r})", _at(block.line))
+    if block.strange is not None:
+        raise InputError(
+            f"is no part of a topology's description, though line {line.number} is: {_excerpt(block.strange[1])}",
+            _at(block.strange[0]),
+        )
+    block.before = line.text[: line.words.start()].strip()
+    if subtopology is not None:
+        block.subtopologies.append(ReadSubtopology(int(subtopology["id"]), line.number, bool(subtopology["global"])))
+    elif node is not None:
+        block.subtopologies[-1].nodes.append(node)
+    else:
+        _add_edges(block.subtopologies[-1], line)
+
+
+def _leave_out(block: _Block, number: int, line: str) -> None:
+    """An empty line is one also behind what the log puts in front of every line, apart from the figures in it."""
+    rest = line.strip()
+    if rest and block.subtopologies and _shape_of_prefix(rest) != _shape_of_prefix(block.before):
+        block.strange = block.strange or (number, rest)
+
+
+def _shape_of_prefix(text: str) -> str:
+    return _DIGITS.sub("0", text)
+
+
+def _node(kind: str, line: _Line) -> ReadNode | None:
+    """None when the line goes on in another way."""
+    for mark in _MARKS[kind]:
+        name, found, items = line.rest.partition(mark)
+        if not found or not items.endswith(_ENDS[kind]):
+            continue
+        items = items[: -len(_ENDS[kind])]
+        node = ReadNode(kind, name, line.number)
+        if kind == "Source":
+            _read_topics(node, items)
+            node.predecessors = ()
+        elif kind == "Processor":
+            node.items = tuple(items.split(", ")) if items else ()
+        else:
+            node.by_record = mark != " (topic: "
+            node.items = () if node.by_record else (items,)
+            node.successors = ()
+        return node
+    return None
+
+
+def _read_topics(node: ReadNode, items: str) -> None:
+    """`[a, b]`; releases before 2.1 wrote `a, b`; a pattern stands without brackets. `[ab].*` is a pattern."""
+    inside = items[1:-1] if items.startswith("[") and items.endswith("]") else items
+    if _TOPICS.match(inside):
+        node.items = tuple(topic.strip() for topic in inside.split(","))
+    if inside is items or not node.items:
+        node.pattern = items
+
+
+def _add_edges(subtopology: ReadSubtopology, line: _Line) -> None:
+    names = () if line.rest == "none" else tuple(line.rest.split(", "))
+    node = subtopology.nodes[-1] if subtopology.nodes else None
+    down = line.words["arrow"] == "-->"
+    if node is None or (node.successors if down else node.predecessors) is not None:
+        raise InputError(f"there is no node that this belongs to: {_excerpt(line.text.strip())}", _at(line.number))
+    if down:
+        node.successors = names
+    else:
+        node.predecessors = names
+
+
+def _checked(block: _Block) -> Iterator[ReadSubtopology]:
+    seen: set[str] = set()
+    for expected, subtopology in enumerate(block.subtopologies):
+        where = _at(subtopology.line)
+        if subtopology.id != expected:
+            raise InputError(f"expected Sub-topology: {expected}, not {subtopology.id}; is a part missing?", where)
+        if not subtopology.nodes:
+            raise InputError(f"Sub-topology: {subtopology.id} has no nodes; is the text cut off?", where)
+        for node in subtopology.nodes:
+            if node.name in seen:
+                raise InputError(f"the node {node.name} is there twice", _at(node.line))
+            seen.add(node.name)
+        _check_edges(subtopology)
+        if subtopology.of_global_store:
+            _check_global_store(subtopology)
+        yield subtopology
+
+
+def _check_edges(subtopology: ReadSubtopology) -> None:
+    for node in subtopology.nodes:
+        if node.successors is None or node.predecessors is None:
+            arrow = "-->" if node.successors is None else "<--"
+            raise InputError(f"the line '{arrow}' of {node.name} is missing; is the text cut off?", _at(node.line))
+        if node.kind != "Source" and not node.predecessors:
+            raise InputError(f"{node.name} gets its records from nobody", _at(node.line))
+    nodes = {node.name: node for node in subtopology.nodes}
+    for node in subtopology.nodes:
+        for name in node.successors or ():
+            _check_edge(subtopology, node, "-->", name, nodes.get(name))
+        for name in node.parents:
+            _check_edge(subtopology, node, "<--", name, nodes.get(name))
+
+
+def _check_edge(subtopology: ReadSubtopology, node: ReadNode, arrow: str, name: str, other: ReadNode | None) -> None:
+    edge = f"{node.name} {arrow} {name}"
+    if other is None:
+        raise InputError(
+            f"{edge}, but Sub-topology: {subtopology.id} has no such node; is the text cut off?", _at(node.line)
+        )
+    back, names = ("<--", other.parents) if arrow == "-->" else ("-->", other.successors or ())
+    if node.name not in names:
+        raise InputError(f"{edge}, but not {name} {back} {node.name} (line {other.line})", _at(node.line))
+
+
+def _check_global_store(subtopology: ReadSubtopology) -> None:
+    kinds = [node.kind for node in subtopology.nodes]
+    if kinds != ["Source", "Processor"] or len(subtopology.nodes[0].items) != 1:
+        raise InputError("a global store has one source with one topic, and one processor", _at(subtopology.line))
+
+
+def _shape(subtopologies: Sequence[ReadSubtopology]) -> object:
+    return [
+        (each.id, each.of_global_store, [(node.kind, node.name, node.items, node.parents) for node in each.nodes])
+        for each in subtopologies
+    ]
+
+
+def _excerpt(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_EXCERPT else text[:_LONGEST_EXCERPT] + "...")
+
+
+def _at(line: int) -> str:
+    return f"line {line}"
