@@ -1,0 +1,280 @@
+"""The records of `__consumer_offsets`: what a broker's group coordinator writes about groups of the classic protocol.
+
+A key begins with the kind of the record as int16; kinds that nobody here reads are passed over, so records of a later
+Kafka do no harm. A record without a value is a tombstone: the group is gone. Values of version 4 are flexible
+(KIP-482): lengths are unsigned varints of length + 1, and every structure ends with tagged fields, which are skipped.
+A value of an unknown version is an error, never a guess. Source: `GroupMetadataKey`, `GroupMetadataValue`,
+`LegacyOffsetCommitKey`, `OffsetCommitKey`, `ConsumerGroupMetadataKey`, `ShareGroupMetadataKey`,
+`StreamsGroupMetadataKey`, `GroupCoordinatorRecordSerde`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from assignor.errors import InputError
+from assignor.protocol import java_text
+from assignor.protocol.primitives import Reader, Writer
+
+HIGHEST_VALUE_VERSION = 4
+VALUE_VERSION_OF_KAFKA_4 = 3
+
+_OFFSET_COMMIT_KEYS = (0, 1)
+_GROUP_METADATA_KEY = 2
+
+_FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
+_FIRST_VERSION_WITH_STATE_TIMESTAMP = 2
+_FIRST_VERSION_WITH_INSTANCE_ID = 3
+_FIRST_FLEXIBLE_VERSION = 4
+
+_NO_TIMESTAMP = -1
+_SMALLEST_MEMBER = 18  # four lengths of two bytes or one varint each, a time-out, two more lengths
+_SMALLEST_FLEXIBLE_MEMBER = 15
+_LONGEST_VARINT = 5
+_KEY, _VALUE = "key of __consumer_offsets", "GroupMetadataValue"
+
+
+class GroupKind(StrEnum):
+    """Which group protocol a group of the newer kinds speaks; the classic one has keys of its own."""
+
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+_KIND_OF_KEY = {3: GroupKind.CONSUMER, 11: GroupKind.SHARE, 17: GroupKind.STREAMS}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadataKey:
+    """A classic group: its value has the generation and all members, or says by its absence that the group is gone."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitKey:
+    """`version`: 0 or 1, of the same form."""
+
+    group: str
+    topic: str
+    partition: int
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OtherGroupKey:
+    """A group of another protocol (KIP-848, KIP-932, KIP-1071), under the same id as a classic one might have."""
+
+    group: str
+    kind: GroupKind
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """`subscription`, `assignment`: bytes of the group's protocol type; empty when there is none. Times in ms."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+    rebalance_timeout_ms: int = -1
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadataValue:
+    """One generation. `members`: in the order stored, which is that in which the leader received them.
+
+    `protocol`, `leader`: None for a group without members. `state_timestamp_ms`: when the group came into the state in
+    which this was written (for a new generation: when the last member had joined); None when not told.
+    """
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    members: tuple[GroupMember, ...]
+    state_timestamp_ms: int | None = None
+
+
+def decode_group_key(data: bytes | memoryview) -> GroupMetadataKey | OffsetCommitKey | OtherGroupKey | None:
+    """None for a kind of record that is not read here. Raises DecodeError."""
+    reader = Reader(data, _KEY)
+    kind = reader.int16("kind")
+    if kind in _OFFSET_COMMIT_KEYS:
+        return OffsetCommitKey(reader.string("group"), reader.string("topic"), reader.int32("partition"), kind)
+    if kind == _GROUP_METADATA_KEY:
+        return GroupMetadataKey(reader.string("group"))
+    if kind in _KIND_OF_KEY:
+        return OtherGroupKey(reader.string("group"), _KIND_OF_KEY[kind])
+    return None
+
+
+def encode_group_key(key: GroupMetadataKey | OffsetCommitKey | OtherGroupKey) -> bytes:
+    """Raises InputError for what does not fit its field."""
+    writer = Writer()
+    if isinstance(key, OffsetCommitKey):
+        if key.version not in _OFFSET_COMMIT_KEYS:
+            raise InputError(f"{key.version} is not a version of OffsetCommitKey: 0 and 1 are", "version")
+        writer.int16(key.version, "kind")
+        writer.nullable_string(key.group, "group")
+        writer.nullable_string(key.topic, "topic")
+        writer.int32(key.partition, "partition")
+        return writer.to_bytes()
+    kinds = {kind: number for number, kind in _KIND_OF_KEY.items()}
+    writer.int16(kinds[key.kind] if isinstance(key, OtherGroupKey) else _GROUP_METADATA_KEY, "kind")
+    writer.nullable_string(key.group, "group")
+    return writer.to_bytes()
+
+
+def decode_group_value(data: bytes | memoryview) -> GroupMetadataValue:
+    """The value under a GroupMetadataKey. Bytes after the last field are ignored. Raises DecodeError."""
+    version = Reader(data, _VALUE).int16("version")
+    flexible = version >= _FIRST_FLEXIBLE_VERSION
+    reader = _FlexibleReader(data, _VALUE) if flexible else Reader(data, _VALUE)
+    reader.int16("version")
+    if not 0 <= version <= HIGHEST_VALUE_VERSION:
+        raise reader.error(f"unknown version {version} (0 to {HIGHEST_VALUE_VERSION} are known)", 0)
+    protocol_type = reader.string("protocol type")
+    generation = reader.int32("generation")
+    protocol = reader.nullable_string("protocol")
+    leader = reader.nullable_string("leader")
+    timestamp_ms = _NO_TIMESTAMP
+    if version >= _FIRST_VERSION_WITH_STATE_TIMESTAMP:
+        timestamp_ms = reader.int64("current state timestamp")
+    count = reader.count("members", _SMALLEST_FLEXIBLE_MEMBER if flexible else _SMALLEST_MEMBER)
+    members = tuple([_read_member(reader, version) for _ in range(count)])
+    if isinstance(reader, _FlexibleReader):
+        reader.skip_tagged_fields()
+    return GroupMetadataValue(
+        protocol_type, generation, protocol, leader, members, None if timestamp_ms < 0 else timestamp_ms
+    )
+
+
+def encode_group_value(value: GroupMetadataValue, version: int = VALUE_VERSION_OF_KAFKA_4) -> bytes:
+    """Fields that `version` lacks are left out. Raises InputError."""
+    if not 0 <= version <= HIGHEST_VALUE_VERSION:
+        raise InputError(f"{version} is not a version of {_VALUE}: 0 to {HIGHEST_VALUE_VERSION} are", "version")
+    writer = _FlexibleWriter() if version >= _FIRST_FLEXIBLE_VERSION else Writer()
+    writer.int16(version, "version")
+    writer.nullable_string(value.protocol_type, "protocol type")
+    writer.int32(value.generation, "generation")
+    writer.nullable_string(value.protocol, "protocol")
+    writer.nullable_string(value.leader, "leader")
+    if version >= _FIRST_VERSION_WITH_STATE_TIMESTAMP:
+        timestamp_ms = value.state_timestamp_ms
+        writer.int64(_NO_TIMESTAMP if timestamp_ms is None else timestamp_ms, "current state timestamp")
+    if isinstance(writer, _FlexibleWriter):
+        writer.varint(len(value.members) + 1)
+    else:
+        writer.int32(len(value.members), "members")
+    for member in value.members:
+        _write_member(writer, member, version)
+    if isinstance(writer, _FlexibleWriter):
+        writer.varint(0)
+    return writer.to_bytes()
+
+
+def _read_member(reader: Reader, version: int) -> GroupMember:
+    member_id = reader.string("member id")
+    instance_id = None
+    if version >= _FIRST_VERSION_WITH_INSTANCE_ID:
+        instance_id = reader.nullable_string("group instance id")
+    client_id = reader.string("client id")
+    client_host = reader.string("client host")
+    rebalance_timeout_ms = -1
+    if version >= _FIRST_VERSION_WITH_REBALANCE_TIMEOUT:
+        rebalance_timeout_ms = reader.int32("rebalance timeout")
+    session_timeout_ms = reader.int32("session timeout")
+    subscription = reader.byte_array("subscription")
+    assignment = reader.byte_array("assignment")
+    if isinstance(reader, _FlexibleReader):
+        reader.skip_tagged_fields()
+    return GroupMember(
+        member_id=member_id,
+        client_id=client_id,
+        client_host=client_host,
+        session_timeout_ms=session_timeout_ms,
+        subscription=subscription,
+        assignment=assignment,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        group_instance_id=instance_id,
+    )
+
+
+def _write_member(writer: Writer, member: GroupMember, version: int) -> None:
+    writer.nullable_string(member.member_id, "member id")
+    if version >= _FIRST_VERSION_WITH_INSTANCE_ID:
+        writer.nullable_string(member.group_instance_id, "group instance id")
+    writer.nullable_string(member.client_id, "client id")
+    writer.nullable_string(member.client_host, "client host")
+    if version >= _FIRST_VERSION_WITH_REBALANCE_TIMEOUT:
+        writer.int32(member.rebalance_timeout_ms, "rebalance timeout")
+    writer.int32(member.session_timeout_ms, "session timeout")
+    writer.nullable_byte_array(member.subscription, "subscription")
+    writer.nullable_byte_array(member.assignment, "assignment")
+    if isinstance(writer, _FlexibleWriter):
+        writer.varint(0)
+
+
+class _FlexibleReader(Reader):
+    """The same fields in their compact forms."""
+
+    __slots__ = ()
+
+    def varint(self, field: str) -> int:
+        """Unsigned, at most 32 bits."""
+        start, value = self.offset, 0
+        for index in range(_LONGEST_VARINT):
+            byte = self.int8(field) & 0xFF
+            value |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                if value > 0xFFFFFFFF:
+                    break
+                return value
+        raise self.error(f"{field} is a varint of more than 32 bits", start)
+
+    def count(self, field: str, smallest: int) -> int:
+        start = self.offset
+        value = self.varint(f"count of {field}") - 1
+        if value < 0:
+            raise self.error(f"count of {field} is null", start)
+        if value > self.remaining // smallest:
+            raise self.error(
+                f"count of {field} is {value} but {self.remaining} bytes remain, at least {smallest} for each", start
+            )
+        return value
+
+    def nullable_byte_array(self, field: str) -> bytes | None:
+        size = self.varint(f"length of {field}") - 1
+        return None if size < 0 else self.raw(size, field)
+
+    def nullable_string(self, field: str) -> str | None:
+        raw = self.nullable_byte_array(field)
+        return None if raw is None else java_text.from_utf8(raw)
+
+    def skip_tagged_fields(self) -> None:
+        for _ in range(self.varint("count of tagged fields")):
+            self.varint("tag")
+            self.skip(self.varint("length of tagged field"), "tagged field")
+
+
+class _FlexibleWriter(Writer):
+    __slots__ = ()
+
+    def varint(self, value: int) -> None:
+        while value > 0x7F:
+            self.raw(bytes([value & 0x7F | 0x80]))
+            value >>= 7
+        self.raw(bytes([value]))
+
+    def nullable_byte_array(self, value: bytes | None, field: str) -> None:
+        self.varint(0 if value is None else len(value) + 1)
+        self.raw(value or b"")
+
+    def nullable_string(self, value: str | None, field: str) -> None:
+        self.nullable_byte_array(None if value is None else java_text.to_utf8(value), field)

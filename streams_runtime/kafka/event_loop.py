@@ -1,0 +1,115 @@
+"""An event loop in a thread of its own, for callers that are threads: a synchronous face for asynchronous clients.
+
+Rules: any thread but the loop's own may call `run`, several at once. After a fork the child has no such thread, so it
+gets a new one with a new loop at its next call; what was bound to the old loop (connections) stays the parent's and is
+not touched in the child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import weakref
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_LONGEST_STOP_S = 5.0
+
+
+class EventLoopThread:
+    """Starts with the first `run`. `close` ends the thread; it does not wait for coroutines of other callers."""
+
+    def __init__(self, name: str = "kafka-client") -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        _all.add(self)
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """What the coroutine returns or raises. After `timeout_s` it is cancelled, and TimeoutError raised.
+
+        Raises RuntimeError after `close`, also for what was running then, and in the loop's own thread.
+        """
+        try:
+            if self._thread is threading.current_thread():
+                raise RuntimeError("waiting in the loop's own thread would never end")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._running())
+        except BaseException:
+            coroutine.close()
+            raise
+        try:
+            return future.result(timeout_s)
+        except concurrent.futures.TimeoutError:
+            if future.done():
+                raise  # the coroutine's own
+            raise TimeoutError(f"no result within {timeout_s} s") from None
+        except concurrent.futures.CancelledError:
+            raise RuntimeError(f"{self._name} was closed") from None
+        finally:
+            future.cancel()
+
+    def close(self) -> None:
+        """Cancels what runs. Safe to call again."""
+        with self._lock:
+            self._closed = True
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        if thread is not threading.current_thread():
+            thread.join(_LONGEST_STOP_S)
+
+    def reset_after_fork(self) -> None:
+        """In the child of a fork: the thread is not there, and the lock may be held by one that is not there."""
+        if self._loop is not None:
+            _PARENTS_LOOPS.append(self._loop)
+        self._lock = threading.Lock()
+        self._loop = self._thread = None
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError(f"{self._name} is closed")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name=self._name, daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_end_tasks())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()
+
+
+async def _end_tasks() -> None:
+    unfinished = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in unfinished:
+        task.cancel()
+    await asyncio.gather(*unfinished, return_exceptions=True)
+
+
+# a loop that is collected in the child would take the parent's sockets out of the epoll set that both share
+_PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
+_all: weakref.WeakSet[EventLoopThread] = weakref.WeakSet()
+
+
+def _reset_all() -> None:
+    for thread in list(_all):
+        thread.reset_after_fork()
+
+
+os.register_at_fork(after_in_child=_reset_all)

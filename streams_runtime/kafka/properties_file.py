@@ -1,0 +1,71 @@
+"""A Java `.properties` file, as Kafka's own tools take it with `--command-config`.
+
+Rules of the format: `key=value`, `key: value` or `key value`; `#` and `!` open a comment; a line that ends with an odd
+number of backslashes goes on in the next one, whose leading blanks are dropped; `\\t`, `\\n`, `\\r`, `\\f` and
+`\\uXXXX` are as in Java, and a backslash before any other character stands for that character.
+Source: `java.util.Properties.load`. Differs from Java: the file is UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from assignor.errors import InputError
+
+_BLANKS = " \t\f"
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.|$)", re.DOTALL)
+_SHORT_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def read_properties_file(path: Path | str) -> dict[str, str]:
+    """Raises InputError for a file that cannot be read or a line that cannot be understood; it never shows values."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"cannot be read: {reason}", str(path)) from None
+    properties: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        key, value = _key_and_value(line)
+        try:
+            properties[_unescaped(key)] = _unescaped(value)
+        except ValueError:
+            raise InputError("\\u must be followed by four hexadecimal digits", f"{path}, line {number}") from None
+    return properties
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Number of its first line, and the line with those that it goes on in; no comments, no empty ones."""
+    lines = enumerate(re.split(r"\r\n|\n|\r", text), 1)
+    for number, raw in lines:
+        line = raw.lstrip(_BLANKS)
+        if not line or line[0] in "#!":
+            continue
+        while (len(line) - len(line.rstrip("\\"))) % 2:
+            line = line[:-1] + next(lines, (0, ""))[1].lstrip(_BLANKS)
+        yield number, line
+
+
+def _key_and_value(line: str) -> tuple[str, str]:
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(_BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANKS)
+    return line[:end], rest
+
+
+def _unescaped(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        escape = match[1]
+        if escape == "u":
+            raise ValueError(text)
+        if len(escape) == 5:
+            return chr(int(escape[1:], 16))
+        return _SHORT_ESCAPES.get(escape, escape)
+
+    # Java's escapes are UTF-16: two of them may be one character
+    return _ESCAPE.sub(character, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,0 +1,69 @@
+"""User and password out of `sasl.jaas.config`, as Kafka's clients take it.
+
+Form: `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";`, with
+`...scram.ScramLoginModule` for SCRAM. Source: `JaasConfig`. Rule: no message ever shows the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from assignor.errors import InputError
+
+MECHANISM = "sasl.mechanism"
+JAAS_CONFIG = "sasl.jaas.config"
+SASL_KEYS = frozenset({MECHANISM, JAAS_CONFIG})
+
+_SECURITY = "org.apache.kafka.common.security"
+_MODULES = {
+    "PLAIN": f"{_SECURITY}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_SECURITY}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_SECURITY}.scram.ScramLoginModule",
+}
+_WORD = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s=;"']+)"""
+_CONFIG = re.compile(
+    rf"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)(?P<options>(?:\s+[\w.]+\s*=\s*{_WORD})*)\s*;\s*\Z", re.DOTALL
+)
+_OPTION = re.compile(rf"([\w.]+)\s*=\s*({_WORD})", re.DOTALL)
+
+
+class SaslLogin(NamedTuple):
+    mechanism: str
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"SaslLogin({self.mechanism}, {self.username})"
+
+
+def sasl_login(properties: Mapping[str, str]) -> SaslLogin:
+    """Raises InputError for what is missing or not supported."""
+    mechanism = properties.get(MECHANISM)
+    if mechanism not in _MODULES:
+        said = "it is missing, and Kafka's default, GSSAPI, is not supported here"
+        raise InputError(
+            f"must be one of {', '.join(_MODULES)}; {said if mechanism is None else f'it is {mechanism!r}'}", MECHANISM
+        )
+    module = _MODULES[mechanism]
+    form = f'{module} required username="..." password="...";'
+    match = _CONFIG.match(properties.get(JAAS_CONFIG, ""))
+    if match is None:
+        raise InputError(f"must be: {form}", JAAS_CONFIG)
+    if match["module"] != module:
+        raise InputError(f"names {match['module']}, but {MECHANISM}={mechanism} needs: {form}", JAAS_CONFIG)
+    options = {key: _unquoted(value) for key, value in _OPTION.findall(match["options"])}
+    unknown = sorted(set(options) - {"username", "password"})
+    if unknown:
+        raise InputError(f"option {unknown[0]!r} is not supported here; write: {form}", JAAS_CONFIG)
+    for name in ("username", "password"):
+        if name not in options:
+            raise InputError(f"option {name!r} is missing; write: {form}", JAAS_CONFIG)
+    return SaslLogin(mechanism, options["username"], options["password"])
+
+
+def _unquoted(word: str) -> str:
+    if word[0] not in "\"'":
+        return word
+    return re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)

@@ -1,0 +1,201 @@
+"""Keys and values of `__consumer_offsets`, both ways; the hexadecimal bytes were written by Kafka 4.3.1's classes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.errors import DecodeError, InputError
+from assignor.protocol.group_metadata import (
+    HIGHEST_VALUE_VERSION,
+    GroupKind,
+    GroupMember,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OtherGroupKey,
+    decode_group_key,
+    decode_group_value,
+    encode_group_key,
+    encode_group_value,
+)
+
+ZEROS = "00" * 200
+
+FULL = GroupMetadataValue(
+    "consumer",
+    7,
+    "stream",
+    "m-1",
+    (
+        GroupMember("m-1", "c", "/127.0.0.1", 45_000, b"\0\1\2", b"\x09", 300_000, "i-1"),
+        GroupMember("m-2é", "", "/127.0.0.1", 2, bytes(200), b"", 1),
+    ),
+    1_795_256_892_777,
+)
+EMPTY = GroupMetadataValue("", 0, None, None, ())
+
+HEADS = {
+    0: "00000008636f6e73756d657200000007000673747265616d00036d2d310000000200036d2d31000163000a2f3132372e302e302e31"
+    "0000afc800000003000102000000010900056d2d32c3a90000000a2f3132372e302e302e3100000002000000c8",
+    1: "00010008636f6e73756d657200000007000673747265616d00036d2d310000000200036d2d31000163000a2f3132372e302e302e31"
+    "000493e00000afc800000003000102000000010900056d2d32c3a90000000a2f3132372e302e302e310000000100000002000000c8",
+    2: "00020008636f6e73756d657200000007000673747265616d00036d2d31000001a1fda63d690000000200036d2d31000163000a2f31"
+    "32372e302e302e31000493e00000afc800000003000102000000010900056d2d32c3a90000000a2f3132372e302e302e3100000001"
+    "00000002000000c8",
+    3: "00030008636f6e73756d657200000007000673747265616d00036d2d31000001a1fda63d690000000200036d2d310003692d310001"
+    "63000a2f3132372e302e302e31000493e00000afc800000003000102000000010900056d2d32c3a9ffff0000000a2f3132372e302e"
+    "302e310000000100000002000000c8",
+    4: "000409636f6e73756d6572000000070773747265616d046d2d31000001a1fda63d6903046d2d3104692d3102630b2f3132372e302e"
+    "302e31000493e00000afc804000102020900066d2d32c3a900010b2f3132372e302e302e310000000100000002c901",
+}
+TAILS = {0: "00000000", 1: "00000000", 2: "00000000", 3: "00000000", 4: "010000"}
+EMPTY_BYTES = {
+    0: "0000000000000000ffffffff00000000",
+    1: "0001000000000000ffffffff00000000",
+    2: "0002000000000000ffffffffffffffffffffffff00000000",
+    3: "0003000000000000ffffffffffffffffffffffff00000000",
+    4: "000401000000000000ffffffffffffffff0100",
+}
+KEYS = {
+    "000200056772c3bc6e": GroupMetadataKey("grün"),
+    "000100016700017400000005": OffsetCommitKey("g", "t", 5),
+    "000000016700017400000005": OffsetCommitKey("g", "t", 5, version=0),
+    "0003000167": OtherGroupKey("g", GroupKind.CONSUMER),
+    "000b000167": OtherGroupKey("g", GroupKind.SHARE),
+    "0011000167": OtherGroupKey("g", GroupKind.STREAMS),
+}
+
+VERSIONS = pytest.mark.parametrize("version", range(HIGHEST_VALUE_VERSION + 1))
+
+
+def as_version_has_it(value: GroupMetadataValue, version: int) -> GroupMetadataValue:
+    """Without the fields that came later."""
+    members = value.members
+    if version < 3:
+        members = tuple(dataclasses.replace(member, group_instance_id=None) for member in members)
+    if version < 1:
+        members = tuple(dataclasses.replace(member, rebalance_timeout_ms=-1) for member in members)
+    timestamp_ms = value.state_timestamp_ms if version >= 2 else None
+    return dataclasses.replace(value, members=members, state_timestamp_ms=timestamp_ms)
+
+
+def full_bytes(version: int) -> bytes:
+    return bytes.fromhex(HEADS[version] + ZEROS + TAILS[version])
+
+
+@pytest.mark.parametrize(("raw", "key"), KEYS.items())
+def test_should_read_and_write_keys_as_kafka_does(raw: str, key: GroupMetadataKey) -> None:
+    assert decode_group_key(bytes.fromhex(raw)) == key
+    assert encode_group_key(key).hex() == raw
+
+
+@pytest.mark.parametrize("raw", ["0017000167", "0004000167", "7fff", "ffff00"])
+def test_should_pass_over_keys_of_kinds_that_are_not_read(raw: str) -> None:
+    assert decode_group_key(bytes.fromhex(raw)) is None
+
+
+@VERSIONS
+def test_should_read_and_write_a_generation_as_kafka_does(version: int) -> None:
+    assert decode_group_value(full_bytes(version)) == as_version_has_it(FULL, version)
+    assert encode_group_value(FULL, version).hex() == full_bytes(version).hex()
+
+
+@VERSIONS
+def test_should_read_and_write_a_group_without_members_as_kafka_does(version: int) -> None:
+    assert decode_group_value(bytes.fromhex(EMPTY_BYTES[version])) == EMPTY
+    assert encode_group_value(EMPTY, version).hex() == EMPTY_BYTES[version]
+
+
+def test_should_skip_tagged_fields_of_a_later_kafka() -> None:
+    tagged = bytes.fromhex("02" + "00" + "03616263" + "8101" + "00")  # tag 0 with 3 bytes, tag 129 with none
+    member = bytes.fromhex("026d0002630268" + "00000001" + "00000002" + "0101") + tagged
+    raw = bytes.fromhex("0004" + "09636f6e73756d6572" + "00000007" + "00" + "00" + "ff" * 8 + "02") + member + tagged
+    assert decode_group_value(raw) == GroupMetadataValue(
+        "consumer", 7, None, None, (GroupMember("m", "c", "h", 2, b"", b"", 1),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ("0005", "GroupMetadataValue: unknown version 5 (0 to 4 are known) at byte 0"),
+        ("ffff", "GroupMetadataValue: unknown version -1 (0 to 4 are known) at byte 0"),
+        ("", "GroupMetadataValue: version needs 2 bytes but 0 remain at byte 0"),
+        ("0003ffff", "GroupMetadataValue: length of protocol type is negative at byte 2"),
+        (
+            "00030000" + "00000000" + "ffffffff" + "00" * 8 + "7fffffff",
+            "GroupMetadataValue: count of members is 2147483647 but 0 bytes remain, at least 18 for each at byte 20",
+        ),
+        (
+            "000401" + "00000000" + "0000" + "00" * 8 + "ffffffff0f",
+            "GroupMetadataValue: count of members is 4294967294 but 0 bytes remain, at least 15 for each at byte 17",
+        ),
+        ("000401" + "00000000" + "0000" + "00" * 8 + "00", "GroupMetadataValue: count of members is null at byte 17"),
+        ("0004ffffffffff", "GroupMetadataValue: length of protocol type is a varint of more than 32 bits at byte 2"),
+    ],
+)
+def test_should_say_what_is_wrong_and_where(raw: str, message: str) -> None:
+    with pytest.raises(DecodeError) as raised:
+        decode_group_value(bytes.fromhex(raw))
+    assert str(raised.value) == message
+
+
+def test_should_refuse_to_write_versions_that_do_not_exist() -> None:
+    with pytest.raises(InputError, match="5 is not a version of GroupMetadataValue: 0 to 4 are"):
+        encode_group_value(EMPTY, 5)
+    with pytest.raises(InputError, match="2 is not a version of OffsetCommitKey: 0 and 1 are"):
+        encode_group_key(OffsetCommitKey("g", "t", 0, version=2))
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=200)
+int32s = st.integers(-(2**31), 2**31 - 1)
+members = st.builds(
+    GroupMember,
+    member_id=texts,
+    client_id=texts,
+    client_host=texts,
+    session_timeout_ms=int32s,
+    subscription=st.binary(max_size=300),
+    assignment=st.binary(max_size=300),
+    rebalance_timeout_ms=int32s,
+    group_instance_id=st.none() | texts,
+)
+values = st.builds(
+    GroupMetadataValue,
+    protocol_type=texts,
+    generation=int32s,
+    protocol=st.none() | texts,
+    leader=st.none() | texts,
+    members=st.lists(members, max_size=4).map(tuple),
+    state_timestamp_ms=st.none() | st.integers(0, 2**63 - 1),
+)
+
+
+@given(value=values, version=st.integers(0, HIGHEST_VALUE_VERSION))
+def test_should_read_what_it_wrote(value: GroupMetadataValue, version: int) -> None:
+    assert decode_group_value(encode_group_value(value, version)) == as_version_has_it(value, version)
+
+
+@given(value=values, version=st.integers(0, HIGHEST_VALUE_VERSION), data=st.data())
+def test_should_answer_any_damaged_bytes_with_a_value_or_a_decode_error(
+    value: GroupMetadataValue, version: int, data: st.DataObject
+) -> None:
+    raw = bytearray(encode_group_value(value, version))
+    start = data.draw(st.integers(0, len(raw)))
+    raw[start : start + data.draw(st.integers(0, 4))] = data.draw(
+        st.sampled_from([b"", b"\xff" * 5, b"\x7f\xff\xff\xff"])
+    )
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(DecodeError):
+            decode_group_value(bytes(raw))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200_000 + 50 * len(raw)
