@@ -14,7 +14,7 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.oracle import jars
@@ -40,37 +40,60 @@ DEFAULT_PROPERTIES = {
     "delete.topic.enable": "true",
     "num.partitions": "1",
     "transaction.partition.verification.enable": "true",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",  # what SIGKILL left open blocks its heirs
 }
 
 
 class Broker:
-    """`directory`: its files. `properties`: of the broker, over those the tests have in common."""
+    """`directory`: its files. `properties`: of the broker, over those the tests have in common.
 
-    def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
+    `secured`: a security protocol, spoken on a second port, `secured_servers`; `listener.name.secured.*` configure it.
+    `scram`: users that log in there by SCRAM, as `SCRAM-SHA-256=[name=...,password=...]`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        properties: Mapping[str, str] | None = None,
+        *,
+        secured: str | None = None,
+        scram: Sequence[str] = (),
+    ) -> None:
         self.directory = directory
-        self._port, controller_port = _free_ports(2)
+        self._port, controller_port, self._secured_port = _free_ports(3)
         self._process: subprocess.Popen[bytes] | None = None
         self._class_path = jars.class_path()
         directory.mkdir(parents=True)
+        clients = f"PLAINTEXT://127.0.0.1:{self._port}"
+        if secured is not None:
+            clients += f",SECURED://127.0.0.1:{self._secured_port}"
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": clients,
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:{secured or 'SSL'}",
             "log.dirs": str(directory / "data"),
             **DEFAULT_PROPERTIES,
             **(properties or {}),
         }
         (directory / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self._run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(directory / "server.properties"))
+        users = [argument for user in scram for argument in ("--add-scram", user)]
+        # one argument, since an id may begin with a dash
+        files = (f"--cluster-id={cluster_id}", "-c", str(directory / "server.properties"))
+        self._run("kafka.tools.StorageTool", "format", *files, *users)
 
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def secured_servers(self) -> str:
+        """Where `secured` is spoken."""
+        return f"127.0.0.1:{self._secured_port}"
 
     def start(self) -> None:
         """On return the broker answers. Raises AssertionError with the end of its log when it does not."""

@@ -1,0 +1,81 @@
+"""A command of `assignor` that runs on, as a real process of its own: started, killed, started again.
+
+What it says on stderr is kept in a file, and shown when something goes wrong.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.program import PROGRAM, ROOT, environment
+
+_LONGEST_END_S = 30.0
+_END_OF_STDERR = 3000
+
+
+class AssignorProcess:
+    """`name`: of its files `<name>.stdout` and `<name>.stderr` in `directory`."""
+
+    def __init__(self, name: str, arguments: Sequence[str], directory: Path) -> None:
+        self.name = name
+        self._arguments = tuple(arguments)
+        self._stdout, self._stderr = directory / f"{name}.stdout", directory / f"{name}.stderr"
+        self._process: subprocess.Popen[bytes] | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> None:
+        """Does not wait for anything it does."""
+        assert self._process is None, f"{self.name} runs already"
+        with self._stdout.open("ab") as stdout, self._stderr.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [*PROGRAM, *self._arguments],
+                cwd=ROOT,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, if it runs."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(_LONGEST_END_S)
+
+    def terminate(self) -> int:
+        """SIGTERM, and its exit status when it has ended by itself."""
+        process, self._process = self._process, None
+        assert process is not None, f"{self.name} does not run"
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(_LONGEST_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_LONGEST_END_S)
+            raise AssertionError(f"{self.name} did not end: {self.last_words()}") from None
+
+    def wait_until(self, holds: Callable[[], bool], what: str, timeout_s: float) -> None:
+        """For what shows in files: look every 50 ms. Raises AssertionError when time is up or it has ended."""
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            self.check()
+            assert time.monotonic() < deadline, f"{self.name}: no {what} within {timeout_s:g} s: {self.last_words()}"
+            time.sleep(0.05)
+
+    def check(self) -> None:
+        """Raises AssertionError when it has ended though nobody told it to."""
+        if self._process is not None and self._process.poll() is not None:
+            raise AssertionError(f"{self.name} ended with {self._process.returncode}: {self.last_words()}")
+
+    def said(self) -> str:
+        """All of its stderr."""
+        return self._stderr.read_text(errors="replace")
+
+    def last_words(self) -> str:
+        return self.said()[-_END_OF_STDERR:]

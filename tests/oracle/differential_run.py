@@ -1,0 +1,100 @@
+"""One run of fresh cases against Kafka: its seed, how many, what differed, and the file in which that is kept.
+
+ASSIGNOR_ORACLE_SEED runs the cases of an earlier run again; without it every run has a seed of its own.
+ASSIGNOR_ORACLE_CASES is how many rebalances and placements a run has together. What differs goes into
+`build/oracle/failures`, a line with Kafka's output each, so that `assignor assign --check` shows the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import SystemRandom
+
+from assignor.rounds import RebalanceRound, run
+from tests.oracle.oracle import FAILURES, Line, OracleFault
+
+DEFAULT_CASES = 2500
+_FAILURES_KEPT = 50
+_FAILURES_SHOWN = 3
+_LONGEST_SHOWN = 400
+
+
+def cases_of_this_run() -> int:
+    return int(os.environ.get("ASSIGNOR_ORACLE_CASES", DEFAULT_CASES))
+
+
+def seed_of_this_run() -> int:
+    return int(os.environ.get("ASSIGNOR_ORACLE_SEED") or SystemRandom().getrandbits(32))
+
+
+@dataclass(slots=True)
+class DifferentialRun:
+    """`kind`: rebalances, placements or codec. `ask_kafka`: a line in, the same with Kafka's output out.
+
+    `features`: how often what was seen in Kafka's answers, for the reader.
+    """
+
+    kind: str
+    ask_kafka: Callable[[Line], Line]
+    seed: int = field(default_factory=seed_of_this_run)
+    compared: int = 0
+    compared_bytes: int = 0
+    equal_bytes: int = 0
+    features: Counter[str] = field(default_factory=Counter)
+    _failed: list[tuple[Line, str]] = field(default_factory=list)
+
+    def ask(self, line: Line) -> Line:
+        """As `ask_kafka`; a line that gets no answer is kept as well."""
+        try:
+            return self.ask_kafka(line)
+        except OracleFault as fault:
+            self._failed.append((line, "no answer of the harness"))
+            raise OracleFault(f"seed {self.seed}, kept in {self._save()}: {fault}") from fault
+
+    def compare(self, line: Line) -> None:
+        """`line` has Kafka's output; this project's own leader decides the same line."""
+        self.compared += 1
+        try:
+            ran = run(line)
+            comparison = ran.comparison()
+        except Exception as error:  # whatever it is, the other cases are still of interest
+            self._failed.append((line, f"raised {type(error).__name__}: {error}"))
+            return
+        assert comparison is not None, "a generated line is always to be compared"
+        if isinstance(ran, RebalanceRound):
+            self.compared_bytes += 1
+            self.equal_bytes += comparison.bytes_equal
+        if not comparison.equal:
+            self._failed.append((line, "; ".join(comparison.differences)))
+
+    def failed(self, line: Line, difference: str) -> None:
+        self._failed.append((line, difference))
+
+    def as_text(self) -> str:
+        of_bytes = f", {self.equal_bytes} of {self.compared_bytes} to the byte" if self.compared_bytes else ""
+        seen = "".join(f"; {count} {feature}" for feature, count in sorted(self.features.items()))
+        equal = self.compared - len(self._failed)
+        return f"{self.kind}: seed {self.seed}: {equal} of {self.compared} equal{of_bytes}{seen}"
+
+    def check(self) -> None:
+        """Raises AssertionError, with file, seed and ids, when anything differed."""
+        if not self._failed:
+            return
+        path = self._save()
+        shown = [f"  {line['id']}: {text[:_LONGEST_SHOWN]}" for line, text in self._failed[:_FAILURES_SHOWN]]
+        raise AssertionError(
+            f"{len(self._failed)} of {self.compared} {self.kind} are not as in Kafka; kept in {path}; "
+            f"ASSIGNOR_ORACLE_SEED={self.seed} runs them again\n" + "\n".join(shown)
+        )
+
+    def _save(self) -> Path:
+        FAILURES.mkdir(parents=True, exist_ok=True)
+        path = FAILURES / f"{self.kind}-{self.seed}.jsonl"
+        lines = [json.dumps(line, separators=(",", ":")) for line, _ in self._failed[:_FAILURES_KEPT]]
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path

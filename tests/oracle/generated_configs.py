@@ -1,0 +1,56 @@
+"""Configs drawn by chance, with Kafka's edges among them; a key that is left out takes Kafka's default."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+
+TAG_KEYS = ("zone", "cluster", "é", "rack", "k5")
+ASSIGNORS = (
+    *("HighAvailabilityTaskAssignor",) * 6,
+    *("LegacyStickyTaskAssignor",) * 2,
+    "FallbackPriorTaskAssignor",
+)
+_TOPIC_CONFIGS: tuple[tuple[str, object], ...] = (
+    ("topic.retention.ms", "999"),
+    ("topic.min.insync.replicas", 2),
+    ("topic.cleanup.policy", "delete"),
+    ("topic.segment.bytes", "7"),
+    ("topic.message.timestamp.type", "LogAppendTime"),
+    ("topic.min.compaction.lag.ms", "5"),
+    ("topic.x", ""),
+)
+
+
+def placement_configs(random: Random) -> dict[str, Any]:
+    """What a task assignor looks at."""
+    configs: dict[str, Any] = {
+        "num.standby.replicas": random.choice((0, 0, 1, 1, 1, 2, 3, 5, 20)),
+        "acceptable.recovery.lag": random.choice((0, 1, 10, 100, 1000, 10_000, JAVA_LONG_MAX)),
+        "max.warmup.replicas": random.choice((1, 1, 2, 2, 3, 5, 1000, JAVA_INT_MAX)),
+        "probing.rebalance.interval.ms": random.choice((60_000, 600_000, 123_456, 3_600_000, 10**12)),
+    }
+    for key in list(configs):
+        if random.random() < 0.2:
+            del configs[key]
+    if random.random() < 0.3:
+        configs["rack.aware.assignment.tags"] = random.sample(TAG_KEYS, random.randint(1, len(TAG_KEYS)))
+    return configs
+
+
+def rebalance_configs(random: Random, hostile: bool) -> dict[str, Any]:
+    """`hostile`: sometimes an interval with which the probing deadline goes beyond a long."""
+    configs = placement_configs(random)
+    if hostile and random.random() < 0.1:
+        configs["probing.rebalance.interval.ms"] = random.choice((JAVA_LONG_MAX, JAVA_LONG_MAX - 1, 2**62))
+    if random.random() < 0.3:
+        configs["replication.factor"] = random.choice((-1, 1, 2, 3, 32_767))
+    if random.random() < 0.3:
+        configs["rack.aware.assignment.strategy"] = "none"
+    if random.random() < 0.2:
+        configs["windowstore.changelog.additional.retention.ms"] = random.choice((0, 1, 5000, JAVA_LONG_MAX))
+    if random.random() < 0.3:
+        configs.update(random.sample(_TOPIC_CONFIGS, random.randint(1, 3)))
+    return configs

@@ -1,0 +1,239 @@
+"""What a group did, generation by generation, as the broker wrote it down in `__consumer_offsets`.
+
+Reads the records by a decoder of its own, a few lines, so that what it says does not rest on the product's recorder.
+A generation that is written a second time (a static member came back) replaces what it was, and counts no round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as ClientPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupCoordinatorNotAvailableError
+
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
+from assignor.protocol.primitives import Reader
+from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.types import JAVA_LONG_MAX, TopicPartition
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LEADER_TAG = "assignor-leader"
+"""Client tag of a member that only leads and is never given a task."""
+
+_GROUP_METADATA_KEY = 2
+_VALUE_VERSION = 3
+_STREAMS_PROTOCOL = "stream"
+_LONGEST_START_S = 60.0
+_POLL_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedMember:
+    """`owned`: when it joined. `next_rebalance_ms`: when it was told to rejoin by itself, 0 at once; None: never."""
+
+    member_id: str
+    client_id: str
+    group_instance_id: str | None
+    process_id: str
+    leads_only: bool
+    owned: frozenset[TopicPartition]
+    assigned: frozenset[TopicPartition]
+    active: tuple[str, ...]
+    standby: tuple[str, ...]
+    next_rebalance_ms: int | None
+
+    @property
+    def loses_partitions(self) -> bool:
+        """It has to give something up, and rejoins when it has."""
+        return bool(self.owned - self.assigned)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """`leader`: its member id. `rewritten`: how often the broker wrote it again."""
+
+    group: str
+    id: int
+    leader: str | None
+    at_ms: int
+    members: tuple[WatchedMember, ...]
+    rewritten: int = 0
+
+    @property
+    def workers(self) -> tuple[WatchedMember, ...]:
+        """The members that may have tasks."""
+        return tuple(member for member in self.members if not member.leads_only)
+
+    @property
+    def is_led_from_outside(self) -> bool:
+        """Whether a member leads that gets no tasks."""
+        return any(member.leads_only for member in self.members if member.member_id == self.leader)
+
+
+@dataclass(slots=True)
+class _Seen:
+    generations: dict[str, list[Generation]] = field(default_factory=dict)
+    failure: BaseException | None = None
+
+
+class GroupWatch:
+    """Follows all Kafka Streams groups of a broker in a thread of its own, from their first record on."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._seen = _Seen()
+        self._news = threading.Condition()
+        self._stop = threading.Event()
+        self._follows = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> GroupWatch:
+        self._thread.start()
+        assert self._follows.wait(_LONGEST_START_S), f"{OFFSETS_TOPIC} cannot be followed"
+        self._check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join(_LONGEST_START_S)
+
+    def generations(self, group: str) -> tuple[Generation, ...]:
+        """All so far that had an assignment, ascending."""
+        self._check()
+        with self._news:
+            return tuple(self._seen.generations.get(group, ()))
+
+    def latest(self, group: str) -> Generation | None:
+        generations = self.generations(group)
+        return generations[-1] if generations else None
+
+    def wait_until(self, group: str, holds: Callable[[Generation | None], bool], what: str, timeout_s: float) -> None:
+        """Look again after each record, and every 20 ms. Raises AssertionError when time is up."""
+        deadline = time.monotonic() + timeout_s
+        while not holds(self.latest(group)):
+            assert time.monotonic() < deadline, f"group {group}: no {what} within {timeout_s:g} s: {self.latest(group)}"
+            with self._news:
+                self._news.wait(0.02)
+
+    def _check(self) -> None:
+        if self._seen.failure is not None:
+            raise AssertionError("the watch of the groups failed") from self._seen.failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._follow())
+        except BaseException as failure:
+            self._seen.failure = failure
+        finally:
+            self._follows.set()
+
+    async def _follow(self) -> None:
+        await _have_the_topic(self._bootstrap_servers)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap_servers,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            exclude_internal_topics=False,
+        )
+        await consumer.start()
+        try:
+            partitions = await _partitions(consumer)
+            consumer.assign(partitions)
+            await consumer.seek_to_beginning(*partitions)
+            self._follows.set()
+            while not self._stop.is_set():
+                for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
+                    for record in records:
+                        self._take(record.key, record.value)
+        finally:
+            await consumer.stop()
+
+    def _take(self, key: bytes | None, value: bytes | None) -> None:
+        if key is None or value is None or int.from_bytes(key[:2], "big") != _GROUP_METADATA_KEY:
+            return
+        group = Reader(key[2:], "group metadata key").string("group")
+        generation = _generation(group, value)
+        if generation is None:
+            return
+        with self._news:
+            known = self._seen.generations.setdefault(group, [])
+            if known and known[-1].id == generation.id:
+                known[-1] = replace(generation, rewritten=known[-1].rewritten + 1)
+            elif generation.id > 0:
+                known.append(generation)
+            self._news.notify_all()
+
+
+async def _have_the_topic(bootstrap_servers: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    await admin.start()
+    try:
+        with contextlib.suppress(GroupCoordinatorNotAvailableError):  # not yet; by asking it comes to be
+            await admin.find_coordinator("somebody")
+    finally:
+        await admin.close()
+
+
+async def _partitions(consumer: AIOKafkaConsumer) -> Sequence[ClientPartition]:
+    deadline = time.monotonic() + _LONGEST_START_S
+    while time.monotonic() < deadline:
+        consumer.subscribe([OFFSETS_TOPIC])  # has the client ask for its metadata
+        await consumer.topics()
+        numbers = consumer.partitions_for_topic(OFFSETS_TOPIC)
+        consumer.unsubscribe()
+        if numbers:
+            return [ClientPartition(OFFSETS_TOPIC, number) for number in sorted(numbers)]
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"there is no {OFFSETS_TOPIC}")
+
+
+def _generation(group: str, value: bytes) -> Generation | None:
+    """None for a group that is no Kafka Streams application."""
+    reader = Reader(value, "group metadata")
+    version = reader.int16("version")
+    assert version == _VALUE_VERSION, f"group metadata of version {version}"
+    reader.string("protocol type")
+    number = reader.int32("generation")
+    protocol = reader.nullable_string("protocol")
+    leader = reader.nullable_string("leader")
+    at_ms = reader.int64("time of the state")
+    if protocol not in (_STREAMS_PROTOCOL, None):
+        return None
+    members = tuple(_member(reader) for _ in range(reader.count("members", 1)))
+    return Generation(group, number, leader, at_ms, members)
+
+
+def _member(reader: Reader) -> WatchedMember:
+    member_id = reader.string("member id")
+    instance_id = reader.nullable_string("group instance id")
+    client_id = reader.string("client id")
+    reader.string("host")
+    reader.skip(8, "time-outs")
+    subscription = decode_subscription(reader.byte_array("subscription"))
+    written = reader.byte_array("assignment")
+    assignment = decode_assignment(written) if written else None
+    about = decode_subscription_info(subscription.user_data or b"")
+    tasks = decode_assignment_info(assignment.user_data) if assignment and assignment.user_data else None
+    return WatchedMember(
+        member_id=member_id,
+        client_id=client_id,
+        group_instance_id=instance_id,
+        process_id=str(about.process_id),
+        leads_only=LEADER_TAG in about.client_tags or client_id.endswith(f"-{LEADER_TAG}"),
+        owned=frozenset(subscription.owned_partitions),
+        assigned=frozenset(assignment.partitions if assignment else ()),
+        active=tuple(sorted(map(str, tasks.active_tasks))) if tasks else (),
+        standby=tuple(sorted(map(str, tasks.standby_tasks))) if tasks else (),
+        next_rebalance_ms=None
+        if tasks is None or tasks.next_rebalance_ms == JAVA_LONG_MAX
+        else tasks.next_rebalance_ms,
+    )

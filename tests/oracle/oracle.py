@@ -1,0 +1,113 @@
+"""Kafka Streams' own leader as a function: a line of rebalance/1, placement/1 or codec/1 in, the same with output.
+
+One Java process (`Oracle.java`) serves line after line. Every line has a time in which it has to be answered; a process
+that takes longer, or dies, is an OracleFault with its last words, and the next line gets a new process. A line comes
+back with what iterates in the order of Java's hash maps in the order that the leader saw.
+
+As a program: `python -m tests.oracle.oracle FILE` writes the lines of FILE with Kafka's output, computed anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from tests.oracle import jars
+
+Line = dict[str, Any]
+
+HARNESS = Path(__file__).parent / "Oracle.java"
+FAILURES = jars.BUILD / "failures"
+LONGEST_ANSWER_S = 60.0
+_LONGEST_EXIT_S = 10
+_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+_MAIN = "org.apache.kafka.streams.processor.internals.Oracle"
+
+
+class OracleFault(Exception):
+    """The harness gave no answer: what is wrong is the line or the harness, never what is compared."""
+
+
+class Oracle:
+    """A context manager. `longest_answer_s`: the Java process is killed when a line takes longer."""
+
+    def __init__(self, longest_answer_s: float = LONGEST_ANSWER_S) -> None:
+        self._longest_answer_s = longest_answer_s
+        self._command = [jars.java(), *_OPTIONS, "-cp", jars.compiled(HARNESS), _MAIN]
+        self._process: subprocess.Popen[str] | None = None
+        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the oracle
+
+    def __enter__(self) -> Oracle:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._end()
+        self._words.close()
+
+    def ask(self, line: Line) -> Line:
+        """`line` with Kafka's `output`, the one it may have replaced. Raises OracleFault."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watchdog = threading.Timer(self._longest_answer_s, process.kill)
+        watchdog.start()
+        try:
+            process.stdin.write(json.dumps(line, separators=(",", ":")) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except OSError:
+            answer = ""
+        finally:
+            watchdog.cancel()
+        if not answer.endswith("\n"):
+            self._end()
+            raise OracleFault(f"no answer within {self._longest_answer_s:g} s: {self._last_words()}")
+        answered: Line = json.loads(answer)
+        if "failed" in answered:
+            raise OracleFault(f"{line.get('id')}: {answered['failed']}: {self._last_words()}")
+        return answered
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            text=True,
+            encoding="ascii",
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        return self._process
+
+    def _end(self) -> None:
+        """An idle process ends by itself when nothing more can come; any other is killed."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.communicate(timeout=_LONGEST_EXIT_S)
+        except (subprocess.TimeoutExpired, OSError):
+            process.kill()
+            process.wait()
+
+    def _last_words(self) -> str:
+        size = self._words.seek(0, os.SEEK_END)
+        self._words.seek(max(0, size - 2000))
+        return self._words.read().decode(errors="replace")
+
+
+def main(path: str) -> None:
+    with Oracle() as oracle, Path(path).open(encoding="utf-8") as lines:
+        for line in lines:
+            print(json.dumps(oracle.ask(json.loads(line)), separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

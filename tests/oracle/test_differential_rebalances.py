@@ -1,0 +1,51 @@
+"""Freshly generated rebalances, decided by Kafka Streams' own StreamsPartitionAssignor and here, bytes to bytes."""
+
+from __future__ import annotations
+
+import base64
+from itertools import count
+from typing import Any
+
+import pytest
+
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from tests.oracle.differential_run import DifferentialRun, cases_of_this_run
+from tests.oracle.generated_rebalances import rebalance_history
+from tests.oracle.oracle import Oracle
+
+pytestmark = pytest.mark.java
+
+
+def test_should_decide_fresh_rebalances_as_kafka_does(oracle_jars: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Oracle() as oracle:
+        fresh = DifferentialRun("rebalances", oracle.ask)
+        for number in count():
+            if fresh.compared >= cases_of_this_run() * 12 // 25:
+                break
+            fresh.features["groups"] += 1
+            for line in rebalance_history(f"{fresh.seed}-{number}", fresh.ask):
+                fresh.compare(line)
+                fresh.features.update(_features(line["output"]))
+    with capsys.disabled():
+        print(f"\n{fresh.as_text()}")
+    fresh.check()
+
+
+def _features(output: dict[str, Any]) -> list[str]:
+    """For the reader of the figures: that a run had some of each."""
+    features = []
+    for raw in list(output["assignments"].values())[:1]:
+        info = decode_assignment_info(decode_assignment(base64.b64decode(raw)).user_data or b"")
+        features += [f"with error code {info.err_code}"] if info.err_code else []
+        features += [f"in version {info.version}"] if info.version < LATEST_SUPPORTED_VERSION else []
+    if output["error"] is not None:
+        features.append(output["error"].partition(":")[0])
+    if output["followup_rebalance"]:
+        features.append("with a follow-up")
+    if output["probing_rebalance_at_ms"] is not None:
+        features.append("with a probing rebalance")
+    if output["created_topics"]:
+        features.append("that create topics")
+    return features

@@ -1,0 +1,82 @@
+"""A run of fresh cases fails when one differs, and what it keeps shows the difference again. Needs no Java."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.oracle import differential_run
+from tests.oracle.differential_run import DEFAULT_CASES, DifferentialRun, cases_of_this_run, seed_of_this_run
+from tests.oracle.oracle import Line, OracleFault
+from tests.program import assignor
+from tests.recorded import PLACEMENTS, documents
+
+SEED = 4711
+LINE = next(line for line in documents(PLACEMENTS[0]) if not line["output"]["probing_rebalance_needed"])
+OTHERWISE = {**LINE, "id": "other", "output": {**LINE["output"], "probing_rebalance_needed": True}}
+
+
+@pytest.fixture(autouse=True)
+def failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(differential_run, "FAILURES", tmp_path / "failures")
+    return tmp_path / "failures"
+
+
+def run_of(*lines: Line) -> DifferentialRun:
+    fresh = DifferentialRun("placements", lambda line: line, seed=SEED)
+    for line in lines:
+        fresh.compare(fresh.ask(line))
+    return fresh
+
+
+def test_should_pass_and_keep_nothing_when_all_is_equal(failures: Path) -> None:
+    fresh = run_of(LINE, LINE)
+
+    fresh.check()
+
+    assert fresh.as_text() == "placements: seed 4711: 2 of 2 equal"
+    assert not failures.exists()
+
+
+def test_should_fail_with_a_file_that_shows_the_difference_again(failures: Path) -> None:
+    fresh = run_of(LINE, OTHERWISE)
+
+    with pytest.raises(AssertionError) as raised:
+        fresh.check()
+
+    kept = failures / "placements-4711.jsonl"
+    assert str(raised.value).splitlines() == [
+        f"1 of 2 placements are not as in Kafka; kept in {kept}; ASSIGNOR_ORACLE_SEED=4711 runs them again",
+        "  other: probing_rebalance_needed is False, recorded is True",
+    ]
+    replayed = assignor("assign", "--check", str(kept))
+    assert replayed.returncode == 1
+    assert f"difference: {kept}:1 other: probing_rebalance_needed is False, recorded is True" in replayed.stdout
+
+
+def test_should_fail_when_the_leader_raises(failures: Path) -> None:
+    with pytest.raises(AssertionError, match=r"\n  broken: raised InputError: "):
+        run_of(LINE, {**LINE, "id": "broken", "tasks": []}).check()
+
+
+def test_should_keep_the_line_that_got_no_answer(failures: Path) -> None:
+    def silent(line: Line) -> Line:
+        raise OracleFault("no answer within 60 s")
+
+    with pytest.raises(OracleFault, match=r"^seed 4711, kept in .*placements-4711\.jsonl: no answer within 60 s$"):
+        DifferentialRun("placements", silent, seed=SEED).ask(LINE)
+
+    assert [json.loads(line) for line in (failures / "placements-4711.jsonl").read_text().splitlines()] == [LINE]
+
+
+def test_should_draw_a_seed_of_its_own_unless_one_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSIGNOR_ORACLE_SEED", raising=False)
+    monkeypatch.delenv("ASSIGNOR_ORACLE_CASES", raising=False)
+    assert len({seed_of_this_run() for _ in range(8)}) > 1
+    assert cases_of_this_run() == DEFAULT_CASES >= 2000
+
+    monkeypatch.setenv("ASSIGNOR_ORACLE_SEED", "17")
+    monkeypatch.setenv("ASSIGNOR_ORACLE_CASES", "50")
+    assert (seed_of_this_run(), cases_of_this_run()) == (17, 50)
