@@ -118,9 +118,9 @@ def test_should_count_the_same_as_kafka_streams_when_instances_of_both_and_the_b
     with capsys.disabled():
         print(f"\n{len(lines)} lines, {sum(expected.values())} words, {len(expected)} keys: the same from both")
     assert_counted_once_each(found["output"], expected)
-    assert_counted_once_each(found["counts"], expected)
-    python_table, java_table = found["packages"]
-    assert python_table == java_table
+    for name in ("counts", "packages"):
+        in_python_log, in_java_log = found[name]
+        assert last_of(in_python_log) == last_of(in_java_log)
 
 
 def faults(
@@ -151,10 +151,13 @@ def assert_counted_once_each(
     for records_by_key in found:
         counted = {text(key): [number(record) for record in records] for key, records in records_by_key.items()}
         assert counted == {key: list(range(1, count + 1)) for key, count in expected.items()}
-    in_python, in_java = found
-    assert {key: records[-1] for key, records in in_python.items()} == {
-        key: records[-1] for key, records in in_java.items()
-    }
+    in_python_log, in_java_log = found
+    assert last_of(in_python_log) == last_of(in_java_log)
+
+
+def last_of(records_by_key: dict[bytes | None, list[TopicRecord]]) -> dict[bytes | None, TopicRecord]:
+    """What a store restored from it would hold; how much of the past is still there is up to the broker's cleaner."""
+    return {key: records[-1] for key, records in records_by_key.items()}
 
 
 def in_python(
