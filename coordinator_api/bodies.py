@@ -1,9 +1,13 @@
-"""Bodies that are documents of their own (a definition, a recording): read off the event loop when they are large."""
+"""Bodies that are documents of their own (a definition, a recording): read off the event loop when they are large.
+
+They may come with `Content-Encoding: gzip`; unpacked they have to keep the same bound (`request.max.bytes`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -14,23 +18,69 @@ from coordinator_api.problems import Problem, from_decode_error, from_input_erro
 
 Value = TypeVar("Value")
 
+GZIP_HEADER = {
+    "name": "Content-Encoding",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "enum": ["identity", "gzip"]},
+}
+"""For OpenAPI."""
+
+_GZIP_WITH_HEADER = 31
+
 OFF_LOOP_BYTES = 16_384
 """From this size on, parsing would hold up the heartbeats of other members."""
 
 
-async def read_document(request: Request, reader: Callable[[dict[str, object]], Value]) -> Value:
-    """`reader` of the body's JSON object. Raises Problem 422 with the place of what is wrong."""
+async def read_document(
+    request: Request, reader: Callable[[dict[str, object]], Value], *, takes_time: bool = False
+) -> Value:
+    """`reader` of the body's JSON object, which may come gzipped. Raises Problem with the place of what is wrong.
+
+    `takes_time`: the reader may take long for a short body, too.
+    """
     raw = await request.body()
+    packed = _is_packed(request)
+    max_bytes: int = request.app.state.coordinator.settings.request_max_bytes
 
     def read() -> Value:
-        return reader(parse_object(raw))
+        return reader(parse_object(_unpacked(raw, max_bytes) if packed else raw))
 
     try:
-        return await asyncio.to_thread(read) if len(raw) >= OFF_LOOP_BYTES else read()
+        off_loop = takes_time or packed or len(raw) >= OFF_LOOP_BYTES
+        return await asyncio.to_thread(read) if off_loop else read()
     except DecodeError as error:
         raise from_decode_error(error, "body") from None
     except InputError as error:
         raise from_input_error(error) from None
+
+
+def _is_packed(request: Request) -> bool:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", "x-gzip", ""):
+        raise Problem(
+            "UNSUPPORTED_COMPRESSION_TYPE",
+            "Content-Encoding: a body comes as it is or as gzip",
+            headers={"Accept-Encoding": "gzip, identity"},
+        )
+    return encoding.endswith("gzip")
+
+
+def _unpacked(raw: bytes, max_bytes: int) -> bytes:
+    """Never more than `max_bytes` in memory, however well it was packed."""
+    unpacked = b""
+    try:
+        while raw:
+            reading = zlib.decompressobj(_GZIP_WITH_HEADER)
+            unpacked += reading.decompress(raw, max_bytes + 1 - len(unpacked))
+            if len(unpacked) > max_bytes:
+                raise Problem("MESSAGE_TOO_LARGE", f"a body may have {max_bytes} bytes unpacked (request.max.bytes)")
+            if not reading.eof:
+                raise Problem("INVALID_REQUEST", "body: gzip that ends too early")
+            raw = reading.unused_data
+    except zlib.error as error:
+        raise Problem("INVALID_REQUEST", f"body: not gzip: {error}") from None
+    return unpacked
 
 
 def parse_object(raw: bytes) -> dict[str, object]:

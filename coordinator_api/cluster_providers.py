@@ -3,7 +3,8 @@
 Rules: a definition says `"cluster": {"provider": name, "bootstrap.servers": address}`, and only addresses that the
 service's own settings list are ever opened, because an address may be a directory of this machine. Providers are found
 by entry point, so that this package knows no log: `assignor.cluster_providers`, each a function from an address to a
-`ClusterProvider`. A look-up that fails fails the round, which then is tried again like any failed one.
+`ClusterProvider`. A cluster that is out of reach makes a round wait; any other failure of a look-up fails the round,
+which then is tried again like any failed one.
 """
 
 from __future__ import annotations
@@ -25,10 +26,19 @@ SETTING = "cluster.bootstrap.servers"
 
 
 class ClusterProvider(Protocol):
-    """One cluster. Called from the threads in which rounds are computed."""
+    """One cluster. Called from several threads, never from the event loop; each call has a time-out of its own.
+
+    An error whose attribute `retriable` is true says that the cluster is out of reach just now (see `is_retriable`).
+    """
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
         """What the topology's topics look like now. Changelog end offsets that cannot be had are None."""
+        ...
+
+    def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
+        """How many partitions the topology's topics have now, internal ones included; those that are not there are left
+        out. Asked often: no more than one request for metadata.
+        """
         ...
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
@@ -38,12 +48,23 @@ class ClusterProvider(Protocol):
     def close(self) -> None: ...
 
 
+def is_retriable(error: BaseException) -> bool:
+    """Whether the cluster could not be reached, or was too slow, and asking again may help.
+
+    Source: `RetriableException`; the attribute has the name that Python clients of Kafka give it.
+    """
+    return getattr(error, "retriable", False) is True or isinstance(error, TimeoutError | ConnectionError)
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderAddress:
     """`provider`: a name such as `embedded`. `bootstrap_servers`: None when the settings' only one is meant."""
 
     provider: str
     bootstrap_servers: str | None
+
+    def __str__(self) -> str:
+        return self.provider if self.bootstrap_servers is None else f"{self.provider} {self.bootstrap_servers}"
 
 
 def provider_address(cluster: object) -> ProviderAddress | None:
@@ -67,35 +88,54 @@ class ClusterProviders:
     def __init__(self, allowed: tuple[str, ...] = ()) -> None:
         self._allowed = allowed
         self._opened: dict[ProviderAddress, ClusterProvider] = {}
+        self._opening: dict[ProviderAddress, threading.Lock] = {}
         self._lock = threading.Lock()
+        self._closed = False
 
     def check(self, address: ProviderAddress) -> None:
-        """Raises InputError for an address that the settings do not list, NotBuiltYet for an unknown provider."""
-        _entry_point(address.provider)
+        """Raises InputError for an address that the settings do not list and for a provider that lacks what it needs,
+        NotBuiltYet for an unknown one. Loads the provider, which may take time.
+        """
+        point = _entry_point(address.provider)
         self._servers(address)
+        point.load()
 
     def provider(self, address: ProviderAddress) -> ClusterProvider:
-        """Raises as `check` does, and whatever opening the cluster raises."""
+        """Raises as `check` does, and whatever opening the cluster raises. Opening may take time."""
         with self._lock:
+            opening = self._opening.setdefault(address, threading.Lock())
+        # one that is slow to open holds up only those who want the same one
+        with opening:
             if address not in self._opened:
                 factory: Callable[[str], ClusterProvider] = _entry_point(address.provider).load()
-                self._opened[address] = factory(self._servers(address))
+                opened = factory(self._servers(address))
+                with self._lock:
+                    if self._closed:
+                        opened.close()
+                        raise InputError("the service is stopping", "cluster")
+                    self._opened[address] = opened
             return self._opened[address]
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             for provider in self._opened.values():
                 provider.close()
-            self._opened.clear()
 
     def _servers(self, address: ProviderAddress) -> str:
         if address.bootstrap_servers is None and len(self._allowed) == 1:
             return self._allowed[0]
         if address.bootstrap_servers is None:
             raise _refused(f"is missing, and the setting {SETTING} lists {len(self._allowed)} clusters, not one")
-        if address.bootstrap_servers not in self._allowed:
-            raise _refused(f"{address.bootstrap_servers[:200]!r} is not listed in this service's setting {SETTING}")
-        return address.bootstrap_servers
+        for listed in self._allowed:
+            if _spelt_alike(address.provider, listed) == _spelt_alike(address.provider, address.bootstrap_servers):
+                return listed
+        raise _refused(f"{address.bootstrap_servers[:200]!r} is not listed in this service's setting {SETTING}")
+
+
+def _spelt_alike(provider: str, servers: str) -> str:
+    """One cluster, one text: with or without the provider's name before it, commas or semicolons between brokers."""
+    return servers.removeprefix(f"{provider}:").replace(",", ";")
 
 
 def _entry_point(name: str) -> EntryPoint:

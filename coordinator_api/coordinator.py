@@ -19,22 +19,25 @@ from assignor.types import ProcessId
 from coordinator_api.admission import Admission
 from coordinator_api.clock import Clock
 from coordinator_api.cluster_providers import ClusterProviders
+from coordinator_api.clusters import Clusters
 from coordinator_api.definitions import AllowedAssignors
 from coordinator_api.events import GroupRuntime, Surroundings
 from coordinator_api.group import events
+from coordinator_api.group.events import Event
 from coordinator_api.group.image import IllegalTransition
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.outcome import Declared, Response
+from coordinator_api.group.outcome import Response
 from coordinator_api.group.states import GroupState
 from coordinator_api.journal import Journal
 from coordinator_api.metrics import Metrics
 from coordinator_api.problems import Problem
+from coordinator_api.reported_rounds import ReportedRound
 from coordinator_api.round_runner import RoundRunner
 from coordinator_api.settings import Settings
 from coordinator_api.store import leases, schema
 from coordinator_api.store.engine import create_engine
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import GroupLog, Repository
+from coordinator_api.store.repository import GroupLog, Recording, Repository
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -46,8 +49,10 @@ class Coordinator:
         self.settings = settings
         self.repository = repository
         self.allowed_assignors = AllowedAssignors(settings.task_assignor_classes)
-        self.cluster_providers = ClusterProviders(settings.cluster_bootstrap_servers)
-        resources.callback(self.cluster_providers.close)
+        self.clusters = Clusters(
+            ClusterProviders(settings.cluster_bootstrap_servers), settings.cluster_request_timeout_ms
+        )
+        resources.callback(self.clusters.close)
         self.metrics = Metrics(self._census, lambda: self.long_polls.count)
         self.groups: dict[str, GroupRuntime] = {}
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
@@ -68,6 +73,7 @@ class Coordinator:
             ),
             compaction_bytes=settings.records_compaction_bytes,
             round_threads=round_threads,
+            metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
         )
 
     @classmethod
@@ -95,8 +101,18 @@ class Coordinator:
             raise Problem("GROUP_ID_NOT_FOUND", f"there is no group {group_id}: declare it by PUT")
         return runtime
 
-    async def declare(self, group_id: str, input_json: str) -> Declared:
-        """Create the group or give it another definition. Raises Problem, StoreError."""
+    async def declare(self, group_id: str, input_json: str) -> Response:
+        """Create the group or give it another definition: `Declared` or `Rejected`. Raises Problem, StoreError."""
+        return await self._handle_making(group_id, events.DeclareGroup(input_json))
+
+    async def report(self, group_id: str, reported: ReportedRound) -> Response:
+        """Take in a round that was led elsewhere; its group is made when it is not known: `RoundReported` or
+        `Rejected`. Raises Problem, StoreError.
+        """
+        return await self._handle_making(group_id, reported.event, reported.recording)
+
+    async def _handle_making(self, group_id: str, event: Event, recording: Recording | None = None) -> Response:
+        """Hand the event to the group, which it makes if need be."""
         async with self._declaring:
             runtime = self.groups.get(group_id)
             if runtime is None:
@@ -107,13 +123,15 @@ class Coordinator:
                 # the store is asked, because a PUT that failed may have been written after all
                 runtime = self._runtime(await self.repository.load_group(group_id))
             try:
-                response = await runtime.handle(events.DeclareGroup(input_json))
+                response = await runtime.handle(event, recording)
             except StoreError:
                 if group_id not in self.groups:
                     await runtime.close()
                 raise
-            assert isinstance(response, Declared), response
-            self.groups[group_id] = runtime
+            if group_id not in self.groups and not runtime.is_declared:
+                await runtime.close()
+            else:
+                self.groups[group_id] = runtime
             return response
 
     def declared(self) -> list[GroupRuntime]:
@@ -155,7 +173,7 @@ class Coordinator:
             raise StoreError(f"the log of group {log.group_id} cannot be replayed: {error}") from error
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
-        runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id, self.cluster_providers)
+        runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id, self.clusters)
         return GroupRuntime(log, runner, Journal(log.group_id, self.metrics), self._around)
 
     def _census(self) -> tuple[Mapping[str, int], int]:

@@ -1,12 +1,12 @@
 """A group as JSON for operators: state, members, every copy of every task with its lag, and what comes next.
 
 A copy's lag is what the leader would say now: the end offsets (the definition's, or those of the cluster it names)
-minus what the member last reported, by heartbeat or with its subscription.
+minus what the member last reported, by heartbeat or with its subscription. Of a group that is led elsewhere it is what
+that leader knew in the last round that it reported.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 
 from assignor.clients.end_offsets import EndOffsets, end_offset_sums
@@ -16,8 +16,8 @@ from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.topology import Subtopology
 from assignor.types import Role, TaskId, TopicPartition
-from coordinator_api.cluster_providers import ClusterProviders
-from coordinator_api.definitions import read_input
+from coordinator_api.cluster_providers import ProviderAddress
+from coordinator_api.cluster_standing import ClusterStanding
 from coordinator_api.group.description import GroupDescription, MemberDescription, RoundDescription
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.states import GroupState
@@ -34,18 +34,28 @@ def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
         "members": len(image.members),
         "draining": image.draining,
         "probing_rebalance_at_ms": standing.probing_rebalance_at_ms if standing is not None else None,
+        "error": standing.error if standing is not None else None,
+        "led_by": image.led_by,
     }
 
 
-def description_document(group: GroupDescription, image: GroupImage, providers: ClusterProviders) -> dict[str, object]:
-    """The whole group. Takes time in proportion to its tasks. `image`: the state that `group` describes."""
-    assert image.input_json is not None, "only declared groups are described"
-    declared = read_input(image.input_json)
-    definition = declared.snapshot
-    if declared.provider is not None:
-        # a description without lags is still one, so a cluster that cannot be reached does not make it fail
-        with contextlib.suppress(Exception):
-            definition = definition.seen(providers.provider(declared.provider).view(group.group_id, definition))
+def cluster_document(address: ProviderAddress, standing: ClusterStanding) -> dict[str, object]:
+    """The cluster that the definition names, and whether it answers."""
+    return {
+        "provider": address.provider,
+        "bootstrap_servers": address.bootstrap_servers,
+        "looked_at_ms": standing.looked_at_ms,
+        "failing_since_ms": standing.failing_since_ms,
+        "error": standing.error,
+    }
+
+
+def description_document(
+    group: GroupDescription, image: GroupImage, definition: RebalanceSnapshot
+) -> dict[str, object]:
+    """The whole group. Takes time in proportion to its tasks. `image`: the state that `group` describes; `definition`:
+    with the cluster as it looks now, without offsets where that is not known.
+    """
     changelogs = _Changelogs(definition)
     tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
     subscribed = {each.member_id: _subscribed(each, image) for each in group.members}
@@ -68,10 +78,12 @@ def description_document(group: GroupDescription, image: GroupImage, providers: 
         "generation_id": group.generation_id,
         "revision": group.definition_revision,
         "draining": group.draining,
-        "reason": None if group.reason is None else str(group.reason),
+        "reason": group.reason,
         "settled": group.settled,
         "probing_rebalance_at_ms": group.next_probing_rebalance_at_ms,
         "error": group.error,
+        "led_by": group.led_by,
+        "last_reported_ms": group.reported_at_ms,
         "last_rebalance": _last_rebalance(group.last_round),
         "application_id": definition.application_id,
         "assignor": definition.assignor,
@@ -86,10 +98,11 @@ def _last_rebalance(last: RoundDescription | None) -> dict[str, object] | None:
         return None
     return {
         "generation_id": last.generation_id,
-        "reason": None if last.reason is None else str(last.reason),
+        "reason": last.reason,
         "outcome": str(last.outcome),
         "error": last.error,
         "error_code": last.error_code,
+        "missing_topics": list(last.missing_topics),
         "revision": last.definition_revision,
     }
 
@@ -109,8 +122,8 @@ def _member(member: MemberDescription, subscribed: SubscriptionInfo) -> dict[str
         "joined": member.has_joined,
         "fetched": member.fetched,
         "last_heard_ms": member.last_heard_ms,
-        "session_timeout_ms": member.session_timeout_ms,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "session_timeout_ms": member.session_timeout_ms or None,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms or None,
         "active": held(Role.ACTIVE),
         "standby": held(Role.STANDBY),
         "warm_up": held(Role.WARM_UP),

@@ -10,19 +10,31 @@ A crash at any point loses nothing that was answered: what was not committed was
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
 from coordinator_api.clock import Clock
+from coordinator_api.cluster_standing import ClusterStanding
+from coordinator_api.cluster_watch import ClusterWatch
+from coordinator_api.clusters import ClusterOutOfReach
+from coordinator_api.definitions import Definition, read_input
 from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.outcome import AssignmentPending, AssignmentStored, Outcome, Response, RunRebalance
+from coordinator_api.group.outcome import (
+    AssignmentPending,
+    AssignmentStored,
+    Outcome,
+    Response,
+    RoundReported,
+    RunRebalance,
+)
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import MemberSubscribed
 from coordinator_api.group.states import GroupState
@@ -41,13 +53,16 @@ STANDSTILL_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all groups of a service share. `round_threads`: where rounds are computed."""
+    """What all groups of a service share. `round_threads`: where rounds are computed. `metadata_max_age_ms`: how often
+    a group's cluster is looked at.
+    """
 
     repository: Repository
     clock: Clock
     limits: GroupLimits
     compaction_bytes: int
     round_threads: Executor
+    metadata_max_age_ms: int = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,24 @@ class _FinishedRound:
 
     effect: RunRebalance
     computed: ComputedRound | None
+
+    def recording(self, response: Response) -> Recording | None:
+        if self.computed is None or not isinstance(response, AssignmentStored):
+            return None
+        return self.computed.recording(self.effect, response.outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReportedRound:
+    """A round that was led elsewhere comes with its recording."""
+
+    received: Recording
+
+    def recording(self, response: Response) -> Recording | None:
+        return self.received if isinstance(response, RoundReported) and response.created else None
+
+
+_Recorded = _FinishedRound | _ReportedRound
 
 
 class GroupRuntime:
@@ -77,6 +110,15 @@ class GroupRuntime:
         self._tasks: set[asyncio.Task[object]] = set()
         self._round_due: RunRebalance | None = None
         self._round_running = False
+        self._round_waits = asyncio.Event()
+        self.cluster = ClusterStanding(around.clock.now_ms, journal)
+        self._watch = ClusterWatch(
+            runner,
+            self.cluster,
+            journal,
+            around.metadata_max_age_ms,
+            lambda topics: self.handle(events.TopicsSeen(topics)),
+        )
         self._load(log)
 
     @property
@@ -85,10 +127,14 @@ class GroupRuntime:
         image = self.group.image
         return image.input_json is not None and image.state is not GroupState.DEAD
 
-    async def handle(self, event: Event) -> Response:
-        """Raises StoreError when the records could not be committed: the caller must not take it as done."""
+    async def handle(self, event: Event, recording: Recording | None = None) -> Response:
+        """Raises StoreError when the records could not be committed: the caller must not take it as done.
+
+        `recording`: of a `ReportRound`, kept with it when it is new.
+        """
+        recorded = None if recording is None else _ReportedRound(recording)
         # shielded: a caller that hangs up in the middle must not leave a commit without its apply
-        return await asyncio.shield(self._spawn(self._in_turn(event)))
+        return await asyncio.shield(self._spawn(self._in_turn(event, recorded)))
 
     async def wait_for_assignment(
         self, fetch: events.FetchAssignment, wait_s: float, gone: Callable[[], Awaitable[object]]
@@ -121,6 +167,20 @@ class GroupRuntime:
         async with self._lock:
             return await asyncio.to_thread(lambda: (self.group.describe(), self.group.image))
 
+    async def definition(self, image: GroupImage) -> Definition:
+        """Of the state that was described."""
+        assert image.input_json is not None, "only declared groups are described"
+        # what a group that is led elsewhere works with changes from report to report, under one revision
+        return await (
+            self._runner.definition(image.revision, image.input_json)
+            if image.led_by is None
+            else asyncio.to_thread(read_input, image.input_json)
+        )
+
+    def is_looking_at_its_cluster(self) -> bool:
+        """Whether somebody finds out by himself when a cluster that is out of reach answers again."""
+        return self._watch.is_looking or self._round_running
+
     def release(self) -> None:
         """Hold no requests any more: those that wait are answered as things are."""
         self._holding = False
@@ -131,6 +191,8 @@ class GroupRuntime:
         self._closed = True
         self.release()
         self._set_timer(None)
+        self._watch.stop()
+        self._round_waits.set()
         async with self._lock:
             pass
 
@@ -141,17 +203,17 @@ class GroupRuntime:
         self._log_bytes = sum(map(len, log.records))
         self._snapshot_bytes = 0
 
-    async def _in_turn(self, event: Event, finished: _FinishedRound | None = None) -> Response:
+    async def _in_turn(self, event: Event, recorded: _Recorded | None = None) -> Response:
         async with self._lock:
             if self._out_of_date:
                 await self._reload()
-            return await self._process(event, finished)
+            return await self._process(event, recorded)
 
-    async def _process(self, event: Event, finished: _FinishedRound | None = None) -> Response:
+    async def _process(self, event: Event, recorded: _Recorded | None = None) -> Response:
         now_ms = self._around.clock.now_ms()
         outcome = self.group.handle(event, now_ms)
         if outcome.records:
-            await self._commit(event, outcome, finished)
+            await self._commit(event, outcome, recorded)
             try:
                 self.group.apply(outcome.records, now_ms)
             except Exception:
@@ -166,9 +228,10 @@ class GroupRuntime:
         await self._compact_if_long()
         return outcome.response
 
-    async def _commit(self, event: Event, outcome: Outcome, finished: _FinishedRound | None) -> None:
+    async def _commit(self, event: Event, outcome: Outcome, recorded: _Recorded | None) -> None:
         repository = self._around.repository
-        recording = await self._recording(outcome.response, finished)
+        # compresses, so it belongs in a thread for large groups
+        recording = None if recorded is None else await asyncio.to_thread(recorded.recording, outcome.response)
         try:
             with self._journal.commit_latency():
                 if isinstance(event, events.DeleteGroup):
@@ -180,11 +243,6 @@ class GroupRuntime:
             self._distrust()
             raise
         self._log_bytes += sum(map(len, lines))
-
-    async def _recording(self, response: Response, finished: _FinishedRound | None) -> Recording | None:
-        if finished is None or finished.computed is None or not isinstance(response, AssignmentStored):
-            return None
-        return await asyncio.to_thread(finished.computed.recording, finished.effect, response.outcome)
 
     def _distrust(self) -> None:
         """Whether the last write was done after all is not known: read the group anew before the next event."""
@@ -214,8 +272,11 @@ class GroupRuntime:
         self._log_bytes = self._snapshot_bytes = sum(map(len, lines))
 
     def _carry_out(self, outcome: Outcome) -> None:
+        if not self._closed:
+            self._watch.follow(self.group.image)
         for effect in outcome.effects:
             self._round_due = effect
+            self._round_waits.set()
             if not self._round_running and not self._closed:
                 self._round_running = True
                 self._spawn(self._run_rounds())
@@ -226,7 +287,12 @@ class GroupRuntime:
         try:
             while self._round_due is not None and not self._closed:
                 effect, self._round_due = self._round_due, None
-                event, finished = await self._run_round(effect)
+                try:
+                    event, finished = await self._run_round(effect)
+                except ClusterOutOfReach as error:
+                    self.cluster.failed(error)
+                    await self._wait_for_cluster(effect)
+                    continue
                 try:
                     await self._in_turn(event, finished)
                 except StoreError as error:
@@ -235,16 +301,32 @@ class GroupRuntime:
         finally:
             self._round_running = False
 
+    async def _wait_for_cluster(self, effect: RunRebalance) -> None:
+        """The round is due again after a while, unless another one becomes due first or the group has moved on."""
+        self._round_waits.clear()
+        if self._round_due is None and not self._closed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._watch.retry_ms / 1000):
+                    await self._round_waits.wait()
+        image = self.group.image
+        wanted = image.state is GroupState.COMPLETING_REBALANCE and image.generation_id == effect.generation_id
+        if self._round_due is None and wanted:
+            self._round_due = effect
+
     async def _run_round(self, effect: RunRebalance) -> tuple[Event, _FinishedRound]:
-        loop = asyncio.get_running_loop()
-        now_ms = self._around.clock.now_ms()
+        """Raises ClusterOutOfReach."""
+        around = self._around
         try:
             with self._journal.assignment_latency():
-                computed = await loop.run_in_executor(self._around.round_threads, self._runner.run, effect, now_ms)
+                computed = await self._runner.run(effect, around.clock, around.round_threads)
+        except ClusterOutOfReach:
+            raise
         except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
             self._journal.round_broken(effect.generation_id, fault)
             failed = events.RebalanceFailed(effect.generation_id, f"{type(fault).__name__}: {fault}")
             return failed, _FinishedRound(effect, None)
+        if computed.looked:
+            self.cluster.answered()
         return computed.event, _FinishedRound(effect, computed)
 
     def _set_timer(self, at_ms: int | None) -> None:

@@ -20,6 +20,7 @@ from coordinator_api.group.records import (
     MemberSubscribed,
     Record,
     RoundCompleted,
+    RoundLedElsewhere,
     RoundPreparing,
 )
 from coordinator_api.group.states import RemovalReason, RoundOutcome
@@ -56,9 +57,12 @@ class Journal:
                     if reason is not RemovalReason.LEFT:
                         self._metrics.expired_sessions.inc()
                     log.info("member_removed", member=member_id, reason=str(reason))
-                case RoundPreparing(reason):
+                case RoundPreparing(reason, detail=detail):
                     self._preparing_since = time.perf_counter()
-                    log.info("rebalance_preparing", reason=str(reason))
+                    log.info("rebalance_preparing", reason=detail or str(reason))
+                case RoundLedElsewhere(led_by, outcome=outcome, error=error):
+                    self._metrics.reported_rebalances.inc()
+                    log.info("rebalance_reported", led_by=led_by, outcome=str(outcome), error=error)
                 case RoundCompleted():
                     self._completed(record)
                 case GroupEmptied():
@@ -120,6 +124,17 @@ class Journal:
 
     def round_broken(self, generation_id: int, error: Exception) -> None:
         self._log.error("rebalance_broken", generation=generation_id, exc_info=error)
+
+    def cluster_look_failed(self, error: str, *, first: bool) -> None:
+        self._metrics.failed_cluster_looks.inc()
+        if first:
+            self._log.warning("cluster_out_of_reach", error=error)
+
+    def cluster_back(self, after_ms: int) -> None:
+        self._log.info("cluster_answers_again", after_ms=after_ms)
+
+    def topics_not_told(self, error: Exception) -> None:
+        self._log.warning("topics_not_told", error=str(error))
 
     def tick_failed(self, error: Exception) -> None:
         self._log.error("tick_failed", exc_info=error)

@@ -29,6 +29,8 @@ METRICS = (
     MetricName("assignor_failed_rebalance_total", (), "Rebalances whose assignor threw an error."),
     MetricName("assignor_rebalance_latency_seconds", (), "From the start of a rebalance to its assignments."),
     MetricName("assignor_assignment_latency_seconds", (), "Run time of the assignor in one rebalance."),
+    MetricName("assignor_reported_rebalance_total", (), "Rebalances that were led elsewhere and reported here."),
+    MetricName("assignor_cluster_look_failed_total", (), "Looks at a group's cluster that it did not answer."),
     MetricName("assignor_heartbeat_total", (), "Heartbeats answered."),
     MetricName("assignor_join_total", (), "Joins and rejoins accepted."),
     MetricName("assignor_leave_total", (), "Members that left."),
@@ -54,6 +56,8 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=False)
         self.rebalances = self._counter("assignor_rebalance_total")
         self.failed_rebalances = self._counter("assignor_failed_rebalance_total")
+        self.reported_rebalances = self._counter("assignor_reported_rebalance_total")
+        self.failed_cluster_looks = self._counter("assignor_cluster_look_failed_total")
         self.rebalance_latency = self._histogram("assignor_rebalance_latency_seconds")
         self.assignment_latency = self._histogram("assignor_assignment_latency_seconds")
         self.heartbeats = self._counter("assignor_heartbeat_total")

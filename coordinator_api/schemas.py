@@ -71,7 +71,9 @@ class SubscriptionAnswer(_Body):
 
 
 class AssignmentAnswer(_Body):
-    """`assignment`: base64 of ConsumerProtocolAssignment. `followup`: another round comes once all have theirs."""
+    """`assignment`: base64 of ConsumerProtocolAssignment. `followup`: another round comes by itself: once all have
+    theirs, or, with the error code of missing source topics, when these appear.
+    """
 
     generation_id: int
     assignment: str
@@ -100,6 +102,12 @@ class DeclareAnswer(_Body):
 
     group_id: str
     revision: int
+
+
+class ReportAnswer(_Body):
+    """`generation_id`: of the round that is now known."""
+
+    generation_id: int
 
 
 class AssignAnswer(_Body):

@@ -98,7 +98,17 @@ class Settings(BaseSettings):
     cluster_bootstrap_servers: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Clusters that groups may name in `cluster`, separated by commas, for example "
-        "`embedded:/var/lib/streams`; others are refused.",
+        "`embedded:/var/lib/streams` or `broker-1:9092;broker-2:9092`; others are refused.",
+    )
+
+    cluster_metadata_max_age_ms: int = Field(
+        30_000,
+        ge=100,
+        description="How often a group's cluster is looked at for changed topics; at least every 5 s while something "
+        "is missing (Kafka's metadata.max.age.ms: 300000).",
+    )
+    cluster_request_timeout_ms: int = Field(
+        30_000, ge=100, description="How long one look at a cluster may take; then it counts as out of reach."
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What goes to the log.")

@@ -21,10 +21,13 @@ def groups(document: Any) -> RenderableType:
             each["generation_id"],
             each["members"],
             _time(each["probing_rebalance_at_ms"]),
+            each.get("led_by") or "",
+            each.get("error") or "",
         )
         for each in document["groups"]
     )
-    return _table("No groups.", ("group", "state", "generation", "members", "next probing rebalance"), rows)
+    columns = ("group", "state", "generation", "members", "next probing rebalance", "led by", "error")
+    return _table("No groups.", columns, rows)
 
 
 def description(document: Any) -> RenderableType:
@@ -49,7 +52,10 @@ def description(document: Any) -> RenderableType:
         for text, holds in (
             ("draining: members are told to stop", document["draining"]),
             ("settled: nothing can change any more, though a task waits to be revoked", document["settled"]),
+            (f"led by {document['led_by']}, last reported {_time(document['last_reported_ms'])}", document["led_by"]),
             (f"error: {document['error']}", document["error"]),
+            (f"cluster: {_cluster(document['cluster'])}", document["cluster"]),
+            (f"what to do: {document['advice']}", document["advice"]),
             (
                 f"next probing rebalance {_time(document['probing_rebalance_at_ms'])}",
                 document["probing_rebalance_at_ms"],
@@ -62,6 +68,16 @@ def description(document: Any) -> RenderableType:
         _table("No members.", ("member", "instance", "process", "generation", "active", "standby", "warm-up"), members),
         _table("No tasks.", ("task", "role", "lag", "member"), tasks),
     )
+
+
+def _cluster(cluster: Any) -> str:
+    """`kafka 127.0.0.1:9092, out of reach since ...: ...`"""
+    if cluster is None:
+        return ""
+    name = " ".join(filter(None, (cluster["provider"], cluster["bootstrap_servers"])))
+    if cluster["error"]:
+        return f"{name}, out of reach since {_time(cluster['failing_since_ms'])}: {cluster['error']}"
+    return f"{name}, last looked at {_time(cluster['looked_at_ms']) or 'never'}"
 
 
 def rebalances(document: Any) -> RenderableType:

@@ -102,8 +102,10 @@ def run_instance(
 
 def _run(settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity) -> InstanceEnd:
     application = _of_instance(settings, partition)
-    address = application.configs.application_server or f"{executor.host}:0"
-    with QueryServer(address) as server, contextlib.closing(open_log(application.configs.bootstrap_servers)) as log:
+    configs = application.configs
+    address = configs.application_server or f"{executor.host}:0"
+    opened = open_log(configs.bootstrap_servers, configs.log_properties)
+    with QueryServer(address) as server, contextlib.closing(opened) as log:
         instance = StreamsInstance(
             application,
             settings.coordinator_url,

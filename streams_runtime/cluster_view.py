@@ -2,7 +2,8 @@
 
 The coordinator finds `log_cluster_provider` by entry point and calls it for groups whose definition names a provider.
 End offsets that cannot be had are None, and the leader does without lags for once, as Kafka's does; topics that cannot
-be listed fail the round. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
+be listed make the round wait. Between rounds the coordinator asks for the topics alone.
+Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from assignor.topology.internal_topics import CreatedTopic
 from assignor.topology.topology import Topology
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic, TopicDescription
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.opening import open_log
 
 _ONLY_BROKER = 1
@@ -26,6 +27,12 @@ def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
     return LogClusterProvider(open_log(bootstrap_servers))
 
 
+class LogOutOfReach(LogError):
+    """The log did not answer in time; asking again may help, which `retriable` tells the coordinator."""
+
+    retriable = True
+
+
 class LogClusterProvider:
     """Safe to call from several threads, as the log is."""
 
@@ -33,8 +40,10 @@ class LogClusterProvider:
         self._log = log
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """`group_id` is the coordinator's; offsets are committed under the application id. Raises LogError."""
-        known = self._log.topics()
+        """`group_id` is the coordinator's; offsets are committed under the application id. Raises LogError, and
+        LogOutOfReach when asking again may help.
+        """
+        known = self._known()
         topology = definition.topology
         internal = _internal_topics(topology)
         sources = {topic for each in topology.subtopologies for topic in each.source_topics} - internal
@@ -59,14 +68,31 @@ class LogClusterProvider:
         except LogTimeout:
             return ClusterView(cluster, existing, changelog_end_offsets=None)
 
+    def topics(self, definition: RebalanceSnapshot) -> dict[str, int]:
+        """How many partitions each of the topology's topics has, without those that are not there. Raises as `view`."""
+        known = self._known()
+        topology = definition.topology
+        wanted = _internal_topics(topology) | {topic for each in topology.subtopologies for topic in each.source_topics}
+        return {topic: known[topic].partitions for topic in sorted(wanted & known.keys())}
+
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Raises TopicExists for one that is there with another number of partitions."""
-        self._log.create_topics(
-            NewTopic(name, topic.partitions, topic.configs, topic.replication_factor) for name, topic in topics.items()
-        )
+        """Raises TopicExists for one that is there with another number of partitions, LogOutOfReach."""
+        try:
+            self._log.create_topics(
+                NewTopic(name, topic.partitions, topic.configs, topic.replication_factor)
+                for name, topic in topics.items()
+            )
+        except LogTimeout as error:
+            raise LogOutOfReach(str(error)) from error
 
     def close(self) -> None:
         self._log.close()
+
+    def _known(self) -> Mapping[str, TopicDescription]:
+        try:
+            return self._log.topics()
+        except LogTimeout as error:
+            raise LogOutOfReach(str(error)) from error
 
     def _end_offsets(self, known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, tuple[int, ...]]:
         partitions = _partitions(known, topics)

@@ -17,7 +17,10 @@ from typing import Any
 from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from streams_runtime.kafka.client_settings import KNOWN_KEYS as CLIENT_KEYS
 from streams_runtime.kafka_configs import kafka_config_hint
+from streams_runtime.logs.kafka.settings import LOG_KEYS, REPLICATION_FACTOR, log_settings
+from streams_runtime.logs.opening import kafka_servers
 
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 
@@ -39,10 +42,11 @@ class OffsetReset(StrEnum):
 class StreamsConfig:
     """One instance's configs; times in milliseconds. `commit_interval_ms` None: by the guarantee, 30 s or 100 ms.
 
-    `bootstrap_servers`: `embedded:<directory>` for the log that needs nothing installed. `application_server`:
-    host:port under which the stores are served; port 0 picks a free one, None serves nothing.
+    `bootstrap_servers`: Kafka's, or `embedded:<directory>` for the log that needs nothing installed.
+    `application_server`: host:port under which the stores are served; port 0 picks a free one, None serves nothing.
     `restore_batch_records`, `restore_pass_ms`: how much one pass of a thread restores beside running tasks.
-    `record_pass_ms`: how long one pass may process before it punctuates and commits.
+    `record_pass_ms`: how long one pass may process before it punctuates and commits. `kafka_properties`: those of
+    Kafka's clients, with secrets in them.
     """
 
     application_id: str
@@ -70,6 +74,7 @@ class StreamsConfig:
     restore_batch_records: int = 10_000
     restore_pass_ms: int = 20
     record_pass_ms: int = 50
+    kafka_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def exactly_once(self) -> bool:
@@ -81,12 +86,21 @@ class StreamsConfig:
             return self.commit_interval_ms
         return 100 if self.exactly_once else 30_000
 
+    @property
+    def log_properties(self) -> Mapping[str, str]:
+        """What `open_log` needs beside the servers."""
+        replication = self.assignment.get(REPLICATION_FACTOR)
+        if kafka_servers(self.bootstrap_servers) is None or replication is None:
+            return self.kafka_properties
+        return {**self.kafka_properties, REPLICATION_FACTOR: str(replication)}
+
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
         """Raises InputError that names the key."""
         given: dict[str, Any] = {}
         tags: dict[str, str] = {}
         assignment: dict[str, object] = {}
+        properties: dict[str, str] = {}
         for key, value in values.items():
             if key.startswith(_CLIENT_TAG_PREFIX):
                 tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
@@ -94,6 +108,8 @@ class StreamsConfig:
                 given[_FIELD_OF[key]] = _read(key, value, where)
             elif key in _ASSIGNMENT_KEYS or key.startswith("topic."):
                 assignment[key] = value
+            elif key in KAFKA_PROPERTIES:
+                properties[key] = str(value)
             else:
                 raise InputError(f"unknown config {key!r}{_hint(key)}", where)
         for key in ("application.id", "bootstrap.servers"):
@@ -101,17 +117,20 @@ class StreamsConfig:
                 raise InputError(f"{key!r} is missing and has no default", where)
         _check_heartbeats(given, where)
         AssignmentConfigs.from_dotted(assignment, where)  # bounds are checked here, where the user can mend them
-        return cls(**given, client_tags=tags, assignment=assignment)
+        _check_properties(given["bootstrap_servers"], properties, where)
+        return cls(**given, client_tags=tags, assignment=assignment, kafka_properties=properties)
 
 
 _CLIENT_TAG_PREFIX = "client.tag."
 _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
+KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", REPLICATION_FACTOR}
+"""What an application's configs may say to Kafka's clients."""
 
 # a field's dotted name is its own name with dots, so that the two cannot drift apart
 _FIELD_OF = {
     one.name.replace("_", "."): one.name
     for one in fields(StreamsConfig)
-    if one.name not in ("client_tags", "assignment")
+    if one.name not in ("client_tags", "assignment", "kafka_properties")
 }
 
 _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
@@ -175,6 +194,17 @@ def _choice(key: str, value: object, where: str) -> StrEnum:
         return _CHOICES[key](str(value))
     except ValueError:
         raise InputError(f"{key} must be one of {', '.join(_CHOICES[key])}, not {value!r}", where) from None
+
+
+def _check_properties(bootstrap_servers: object, properties: Mapping[str, str], where: str) -> None:
+    servers = kafka_servers(str(bootstrap_servers))
+    if servers is not None:
+        log_settings(servers, properties)
+    elif properties:
+        raise InputError(
+            f"{min(properties)!r} is a property of Kafka's clients, and bootstrap.servers is {bootstrap_servers!r}",
+            where,
+        )
 
 
 def _check_heartbeats(given: Mapping[str, Any], where: str) -> None:

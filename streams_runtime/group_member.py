@@ -9,6 +9,8 @@ Rules, all of them Kafka's own for the cooperative protocol (KIP-429):
   FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH: a newer incarnation took over; all tasks are lost and the member ends.
 - A holder that has lost its tasks on its own (another thread had them already) says so: the member joins anew without
   owned partitions. A holder may also ask for a round, or for the end of the whole application.
+- An error assignment ends the member, as it ends a Kafka Streams instance. One for missing source topics does not when
+  the coordinator says that another round comes by itself: then the member gives up its tasks and waits for that round.
 - A coordinator that cannot be reached takes nothing away: the member keeps its tasks and goes on asking, as a
   consumer does.
 
@@ -194,6 +196,8 @@ class GroupMember:
         if fetched is None:
             return self._act_on_news()
         received = self._writer.read(fetched.assignment, self._standing.known_member_id, fetched.generation_id)
+        if received.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
+            return self._wait_for_topics(received)
         if received.error_code is not AssignorErrorCode.NONE:
             return self._end_by_error(received.error_code)
         gave_something_up = self._take(received)
@@ -267,6 +271,18 @@ class GroupMember:
             self._lose(news.lost)
             self._standing.forget(member_too=False)
         return None
+
+    def _wait_for_topics(self, received: ReceivedAssignment) -> MemberEnd | None:
+        """Differs from Kafka, where the application ends: the coordinator watches the topics for its members."""
+        _log.warning(
+            "member %s of group %s waits: not every source topic is there; the topology reads %s",
+            self._settings.client_id,
+            self._settings.group_id,
+            ", ".join(self._writer.topics),
+        )
+        self._take(received)
+        self._standing.wait_for_news(self._closing)
+        return self._act_on_news()
 
     def _end_by_error(self, code: AssignorErrorCode) -> MemberEnd:
         if code is AssignorErrorCode.SHUTDOWN_REQUESTED:

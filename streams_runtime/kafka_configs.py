@@ -8,7 +8,7 @@ from __future__ import annotations
 _SERDES = "serdes are given where a topic or a store is named"
 _HANDLERS = "handlers are arguments of Application"
 _NO_CACHE = "stores have no record cache here; every update is forwarded"
-_NO_CLIENT = "there is no Kafka client here that would read it"
+_NO_CLIENT = "clients are not set up one by one here; it is fixed, or write the key without its prefix"
 _STORES = "the kind of a store is chosen by its builder or Materialized, with persistent="
 
 _INSTEAD = {
@@ -33,19 +33,7 @@ _INSTEAD = {
     "group.protocol": "the coordinator of this project speaks the classic protocol",
 }
 _CLIENT_PREFIXES = ("consumer.", "main.consumer.", "restore.consumer.", "global.consumer.", "producer.", "admin.")
-_CLIENT_KEYS = frozenset(
-    (
-        "acks",
-        "batch.size",
-        "isolation.level",
-        "linger.ms",
-        "request.timeout.ms",
-        "retries",
-        "retry.backoff.ms",
-        "sasl.mechanism",
-        "security.protocol",
-    )
-)
+_CLIENT_KEYS = frozenset(("acks", "batch.size", "enable.idempotence", "isolation.level", "retries"))
 
 
 def kafka_config_hint(key: str) -> str | None:

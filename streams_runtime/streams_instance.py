@@ -210,7 +210,7 @@ class StreamsInstance:
         )
         self._process_id = self._directory.process_id
         try:
-            self._log: Log = open_log(configs.bootstrap_servers)
+            self._log: Log = open_log(configs.bootstrap_servers, configs.log_properties)
         except BaseException:
             self._directory.close()
             raise

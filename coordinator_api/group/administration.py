@@ -43,7 +43,7 @@ def delete(step: Transition) -> Response:
     image = step.image
     if image.state is GroupState.DEAD:
         return _deleted()
-    if image.state is not GroupState.EMPTY:
+    if image.state is not GroupState.EMPTY and image.led_by is None:
         return Rejected(
             RejectionCode.NON_EMPTY_GROUP, f"the group has {len(image.members)} members and is {image.state}"
         )

@@ -25,7 +25,8 @@ class MemberDescription:
     """Times in milliseconds. `has_joined`: sent its subscription for the round that is being prepared or computed.
 
     `tasks`: what its last assignment gives it, of `assigned_generation`; `running`: what its last subscription said it
-    runs as active. `fetched`: whether it is known to have the assignment of the current generation.
+    runs as active. `fetched`: whether it is known to have the assignment of the current generation. `last_heard_ms`,
+    `session_expires_at_ms`: None in a group that is led elsewhere, where nothing is heard of it between rounds.
     """
 
     member_id: str
@@ -35,8 +36,8 @@ class MemberDescription:
     process_id: ProcessId | None
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    last_heard_ms: int
-    session_expires_at_ms: int
+    last_heard_ms: int | None
+    session_expires_at_ms: int | None
     has_joined: bool
     fetched: bool
     joined_generation: int
@@ -47,22 +48,27 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class RoundDescription:
-    """How the last completed round ended. `error`: what went wrong, None when nothing did."""
+    """How the last completed round ended. `reason`: in words. `error`: what went wrong, None when nothing did.
+
+    `missing_topics`: source topics that were not there.
+    """
 
     generation_id: int
-    reason: RoundReason | None
+    reason: str | None
     outcome: RoundOutcome
     error: str | None
     error_code: int
     definition_revision: int
+    missing_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """`reason`: why the current round was prepared. `next_probing_rebalance_at_ms`: None when none is due.
+    """`reason`: why the current round was prepared, in words. `next_probing_rebalance_at_ms`: None when none is due.
 
     `settled`: nothing can change any more although the last round asked for a follow-up. `error`: of the last round,
-    when the group still stands as that round left it.
+    when the group still stands as that round left it. `led_by`, `reported_at_ms`: who leads the group, and when its
+    last round was reported; None when it is led here.
     """
 
     group_id: str
@@ -70,12 +76,14 @@ class GroupDescription:
     generation_id: int
     definition_revision: int
     draining: bool
-    reason: RoundReason | None
+    reason: str | None
     next_probing_rebalance_at_ms: int | None
     settled: bool
     error: str | None
     last_round: RoundDescription | None
     members: tuple[MemberDescription, ...]
+    led_by: str | None = None
+    reported_at_ms: int | None = None
 
 
 def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescription:
@@ -87,22 +95,36 @@ def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescr
         generation_id=image.generation_id,
         definition_revision=image.revision,
         draining=image.draining,
-        reason=image.reason,
+        reason=_in_words(image.reason, image.detail),
         next_probing_rebalance_at_ms=standing.probing_rebalance_at_ms if standing else None,
         settled=standing is not None and standing.outcome is RoundOutcome.SETTLED,
         error=standing.error if standing else None,
         last_round=None
         if last is None
         else RoundDescription(
-            last.generation_id, last.reason, last.outcome, last.error, last.error_code, last.definition_revision
+            last.generation_id,
+            _in_words(last.reason, last.detail),
+            last.outcome,
+            last.error,
+            last.error_code,
+            last.definition_revision,
+            last.missing_topics,
         ),
         members=tuple(
-            _describe_member(image, member, liveness.sessions[member_id]) for member_id, member in image.members.items()
+            _describe_member(image, member, liveness.sessions.get(member_id))
+            for member_id, member in image.members.items()
         ),
+        led_by=image.led_by,
+        reported_at_ms=image.reported_at_ms,
     )
 
 
-def _describe_member(image: GroupImage, member: GroupMember, session: Session) -> MemberDescription:
+def _in_words(reason: RoundReason | None, detail: str | None) -> str | None:
+    return detail or (None if reason is None else str(reason))
+
+
+def _describe_member(image: GroupImage, member: GroupMember, session: Session | None) -> MemberDescription:
+    """`session`: None in a group that is led elsewhere."""
     preparing = image.state is GroupState.PREPARING_REBALANCE
     return MemberDescription(
         member_id=member.member_id,
@@ -112,10 +134,10 @@ def _describe_member(image: GroupImage, member: GroupMember, session: Session) -
         process_id=process_of(member.subscription),
         session_timeout_ms=member.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        last_heard_ms=session.last_heard_ms,
-        session_expires_at_ms=session.expires_at_ms,
+        last_heard_ms=session.last_heard_ms if session else None,
+        session_expires_at_ms=session.expires_at_ms if session else None,
         has_joined=image.has_joined(member) if preparing else image.takes_part(member),
-        fetched=session.acknowledged_generation == image.generation_id,
+        fetched=session is None or session.acknowledged_generation == image.generation_id,
         joined_generation=member.joined_generation,
         assigned_generation=member.assigned_generation,
         tasks=_tasks(member, session),
@@ -123,12 +145,12 @@ def _describe_member(image: GroupImage, member: GroupMember, session: Session) -
     )
 
 
-def _tasks(member: GroupMember, session: Session) -> tuple[TaskDescription, ...]:
+def _tasks(member: GroupMember, session: Session | None) -> tuple[TaskDescription, ...]:
     """Active tasks first, then standbys, each in order."""
     if member.assignment is None:
         return ()
     assigned = assigned_tasks(member.assignment)
-    sums = session.task_offset_sums
+    sums = session.task_offset_sums if session else {}
     active = [TaskDescription(task, Role.ACTIVE, sums.get(task)) for task in sorted(assigned.active)]
     standby = [
         TaskDescription(task, Role.WARM_UP if task in member.warm_ups else Role.STANDBY, sums.get(task))

@@ -7,9 +7,9 @@ know (a fresh member id) comes with the event. Source: the JoinGroup, SyncGroup,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from assignor.snapshot import RebalanceResult
+from assignor.snapshot import Member, RebalanceResult
 from assignor.types import TaskId
 
 
@@ -94,23 +94,59 @@ class Leave:
 class AssignmentComputed:
     """The round asked for by `RunRebalance(generation_id)` has been computed.
 
+    `topics`: partition counts of the topology's topics as the round left them, 0 for one that is not there; empty for a
+    group whose definition describes its cluster itself. `missing_topics`: source topics that were not there.
     Answered with `AssignmentStored`, or `AssignmentDiscarded` when the group has moved on: then the result must not be
     recorded as a round of this group.
     """
 
     generation_id: int
     result: RebalanceResult
+    topics: Mapping[str, int] = field(default_factory=dict)
+    missing_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFailed:
-    """The round asked for could not be computed at all. `error`: `"SimpleName: message"`.
+    """The round asked for could not be computed, or could not be carried out. `error`: `"SimpleName: message"`.
 
-    Answered as `AssignmentComputed`.
+    `topics`: as in `AssignmentComputed`; empty when nobody looked. Answered as `AssignmentComputed`.
     """
 
     generation_id: int
     error: str
+    topics: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSeen:
+    """Somebody looked at the group's cluster. `topics`: as in `AssignmentComputed`, of the definition that now holds.
+
+    Starts a round when they are not what the last round worked with. Answered with `Done`.
+    """
+
+    topics: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRound:
+    """A round that was led elsewhere, as its leader or somebody who watched it reports it.
+
+    `led_by`: who leads the group. `input_json`: what the leader knew, as in `DeclareGroup`. `members`: in the order the
+    leader received them; `assignments`: bytes of ConsumerProtocolAssignment, none for a round that failed. `warm_ups`:
+    which of a member's standby tasks are warm-ups, as far as is known. `error`: `"SimpleName: message"`. The caller has
+    found all bytes to be readable. Answered with `RoundReported`.
+    """
+
+    led_by: str
+    generation_id: int
+    input_json: str
+    members: Mapping[str, Member]
+    assignments: Mapping[str, bytes]
+    warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
+    followup_rebalance: bool = False
+    probing_rebalance_at_ms: int | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +156,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Only a group without members can be deleted. Answered with `Done`."""
+    """Only a group without members can be deleted, or one that is led elsewhere. Answered with `Done`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +178,8 @@ Event = (
     | Leave
     | AssignmentComputed
     | RebalanceFailed
+    | TopicsSeen
+    | ReportRound
     | Tick
     | DeleteGroup
     | Drain

@@ -12,7 +12,8 @@ and after a restart: `group = Group.replay(group_id, limits, records, now_ms)`, 
     states       the words                      image      durable state, and what each record makes of it
     events       what can happen                liveness   sessions and timers, not durable
     records      what is remembered             transition one event being handled
-    outcome      what comes of it               joining, membership, administration, ticking, rounds: the rules
+    outcome      what comes of it               joining, membership, administration, ticking, rounds, topics,
+                                                reporting: the rules
 
 Source: the classic group of `GroupMetadataManager`; the way of working is that of etcd's raft: no I/O, no clock.
 """
@@ -39,7 +40,9 @@ from coordinator_api.group.events import (
     RebalanceFailed,
     RecheckAssignment,
     Recovered,
+    ReportRound,
     Tick,
+    TopicsSeen,
 )
 from coordinator_api.group.image import GroupImage, IllegalTransition, next_image, snapshot_records
 from coordinator_api.group.invariants import broken_invariants
@@ -49,10 +52,12 @@ from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.membership import fetch_assignment, heartbeat, leave
 from coordinator_api.group.outcome import Done, Outcome, Response
 from coordinator_api.group.records import GenerationStarted, Record
+from coordinator_api.group.reporting import led_elsewhere, report
 from coordinator_api.group.rounds import rebalance_to_run, store_round
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.story import Story
 from coordinator_api.group.ticking import tick
+from coordinator_api.group.topics import topics_seen
 from coordinator_api.group.transition import Transition, next_timer_ms
 
 
@@ -144,6 +149,9 @@ class Group:
 
 
 def _dispatch(step: Transition, event: Event) -> Response:
+    refused = led_elsewhere(step, event)
+    if refused is not None:
+        return refused
     match event:
         case Heartbeat():
             return heartbeat(step, event)
@@ -155,6 +163,11 @@ def _dispatch(step: Transition, event: Event) -> Response:
             return leave(step, event)
         case AssignmentComputed() | RebalanceFailed():
             return store_round(step, event)
+        case TopicsSeen():
+            topics_seen(step, event)
+            return Done()
+        case ReportRound():
+            return report(step, event)
         case DeclareGroup():
             return declare(step, event)
         case Drain():

@@ -21,16 +21,22 @@ from coordinator_api.group.records import (
     LastRoundRestored,
     MemberRemoved,
     MemberReplaced,
+    MemberReported,
     MemberRestored,
     MemberSubscribed,
     Record,
     RoundCompleted,
+    RoundLedElsewhere,
     RoundPreparing,
 )
 from coordinator_api.group.states import GroupState, RoundOutcome, RoundReason
 
 MAX_FENCED_MEMBER_IDS = 8
 """How many earlier member ids of a static member are remembered as fenced; older ones become unknown."""
+
+
+REPORTED_REVISION = 1
+"""A group that is led elsewhere has one definition here, which each reported round brings along."""
 
 
 class IllegalTransition(Exception):
@@ -57,7 +63,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class LastRound:
-    """How the last completed round ended; see `RoundCompleted`."""
+    """How the last completed round ended; see `RoundCompleted`. `detail`: of its reason, see `RoundPreparing`."""
 
     generation_id: int
     reason: RoundReason | None
@@ -68,13 +74,22 @@ class LastRound:
     error_code: int
     fingerprint: str
     definition_revision: int
+    detail: str | None = None
+    topics: Mapping[str, int] = field(default_factory=dict)
+    missing_topics: tuple[str, ...] = ()
+
+    def awaits_topics(self) -> bool:
+        """Whether the next round starts by itself, once the source topics that it missed are there."""
+        return self.outcome is RoundOutcome.ERROR and bool(self.missing_topics)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupImage:
     """`revision` 0 and `input_json` None: not declared yet. `members` in the order in which they joined, never mutated.
 
-    `initial`: the round that is being prepared began in Empty. `reason` and `round_revision`: of the current round.
+    `initial`: the round that is being prepared began in Empty. `reason`, `detail` and `round_revision`: of the current
+    round. `led_by`: who leads the group, None when it is led here; one that is led elsewhere is what its last reported
+    round says, at `reported_at_ms`, and nothing else ever happens to it.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -87,6 +102,9 @@ class GroupImage:
     round_revision: int = 0
     members: Mapping[str, GroupMember] = field(default_factory=dict)
     last_round: LastRound | None = None
+    detail: str | None = None
+    led_by: str | None = None
+    reported_at_ms: int | None = None
 
     def has_joined(self, member: GroupMember) -> bool:
         """While a round is prepared: whether the member has sent its subscription for it."""
@@ -138,6 +156,8 @@ def next_image(image: GroupImage, record: Record) -> GroupImage:
             return replace(image, members={key: one for key, one in image.members.items() if key != member_id})
         case GroupRestored() | LastRoundRestored() | MemberRestored():
             return _restored(image, record)
+        case RoundLedElsewhere() | MemberReported():
+            return _reported(image, record)
         case _:
             return _moved(image, record)
 
@@ -149,10 +169,10 @@ def _moved(
     state = image.state
     preparing = state is GroupState.PREPARING_REBALANCE
     match record:
-        case RoundPreparing(reason, initial):
-            _expect(not preparing and state is not GroupState.DEAD, image, record)
+        case RoundPreparing(reason, initial, detail):
+            _expect(not preparing and state is not GroupState.DEAD and image.led_by is None, image, record)
             _expect(initial == (state is GroupState.EMPTY), image, record)
-            return replace(image, state=GroupState.PREPARING_REBALANCE, reason=reason, initial=initial)
+            return replace(image, state=GroupState.PREPARING_REBALANCE, reason=reason, detail=detail, initial=initial)
         case GenerationStarted(generation_id, revision):
             _expect(preparing and generation_id == image.generation_id + 1 and bool(image.members), image, record)
             return replace(
@@ -164,12 +184,14 @@ def _moved(
             )
         case GroupEmptied(generation_id):
             _expect(preparing and generation_id == image.generation_id + 1 and not image.members, image, record)
-            return replace(image, state=GroupState.EMPTY, generation_id=generation_id, initial=False, reason=None)
+            return replace(
+                image, state=GroupState.EMPTY, generation_id=generation_id, initial=False, reason=None, detail=None
+            )
         case RoundCompleted():
             return _completed(image, record)
         case GroupDeleted():
-            _expect(state is GroupState.EMPTY, image, record)
-            return replace(image, state=GroupState.DEAD)
+            _expect(state is GroupState.EMPTY or image.led_by is not None, image, record)
+            return replace(image, state=GroupState.DEAD, members={})
 
 
 def _subscribed(image: GroupImage, record: MemberSubscribed) -> GroupImage:
@@ -225,15 +247,68 @@ def _completed(image: GroupImage, record: RoundCompleted) -> GroupImage:
         error_code=record.error_code,
         fingerprint=record.fingerprint,
         definition_revision=image.round_revision,
+        detail=image.detail,
+        topics=record.topics,
+        missing_topics=record.missing_topics,
     )
     return replace(image, state=GroupState.STABLE, members=members, last_round=last_round)
 
 
+def _reported(image: GroupImage, record: RoundLedElsewhere | MemberReported) -> GroupImage:
+    """Nothing of an earlier report is left over: the group is what the last one says."""
+    if isinstance(record, MemberReported):
+        _expect(image.led_by is not None and record.member_id not in image.members, image, record)
+        member = GroupMember(
+            member_id=record.member_id,
+            group_instance_id=record.group_instance_id,
+            incarnation=None,
+            client_id=record.client_id,
+            session_timeout_ms=0,
+            rebalance_timeout_ms=0,
+            subscription=record.subscription,
+            joined_generation=image.generation_id,
+            assigned_generation=0 if record.assignment is None else image.generation_id,
+            assignment=record.assignment,
+            warm_ups=record.warm_ups,
+        )
+        return replace(image, members={**image.members, record.member_id: member})
+    new = image.state is GroupState.EMPTY and image.revision == 0
+    _expect(new or (image.led_by is not None and record.generation_id > image.generation_id), image, record)
+    last_round = LastRound(
+        generation_id=record.generation_id,
+        reason=RoundReason.LED_ELSEWHERE,
+        outcome=record.outcome,
+        followup_rebalance=record.followup_rebalance,
+        probing_rebalance_at_ms=record.probing_rebalance_at_ms,
+        error=record.error,
+        error_code=record.error_code,
+        fingerprint="",
+        definition_revision=REPORTED_REVISION,
+    )
+    return GroupImage(
+        state=GroupState.STABLE,
+        generation_id=record.generation_id,
+        revision=REPORTED_REVISION,
+        input_json=record.input_json,
+        reason=RoundReason.LED_ELSEWHERE,
+        round_revision=REPORTED_REVISION,
+        last_round=last_round,
+        led_by=record.led_by,
+        reported_at_ms=record.reported_at_ms,
+    )
+
+
 def _restored(image: GroupImage, record: GroupRestored | LastRoundRestored | MemberRestored) -> GroupImage:
     match record:
-        case GroupRestored(state, generation_id, initial, reason, revision):
+        case GroupRestored(state, generation_id, initial, reason, revision, detail):
             return replace(
-                image, state=state, generation_id=generation_id, initial=initial, reason=reason, round_revision=revision
+                image,
+                state=state,
+                generation_id=generation_id,
+                initial=initial,
+                reason=reason,
+                round_revision=revision,
+                detail=detail,
             )
         case LastRoundRestored():
             return replace(image, last_round=LastRound(**_values(record)))
@@ -248,15 +323,49 @@ def _values(source: LastRoundRestored | MemberRestored | LastRound | GroupMember
 
 def snapshot_records(image: GroupImage) -> tuple[Record, ...]:
     """The shortest list of records that leads from nothing to `image`."""
+    if image.led_by is not None:
+        return _report_records(image)
     found: list[Record] = []
     if image.input_json is not None:
         found.append(DefinitionChanged(image.revision, image.input_json))
     if image.draining:
         found.append(DrainChanged(True))
-    found.append(GroupRestored(image.state, image.generation_id, image.initial, image.reason, image.round_revision))
+    found.append(
+        GroupRestored(image.state, image.generation_id, image.initial, image.reason, image.round_revision, image.detail)
+    )
     if image.last_round is not None:
         found.append(LastRoundRestored(**_values(image.last_round)))
     found.extend(MemberRestored(**_values(member)) for member in image.members.values())
+    return tuple(found)
+
+
+def _report_records(image: GroupImage) -> tuple[Record, ...]:
+    last = image.last_round
+    assert image.led_by is not None
+    assert image.reported_at_ms is not None
+    assert image.input_json is not None
+    assert last is not None, "a group that is led elsewhere begins with a round"
+    found: list[Record] = [
+        RoundLedElsewhere(
+            led_by=image.led_by,
+            generation_id=image.generation_id,
+            reported_at_ms=image.reported_at_ms,
+            input_json=image.input_json,
+            outcome=last.outcome,
+            followup_rebalance=last.followup_rebalance,
+            probing_rebalance_at_ms=last.probing_rebalance_at_ms,
+            error=last.error,
+            error_code=last.error_code,
+        )
+    ]
+    found.extend(
+        MemberReported(
+            one.member_id, one.group_instance_id, one.client_id, one.subscription, one.assignment, one.warm_ups
+        )
+        for one in image.members.values()
+    )
+    if image.state is GroupState.DEAD:
+        found.append(GroupDeleted())
     return tuple(found)
 
 

@@ -22,6 +22,8 @@ def broken_invariants(image: GroupImage, liveness: Liveness) -> tuple[str, ...]:
 
 def _of_state(image: GroupImage) -> Iterator[str]:
     state = image.state
+    if image.led_by is not None and state not in (GroupState.STABLE, GroupState.DEAD):
+        yield f"the group is led elsewhere and {state}"
     if state in (GroupState.EMPTY, GroupState.DEAD) and image.members:
         yield f"a group that is {state} has members"
     if state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) and not image.members:
@@ -62,12 +64,13 @@ def _of_member(image: GroupImage, member: GroupMember) -> Iterator[str]:
         yield f"{name} has an assignment without its generation, or the other way round"
     if member.assigned_generation > image.generation_id:
         yield f"{name} is assigned in a later generation than the group's"
-    if image.state is GroupState.STABLE and member.assigned_generation != image.generation_id:
+    lacks = image.state is GroupState.STABLE and member.assigned_generation != image.generation_id
+    if lacks and image.led_by is None:
         yield f"{name} has no assignment of generation {image.generation_id}"
 
 
 def _of_liveness(image: GroupImage, liveness: Liveness) -> Iterator[str]:
-    if liveness.sessions.keys() != image.members.keys():
+    if liveness.sessions.keys() != (image.members.keys() if image.led_by is None else set()):
         yield "sessions and members differ"
     earliest = min((one.expires_at_ms for one in liveness.sessions.values()), default=None)
     if earliest is not None and (liveness.next_expiry_ms is None or liveness.next_expiry_ms > earliest):

@@ -131,7 +131,8 @@ class Liveness:
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:
         """After a replay: everybody has been heard from just now, and whatever is under way starts its wait anew."""
-        self.sessions = {key: Session(now_ms, one.session_timeout_ms) for key, one in image.members.items()}
+        of_members = image.members if image.led_by is None else {}
+        self.sessions = {key: Session(now_ms, one.session_timeout_ms) for key, one in of_members.items()}
         self.expired_members(now_ms)
         self.round_timer = None
         if image.state is GroupState.PREPARING_REBALANCE:
@@ -157,7 +158,7 @@ class Liveness:
 
     def _await_fetches(self, image: GroupImage, now_ms: int) -> None:
         """Differs from Kafka: the longer of session and rebalance timeout, so that a restart evicts nobody early."""
-        if image.state is GroupState.STABLE:
+        if image.state is GroupState.STABLE and image.led_by is None:
             self.fetch_due_ms = now_ms + max(image.rebalance_timeout_ms(), image.session_timeout_ms())
         else:
             self.fetch_due_ms = None

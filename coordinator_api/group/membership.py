@@ -101,7 +101,8 @@ def _acknowledge(step: Transition, member: GroupMember) -> None:
 
 
 def _followup_comes(image: GroupImage) -> bool:
-    return image.last_round is not None and image.last_round.outcome is RoundOutcome.FOLLOW_UP
+    last = image.last_round
+    return last is not None and (last.outcome is RoundOutcome.FOLLOW_UP or last.awaits_topics())
 
 
 def _ahead(generation_id: int, image: GroupImage) -> Rejected:

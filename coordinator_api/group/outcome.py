@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from assignor.snapshot import Member
 from coordinator_api.group.records import Record
-from coordinator_api.group.states import GroupState, RejectionCode, RoundOutcome, RoundReason
+from coordinator_api.group.states import GroupState, RejectionCode, RoundOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,14 @@ class AssignmentDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundReported:
+    """A round that was led elsewhere. `created`: it is new here (201, and to be recorded), else known already (200)."""
+
+    generation_id: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """Handled; there is nothing to say."""
 
@@ -109,6 +117,7 @@ Response = (
     | Left
     | AssignmentStored
     | AssignmentDiscarded
+    | RoundReported
     | Done
     | Rejected
 )
@@ -120,13 +129,14 @@ class RunRebalance:
 
     A later `RunRebalance` makes this one void: what it computes will be discarded. `members` are in the order in which
     they joined, as the snapshot wants them. `input_json`: the definition to use, `definition_revision` its number.
+    `reason`: in words.
     """
 
     generation_id: int
     definition_revision: int
     input_json: str
     members: Mapping[str, Member]
-    reason: RoundReason
+    reason: str
 
 
 Effect = RunRebalance

@@ -1,7 +1,8 @@
 """Records as JSON objects and back, for whoever stores them: `{"type": "MemberRemoved", "member_id": ..., ...}`.
 
 Bytes are base64, tasks their text, words their value. Reading is strict: an unknown type, a missing or an unknown field
-is an error, because a state rebuilt from half-read records would be a wrong state.
+is an error, because a state rebuilt from half-read records would be a wrong state. Only fields that an earlier release
+did not write may be missing (`ADDED_LATER`): they have a default that means what that release meant.
 """
 
 from __future__ import annotations
@@ -38,12 +39,21 @@ def decode_record(text: str) -> Record:
     if record_type is None:
         raise InputError(f"{name!r} is not a type of record", "record")
     shapes = _SHAPES_OF[record_type.__name__]
-    if shapes.keys() != document.keys():
+    missing = shapes.keys() - document.keys()
+    if not missing <= ADDED_LATER.get(record_type.__name__, frozenset()) or document.keys() - shapes.keys():
         raise InputError(f"expected the fields {', '.join(shapes)}, not {', '.join(document)}", f"record {name}")
     try:
-        return record_type(**{key: shape.read(document[key]) for key, shape in shapes.items()})
+        return record_type(**{key: shapes[key].read(value) for key, value in document.items()})
     except (TypeError, ValueError, AttributeError, binascii.Error) as fault:
         raise InputError(str(fault), f"record {name}") from fault
+
+
+ADDED_LATER: Mapping[str, frozenset[str]] = {
+    "RoundPreparing": frozenset({"detail"}),
+    "RoundCompleted": frozenset({"topics", "missing_topics"}),
+    "GroupRestored": frozenset({"detail"}),
+    "LastRoundRestored": frozenset({"detail", "topics", "missing_topics"}),
+}
 
 
 class _Shape(NamedTuple):
@@ -96,6 +106,7 @@ _SHAPES: dict[Any, _Shape] = {
     bytes | None: _or_none(_BYTES),
     tuple[str, ...]: _Shape(list, tuple),
     tuple[TaskId, ...]: _TASKS,
+    Mapping[str, int]: _Shape(dict, lambda mapping: {key: _checked(int)(value) for key, value in mapping.items()}),
     Mapping[str, bytes]: _Shape(
         lambda mapping: {key: _write_bytes(value) for key, value in mapping.items()},
         lambda mapping: {key: _read_bytes(value) for key, value in mapping.items()},

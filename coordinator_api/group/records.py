@@ -63,10 +63,14 @@ class MemberRemoved:
 
 @dataclass(frozen=True, slots=True)
 class RoundPreparing:
-    """PreparingRebalance: members are to rejoin. `initial`: the group was empty, so the initial delay applies."""
+    """PreparingRebalance: members are to rejoin. `initial`: the group was empty, so the initial delay applies.
+
+    `detail`: the reason in words, where there is more to say than its name.
+    """
 
     reason: RoundReason
     initial: bool
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class RoundCompleted:
     `assignments`: member id to bytes of ConsumerProtocolAssignment, for every member. `followup_rebalance`: what the
     round asked for; `outcome` says whether it is done. `error`: `"SimpleName: message"`, `error_code`: the code inside
     error assignments, 0 otherwise. `warm_ups`: which of a member's standby tasks are warm-ups. `fingerprint`: the same
-    for two rounds that decided the same from the same input.
+    for two rounds that decided the same from the same input. `topics`, `missing_topics`: see `AssignmentComputed`.
     """
 
     generation_id: int
@@ -103,6 +107,38 @@ class RoundCompleted:
     error_code: int = 0
     warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     fingerprint: str = ""
+    topics: Mapping[str, int] = field(default_factory=dict)
+    missing_topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundLedElsewhere:
+    """Stable: a round that another leader ran, reported at `reported_at_ms`; `MemberReported` of each member follows.
+
+    `led_by`: who leads the group. `input_json`: what that leader knew, in place of a definition.
+    """
+
+    led_by: str
+    generation_id: int
+    reported_at_ms: int
+    input_json: str
+    outcome: RoundOutcome
+    followup_rebalance: bool
+    probing_rebalance_at_ms: int | None
+    error: str | None
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReported:
+    """A member of a round that was led elsewhere, in the order its leader received them."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str | None
+    subscription: bytes
+    assignment: bytes | None
+    warm_ups: tuple[TaskId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +155,7 @@ class GroupRestored:
     initial: bool
     reason: RoundReason | None
     definition_revision: int
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +171,9 @@ class LastRoundRestored:
     error_code: int
     fingerprint: str
     definition_revision: int
+    detail: str | None = None
+    topics: Mapping[str, int] = field(default_factory=dict)
+    missing_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +204,8 @@ Record = (
     | GenerationStarted
     | GroupEmptied
     | RoundCompleted
+    | RoundLedElsewhere
+    | MemberReported
     | GroupDeleted
     | GroupRestored
     | LastRoundRestored

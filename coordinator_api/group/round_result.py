@@ -16,6 +16,7 @@ from assignor.errors import IllegalStateError
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import AssignorErrorCode, TaskId
+from coordinator_api.group.events import AssignmentComputed
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.records import RoundCompleted
 from coordinator_api.group.states import RoundOutcome
@@ -28,10 +29,11 @@ from coordinator_api.group.subscriptions import (
 )
 
 
-def completed_round(image: GroupImage, result: RebalanceResult) -> RoundCompleted:
+def completed_round(image: GroupImage, computed: AssignmentComputed) -> RoundCompleted:
     """The record of a round that was computed, an error thrown by the pipeline included."""
+    result = computed.result
     if result.error is not None:
-        return failed_round(image, result.error.as_recorded())
+        return failed_round(image, result.error.as_recorded(), computed.topics)
     if result.assignments.keys() != image.members.keys():
         strange = ", ".join(sorted(result.assignments.keys() ^ image.members.keys()))
         return failed_round(image, IllegalStateError(f"assignments and members differ by {strange}").as_recorded())
@@ -45,13 +47,21 @@ def completed_round(image: GroupImage, result: RebalanceResult) -> RoundComplete
         probing_rebalance_at_ms=result.probing_rebalance_at_ms,
         error=result.error_code.name if failed else None,
         error_code=int(result.error_code),
-        warm_ups=_warm_ups(image, result.assignments, result.placement),
+        warm_ups=warm_ups_of(
+            {member_id: one.subscription for member_id, one in image.members.items()},
+            result.assignments,
+            result.placement,
+        ),
         fingerprint=fingerprint,
+        topics=computed.topics,
+        missing_topics=computed.missing_topics,
     )
 
 
-def failed_round(image: GroupImage, error: str) -> RoundCompleted:
-    """Everybody gets an ASSIGNMENT_ERROR; the group is Stable and tries again at the next PUT or join."""
+def failed_round(image: GroupImage, error: str, topics: Mapping[str, int] | None = None) -> RoundCompleted:
+    """Everybody gets an ASSIGNMENT_ERROR; the group is Stable and tries again at the next PUT or join, or when the
+    `topics` that it saw are other ones.
+    """
     assignment = error_assignment(AssignorErrorCode.ASSIGNMENT_ERROR)
     return RoundCompleted(
         generation_id=image.generation_id,
@@ -59,6 +69,7 @@ def failed_round(image: GroupImage, error: str) -> RoundCompleted:
         assignments=dict.fromkeys(image.members, assignment),
         error=error,
         error_code=int(AssignorErrorCode.ASSIGNMENT_ERROR),
+        topics=topics or {},
     )
 
 
@@ -90,15 +101,15 @@ def _fingerprint(image: GroupImage, assignments: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _warm_ups(
-    image: GroupImage, assignments: Mapping[str, bytes], placement: Placement | None
+def warm_ups_of(
+    subscriptions: Mapping[str, bytes], assignments: Mapping[str, bytes], placement: Placement | None
 ) -> dict[str, tuple[TaskId, ...]]:
     """The placement knows warm-ups by process; a member has those that its own assignment lists as standby."""
     if placement is None or not any(client.warm_ups for client in placement.clients.values()):
         return {}
     found: dict[str, tuple[TaskId, ...]] = {}
-    for member_id, member in image.members.items():
-        process_id = process_of(member.subscription)
+    for member_id, subscription in subscriptions.items():
+        process_id = process_of(subscription)
         client = None if process_id is None else placement.clients.get(process_id)
         if client is not None and client.warm_ups:
             standby = assigned_tasks(assignments[member_id]).standby

@@ -20,14 +20,14 @@ from coordinator_api.group.states import GroupState, RemovalReason, RoundOutcome
 from coordinator_api.group.transition import Transition
 
 
-def prepare(step: Transition, reason: RoundReason) -> None:
+def prepare(step: Transition, reason: RoundReason, detail: str | None = None) -> None:
     """Ask everybody to rejoin; when a round is already being prepared, see whether it can go on now.
 
     A round that is being computed is given up. An empty group first waits for the initial delay.
     """
     state = step.image.state
     if state is not GroupState.PREPARING_REBALANCE:
-        step.emit(RoundPreparing(reason, initial=state is GroupState.EMPTY))
+        step.emit(RoundPreparing(reason, initial=state is GroupState.EMPTY, detail=detail))
     if not step.image.initial and step.image.all_joined():
         _start_generation(step)
 
@@ -83,10 +83,11 @@ def store_round(step: Transition, event: AssignmentComputed | RebalanceFailed) -
     image = step.image
     if image.state is not GroupState.COMPLETING_REBALANCE or event.generation_id != image.generation_id:
         return AssignmentDiscarded(event.generation_id)
-    if isinstance(event, RebalanceFailed):
-        record = failed_round(image, event.error)
-    else:
-        record = completed_round(image, event.result)
+    match event:
+        case RebalanceFailed(_, error, topics):
+            record = failed_round(image, error, topics)
+        case AssignmentComputed():
+            record = completed_round(image, event)
     step.emit(record)
     return AssignmentStored(record.generation_id, record.outcome)
 
@@ -99,4 +100,5 @@ def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
         member_id: Member(member.subscription, member.client_id, member.group_instance_id)
         for member_id, member in image.members.items()
     }
-    return (RunRebalance(image.generation_id, image.round_revision, image.input_json, members, image.reason),)
+    reason = image.detail or str(image.reason)
+    return (RunRebalance(image.generation_id, image.round_revision, image.input_json, members, reason),)

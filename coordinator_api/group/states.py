@@ -33,6 +33,8 @@ class RoundReason(StrEnum):
     DEFINITION_CHANGED = "definition-changed"
     FOLLOWUP_REBALANCE = "followup-rebalance"
     PROBING_REBALANCE = "probing-rebalance"
+    TOPICS_CHANGED = "topics-changed"
+    LED_ELSEWHERE = "led-elsewhere"
 
 
 class RoundOutcome(StrEnum):
@@ -70,6 +72,8 @@ class RejectionCode(StrEnum):
     REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"  # 409: rejoin, keep working
     FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"  # 409: a newer incarnation took over; stop for good
     NON_EMPTY_GROUP = "NON_EMPTY_GROUP"  # 409
+    NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: the group is led elsewhere
+    INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"  # 409: the group is led here, not where it was said
     GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429
     INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422
     INVALID_REQUEST = "INVALID_REQUEST"  # 422
@@ -82,6 +86,8 @@ HTTP_STATUS: dict[RejectionCode, int] = {
     RejectionCode.REBALANCE_IN_PROGRESS: 409,
     RejectionCode.FENCED_INSTANCE_ID: 409,
     RejectionCode.NON_EMPTY_GROUP: 409,
+    RejectionCode.NOT_COORDINATOR: 409,
+    RejectionCode.INCONSISTENT_GROUP_PROTOCOL: 409,
     RejectionCode.GROUP_MAX_SIZE_REACHED: 429,
     RejectionCode.INVALID_SESSION_TIMEOUT: 422,
     RejectionCode.INVALID_REQUEST: 422,

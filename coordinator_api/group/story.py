@@ -15,10 +15,12 @@ from coordinator_api.group.records import (
     GroupEmptied,
     MemberRemoved,
     MemberReplaced,
+    MemberReported,
     MemberRestored,
     MemberSubscribed,
     Record,
     RoundCompleted,
+    RoundLedElsewhere,
     RoundPreparing,
 )
 
@@ -52,12 +54,16 @@ def told(record: Record) -> str:
             return f"{new_member_id} replaced {old_member_id} as {group_instance_id}"
         case MemberRemoved(member_id, reason):
             return f"{member_id} removed: {reason}"
-        case RoundPreparing(reason):
-            return f"preparing: {reason}"
+        case RoundPreparing(reason, detail=detail):
+            return f"preparing: {reason}" + (f", {detail}" if detail else "")
         case GenerationStarted(generation_id) | GroupEmptied(generation_id):
             return f"{type(record).__name__} {generation_id}"
         case RoundCompleted(generation_id, outcome):
             return f"round {generation_id} completed: {outcome}"
+        case RoundLedElsewhere(led_by, generation_id, outcome=outcome):
+            return f"round {generation_id} led by {led_by}: {outcome}"
+        case MemberReported(member_id):
+            return f"{member_id} reported"
         case MemberRestored(member_id):
             return f"{member_id} restored"
         case _:

@@ -103,6 +103,14 @@ def assigned_tasks(assignment: bytes) -> AssignedTasks:
     return AssignedTasks(tuple(dict.fromkeys(info.active_tasks)), tuple(info.standby_tasks))
 
 
+def assignment_error(assignment: bytes) -> int:
+    """The error code inside an assignment; 0 for none, and where there is nothing of Kafka Streams to read."""
+    try:
+        return decode_assignment_info(decode_assignment(assignment).user_data or b"").err_code
+    except AssignorFault:
+        return 0
+
+
 def error_assignment(code: AssignorErrorCode) -> bytes:
     """No tasks, and why. Source: `StreamsPartitionAssignor.errorAssignment`."""
     info = AssignmentInfo(LATEST_SUPPORTED_VERSION, err_code=code)

@@ -16,6 +16,8 @@ from coordinator_api.group.transition import Transition
 
 
 def tick(step: Transition) -> None:
+    if step.image.led_by is not None:
+        return  # its time is kept where it is led
     _end_sessions(step)
     _remove_members_that_never_fetched(step)
     _end_round_wait(step)

@@ -81,6 +81,8 @@ class Transition:
 
 def next_timer_ms(image: GroupImage, liveness: Liveness) -> int | None:
     """The earliest time at which something may be due, None for never."""
+    if image.led_by is not None:
+        return None
     due: list[int | None] = []
     if image.members:
         due.append(liveness.next_expiry_ms)

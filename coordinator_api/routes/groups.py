@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request, Response
 
 from coordinator_api.bodies import read_document
 from coordinator_api.definitions import read_definition
-from coordinator_api.description import description_document, list_entry
+from coordinator_api.described_group import described_group
+from coordinator_api.description import list_entry
 from coordinator_api.group import events
-from coordinator_api.group.outcome import Done
+from coordinator_api.group.outcome import Declared, Done
 from coordinator_api.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
 from coordinator_api.schemas import DeclareAnswer
 
@@ -35,35 +34,38 @@ async def declare_group(
 
     def read(document: dict[str, object]) -> str:
         input_json = read_definition(
-            document, group_id, coordinator.settings.group_max_partitions, coordinator.cluster_providers
+            document, group_id, coordinator.settings.group_max_partitions, coordinator.clusters.providers
         )
         coordinator.allowed_assignors.check(str(document.get("assignor")))
         return input_json
 
-    declared = await coordinator.declare(group_id, await read_document(request, read))
+    declared = accepted(
+        await coordinator.declare(group_id, await read_document(request, read, takes_time=True)), Declared
+    )
     response.status_code = 201 if declared.created else 200
     return DeclareAnswer(group_id=group_id, revision=declared.revision)
 
 
 @router.get("")
 async def list_groups(coordinator: TheCoordinator) -> Response:
-    """Every group: id, state, generation, number of members, next probing rebalance."""
+    """Every group: id, state, generation, number of members, next probing rebalance, error, who leads it elsewhere."""
     entries = [list_entry(runtime.group_id, runtime.group.image) for runtime in coordinator.declared()]
     return json_response({"groups": entries})
 
 
 @router.get("/{group}")
 async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """State, generation, members, every copy of every task with role and lag, next probing rebalance."""
-    description, image = await coordinator.group(group_id).describe()
-    return await asyncio.to_thread(
-        lambda: json_response(description_document(description, image, coordinator.cluster_providers))
-    )
+    """State, generation, members, every copy of every task with role and lag, next probing rebalance, what to do.
+
+    `cluster`: the one that the definition names, and whether it answers. `led_by`, `last_reported_ms`: of a group that
+    is led elsewhere.
+    """
+    return json_response(await described_group(coordinator.group(group_id), coordinator.clusters))
 
 
 @router.delete("/{group}", status_code=204)
 async def delete_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
-    """Only a group without members can be deleted; its recorded rebalances go with it."""
+    """Only a group without members, or one that is led elsewhere; its recorded rebalances go with it."""
     accepted(await coordinator.delete(group_id), Done)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
+from coordinator_api.bodies import GZIP_HEADER, read_document
 from coordinator_api.coordinator import Coordinator
+from coordinator_api.group.outcome import RoundReported
 from coordinator_api.problems import Problem, from_input_error
-from coordinator_api.routes.surface import PROBLEMS, GroupId, TheCoordinator, json_response
+from coordinator_api.reported_rounds import LED_ELSEWHERE, ReportedRound, read_report
+from coordinator_api.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
+from coordinator_api.schemas import ReportAnswer
 from coordinator_api.stateless import explain
 
 router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=PROBLEMS)
@@ -32,6 +36,42 @@ async def list_rebalances(
     page = await coordinator.repository.list_rebalances(group_id, before, limit)
     next_before = page[-1]["generation_id"] if len(page) == limit else None
     return json_response({"rebalances": page, "next_before": next_before})
+
+
+_REPORT = {
+    "parameters": [GZIP_HEADER],
+    "requestBody": {
+        "required": True,
+        "description": f"One rebalance/1 with its output, of this group, its source {LED_ELSEWHERE!r}.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["format", "id", "group_id", "generation_id", "now_ms", "source", "input", "output"],
+                }
+            }
+        },
+    },
+}
+
+
+@router.post("", status_code=201, responses={200: {"model": ReportAnswer}}, openapi_extra=_REPORT)
+async def report_rebalance(
+    request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
+) -> ReportAnswer:
+    """Report a round that was led elsewhere: recorded (201), or known already (200); an older one is refused (409).
+
+    The group is made when it is not known, and is shown like any other; its members cannot join here.
+    """
+
+    def read(document: dict[str, object]) -> ReportedRound:
+        return read_report(document, group_id, coordinator.settings.group_max_partitions, coordinator.allowed_assignors)
+
+    reported = accepted(
+        await coordinator.report(group_id, await read_document(request, read, takes_time=True)), RoundReported
+    )
+    response.status_code = 201 if reported.created else 200
+    return ReportAnswer(generation_id=reported.generation_id)
 
 
 @router.get("/{generation}")

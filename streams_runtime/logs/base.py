@@ -88,10 +88,14 @@ class OffsetAndMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to move a group's offsets of these partitions. `epochs`: the log's own; higher fence lower ones."""
+    """The right to move a group's offsets of these partitions. `epochs`: the log's own; higher fence lower ones.
+
+    `mark`: by which a log may know it again; equal claims have equal epochs.
+    """
 
     group_id: str
     epochs: Mapping[TopicPartition, int]
+    mark: str = field(default="", compare=False, repr=False)
 
 
 OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
@@ -221,8 +225,16 @@ class Log(Protocol):
         """Partitions without a committed offset are left out."""
         ...
 
-    def claim(self, group_id: str, partitions: Iterable[TopicPartition]) -> Claim:
-        """From now on only the new claim moves these offsets."""
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
+        """From now on only the new claim moves these offsets.
+
+        `owner`: the transactional id that will commit with it, opened before. A log in which open transactions hold
+        others up may end those of the owners before by fencing them; one that has released its claim is left alone.
+        """
+        ...
+
+    def release(self, claim: Claim) -> None:
+        """Its owner is done with it: all is committed, and it needs not be fenced. Never raises LogTimeout."""
         ...
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...

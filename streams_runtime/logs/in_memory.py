@@ -105,13 +105,16 @@ class InMemoryLog:
             committed = self._committed
             return {p: committed[group_id, p] for p in partitions if (group_id, p) in committed}
 
-    def claim(self, group_id: str, partitions: Iterable[TopicPartition]) -> Claim:
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
         epochs = {}
         with self._lock:
             for partition in partitions:
                 epochs[partition] = self._claim_epochs.get((group_id, partition), 0) + 1
                 self._claim_epochs[group_id, partition] = epochs[partition]
         return Claim(group_id, epochs)
+
+    def release(self, claim: Claim) -> None:
+        """Nothing to do: no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         return PollingConsumer(_Source(self), self._signals.new_event())

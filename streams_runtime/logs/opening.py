@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from assignor.errors import InputError
@@ -11,15 +13,24 @@ from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.in_memory import InMemoryLog
 
 _CONFIG = "bootstrap.servers"
+_SERVERS = re.compile(r"[^\s:,]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # how a list of host:port begins
+_PREFIX = "kafka:"
 _IN_MEMORY: dict[str, InMemoryLog] = {}
 _LOCK = threading.Lock()
 
 
-def open_log(bootstrap_servers: str) -> Log:
-    """`embedded:<directory>`: SQLite in a directory; `memory:<name>`: shared by all of this process that say the name.
+def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> Log:
+    """`host:port,...`, also with `kafka:` before it: Kafka. `embedded:<directory>`: SQLite in a directory.
+    `memory:<name>`: shared by all of this process that say the name.
 
-    Raises InputError for anything else, LogError when the directory cannot be used.
+    `properties`: of Kafka's clients (`security.protocol`, ...); the other logs have none. Raises InputError for
+    anything else, LogError when the directory cannot be used.
     """
+    servers = kafka_servers(bootstrap_servers)
+    if servers is not None:
+        return _kafka_log(servers, properties)
+    if properties:
+        raise InputError(f"only Kafka has properties like {min(properties)!r}, not {bootstrap_servers!r}", _CONFIG)
     kind, _, address = bootstrap_servers.partition(":")
     if address and kind == "embedded":
         return EmbeddedLog(Path(address))
@@ -29,12 +40,23 @@ def open_log(bootstrap_servers: str) -> Log:
     raise _unknown(bootstrap_servers)
 
 
+def kafka_servers(bootstrap_servers: str) -> str | None:
+    """`host:port,...` of a Kafka cluster; None for another log. A host may be called `kafka`, as in `kafka:9092`."""
+    servers = bootstrap_servers.strip()
+    without = servers.removeprefix(_PREFIX)
+    if without != servers and _SERVERS.match(without):
+        return without
+    return servers if _SERVERS.match(servers) else None
+
+
 def cluster_provider_name(bootstrap_servers: str) -> str:
     """Under which name a coordinator, which is another process, looks at this log (`assignor.cluster_providers`).
 
     Raises InputError for a log that other processes cannot find: one in memory, or a relative directory, which each
     process would take from its own working directory.
     """
+    if kafka_servers(bootstrap_servers) is not None:
+        return "kafka"
     kind, _, address = bootstrap_servers.partition(":")
     if address and kind == "memory":
         raise InputError(f"{bootstrap_servers!r} is in the memory of one process; no other one sees it", _CONFIG)
@@ -49,9 +71,20 @@ def cluster_provider_name(bootstrap_servers: str) -> str:
     return kind
 
 
+def _kafka_log(servers: str, properties: Mapping[str, str] | None) -> Log:
+    try:
+        from streams_runtime.logs.kafka.log import KafkaLog
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{servers!r} is a Kafka cluster, and its client is not installed: pip install 'assignor[kafka]' ({error})",
+            _CONFIG,
+        ) from error
+    return KafkaLog(servers, properties)
+
+
 def _unknown(bootstrap_servers: str) -> InputError:
     return InputError(
-        f"must be 'embedded:<directory>' (or 'memory:<name>' in tests), not {bootstrap_servers!r};"
-        " Kafka itself comes in a later release",
+        f"must be 'host:port,...' of Kafka, or 'embedded:<directory>' (or 'memory:<name>' in tests), "
+        f"not {bootstrap_servers!r}",
         _CONFIG,
     )

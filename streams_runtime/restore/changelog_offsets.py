@@ -4,10 +4,12 @@ Rules:
 - One look-up for all changelogs; when a topic is missing, task by task, so that one task does not hold up the others.
 - A task has offsets for all of its changelogs, or an error that is worth trying again.
 
-Source: `StoreChangelogReader.endOffsetForChangelogs`, `committedOffsetForChangelogs`. Differs from Kafka: end offsets
-under exactly-once are last stable ones (there: the high watermark, KAFKA-10167). A task claims its partitions before it
-restores, so a transaction that is open on its changelog then can never be committed any more; and standbys have their
-end offsets looked up too, to know their lag and whether the topic is there.
+- End offsets are high watermarks, under exactly-once too (KAFKA-10167): a commit that was acknowledged may reach the
+  changelog a moment later, and a restore that ended at the last stable offset would miss it. Who claimed the partitions
+  has seen to it that every transaction open on them ends soon.
+
+Source: `StoreChangelogReader.endOffsetForChangelogs`, `committedOffsetForChangelogs`. Differs from Kafka: standbys have
+their end offsets looked up too, to know their lag and whether the topic is there.
 """
 
 from __future__ import annotations
@@ -31,10 +33,9 @@ class ChangelogOffsets(NamedTuple):
 
 
 class ChangelogOffsetLookup:
-    def __init__(self, log: Log, group_id: str, isolation: IsolationLevel) -> None:
+    def __init__(self, log: Log, group_id: str) -> None:
         self._log = log
         self._group_id = group_id
-        self._isolation = isolation
 
     def look_up(
         self, changelogs: Sequence[ChangelogMetadata]
@@ -49,7 +50,7 @@ class ChangelogOffsetLookup:
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Raises LogTimeout, UnknownTopicOrPartition."""
-        return self._log.end_offsets(partitions, self._isolation)
+        return self._log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """0 for a partition of which the group has committed nothing. Raises LogTimeout."""

@@ -34,7 +34,6 @@ from streams_runtime.restore.changelog_offsets import ChangelogOffsetLookup, Cha
 from streams_runtime.restore.keyless_records import records_with_keys
 from streams_runtime.restore.poll_size import PollSize
 from streams_runtime.restore.restore_consumer import RestoreConsumer
-from streams_runtime.restore.restore_isolation import restore_isolation
 from streams_runtime.restore.restore_listener import (
     RestoreListener,
     RestoreListenerFailed,
@@ -84,7 +83,7 @@ class ChangelogReader:
         self._consumer = RestoreConsumer(consumer)
         self._clock = clock
         self._listener: RestoreListener = SilentRestoreListener() if listener is None else listener
-        self._lookup = ChangelogOffsetLookup(log, group_id, restore_isolation(configs))
+        self._lookup = ChangelogOffsetLookup(log, group_id)
         self._deadlines = TaskDeadlines(configs.task_timeout_ms, clock)
         self._meter = RestoreMeter(metrics, clock)
         self._poll_ms = configs.poll_ms

@@ -1,7 +1,7 @@
 """Which records a restore may see: under exactly-once committed ones only.
 
-Rule: the consumer that restores and the end offsets it restores to have the same isolation level, or the restore would
-wait for records that it never gets. Source: `StreamsConfig.getRestoreConsumerConfigs`.
+Rule: the end offset it restores to is the high watermark, so the consumer's position has to move past markers and past
+what it does not give. Source: `StreamsConfig.getRestoreConsumerConfigs`.
 """
 
 from __future__ import annotations

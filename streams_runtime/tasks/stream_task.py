@@ -94,6 +94,7 @@ class StreamTask(RecordProcessing):
     def _forget(self) -> None:
         """As when it was new."""
         self._claim: Claim | None = None
+        self._released = False
         self._initialized = False
         self._stores = {}
         self._held: dict[TopicPartition, OffsetAndMetadata] | None = None  # what a suspended task has to commit
@@ -103,8 +104,6 @@ class StreamTask(RecordProcessing):
 
     def __repr__(self) -> str:
         return f"StreamTask({self._task_id}, {self.state})"
-
-    # --- what it is
 
     @property
     def id(self) -> TaskId:
@@ -153,7 +152,7 @@ class StreamTask(RecordProcessing):
         state.lock()
         self._has_directory = True
         self._producer.initialize()
-        self._claim = self._log.claim(self._application_id, self._input_partitions)
+        self._claim = self._new_claim()
         context = StoreContext(self._task_id, state.task_directory, self._collector, self)
         if state.task_type is not TaskType.ACTIVE:
             state.transition_to(TaskType.ACTIVE, context)
@@ -172,8 +171,8 @@ class StreamTask(RecordProcessing):
             return
         self._lifecycle.expect("complete its restoration", TaskState.RESTORING)
         partitions = self._input_partitions
-        if self._claim is None or self._claim.epochs.keys() != partitions:
-            self._claim = self._log.claim(self._application_id, partitions)
+        if self._claim is None or self._released or self._claim.epochs.keys() != partitions:
+            self._claim = self._new_claim()
         self._drop_records()
         self._stream_time_ms = UNKNOWN_TIME
         for partition, time_ms in self._offsets.begin(partitions).items():
@@ -208,6 +207,12 @@ class StreamTask(RecordProcessing):
             self._clear_punctuations()
             self._lifecycle.to(TaskState.SUSPENDED)
 
+    def release_claim(self) -> None:
+        """Suspended and committed: who claims next needs not fence this thread. When it is resumed it claims anew."""
+        if self._claim is not None and not self._released and not self._commit_needed:
+            self._released = True
+            self._log.release(self._claim)
+
     def resume(self) -> None:
         """As `Task` says; one that was suspended before it was initialised is CREATED again.
 
@@ -226,6 +231,7 @@ class StreamTask(RecordProcessing):
             return
         self._lifecycle.expect("be closed", TaskState.SUSPENDED)
         self._expect_committed()
+        self.release_claim()
         if self._has_directory:
             self._state_manager.maybe_checkpoint(enforce=True)
             self._state_manager.close()
@@ -249,6 +255,7 @@ class StreamTask(RecordProcessing):
         """SUSPENDED and committed: give up the state manager, stores open and directory locked, and be CLOSED."""
         self._lifecycle.expect("be recycled", TaskState.SUSPENDED)
         self._expect_committed()
+        self.release_claim()
         self._has_directory = False
         self._closed()
         return self._state_manager
@@ -257,6 +264,10 @@ class StreamTask(RecordProcessing):
         self._lifecycle.expect("be revived", TaskState.CLOSED)
         self.clear_task_timeout()
         self._lifecycle.to(TaskState.CREATED)
+
+    def _new_claim(self) -> Claim:
+        self._released = False
+        return self._log.claim(self._application_id, self._input_partitions, self._producer.transactional_id)
 
     def _closed(self) -> None:
         try:

@@ -102,6 +102,7 @@ class TaskManager:
         for task in self._tasks.restoring:
             if task.id in revoked:
                 self._suspend(task, errors)
+                self._release([task], errors)
         running = [task for task in self._tasks.running if task.id in revoked]
         try:
             self._commit_and_suspend(running, errors)
@@ -233,6 +234,12 @@ class TaskManager:
         except Exception as error:
             errors.setdefault(task.id, with_task(error, task.id))
 
+    def _release(self, tasks: Iterable[StreamTask], errors: Mapping[TaskId, Exception]) -> None:
+        """Others may claim these now, and this thread is to go on with its other tasks."""
+        for task in tasks:
+            if task.id not in errors and task.state is TaskState.SUSPENDED:
+                task.release_claim()
+
     # --- commits outside of the loop
 
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
@@ -250,6 +257,7 @@ class TaskManager:
             if task.state is not TaskState.CREATED:
                 self._suspend(task, errors)
         self._commit_what_closing_wrote([task for task in tasks if task.id not in errors], errors)
+        self._release(tasks, errors)
 
     def _commit_what_closing_wrote(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
         """Of suspended tasks. Left for later it would come after what their next owners write."""

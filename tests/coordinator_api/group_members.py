@@ -67,6 +67,7 @@ def subscription(
     owned: tuple[int, ...] = (),
     generation_id: int | None = None,
     endpoint: str | None = None,
+    topic: str = TOPIC,
 ) -> bytes:
     """`offset_sums`: task to sum, `owned`: partitions of the topic, `endpoint`: where the instance can be asked."""
     info = SubscriptionInfo(
@@ -77,9 +78,9 @@ def subscription(
     )
     return encode_subscription(
         Subscription(
-            topics=(TOPIC,),
+            topics=(topic,),
             user_data=encode_subscription_info(info),
-            owned_partitions=tuple(TopicPartition(TOPIC, partition) for partition in owned),
+            owned_partitions=tuple(TopicPartition(topic, partition) for partition in owned),
             generation_id=generation_id,
         )
     )
@@ -88,9 +89,10 @@ def subscription(
 class HttpMember:
     """One member with one process id. Its calls return the response as it is, and remember what it was told."""
 
-    def __init__(self, client: httpx.Client, group_id: str, **join: object) -> None:
-        """`join`: fields of the subscription's body that differ from the usual."""
+    def __init__(self, client: httpx.Client, group_id: str, topic: str = TOPIC, **join: object) -> None:
+        """`topic`: what it reads; `join`: fields of the subscription's body that differ from the usual."""
         self.client = client
+        self.topic = topic
         self.path = f"/v1/groups/{group_id}"
         self.process_id = str(uuid.uuid4())
         self.member_id: str | None = None
@@ -104,7 +106,7 @@ class HttpMember:
         """Join or rejoin with what it holds: running active tasks count as LATEST_OFFSET."""
         sums = {**dict.fromkeys(self.active, -2), **(offset_sums or {})}
         owned = tuple(int(task.partition("_")[2]) for task in self.active)
-        raw = subscription(self.process_id, sums, owned, self.generation_id or None)
+        raw = subscription(self.process_id, sums, owned, self.generation_id or None, topic=self.topic)
         body = {
             "session_timeout_ms": 30_000,
             "rebalance_timeout_ms": 30_000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,17 @@ import pytest
 from assignor.errors import InputError, NotBuiltYet
 from assignor.types import TopicPartition
 from coordinator_api.cluster_providers import ClusterProviders, ProviderAddress, provider_address
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.group_member import MemberEnd
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.streams_runtime.running_member import RunningMember, wait_until_owned_once
+from tests.streams_runtime.small_group import GroupDefinition, small_definition, task_names
 
+SOURCE = "events-to-come"
+TOLD_BY_THE_CLUSTER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")
 PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
 
 
@@ -35,7 +42,11 @@ def log(address: str) -> Iterator[Log]:
 
 @pytest.fixture(scope="module")
 def client(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    flags = ("--group-initial-rebalance-delay-ms", "10", "--cluster-bootstrap-servers", address)
+    flags = (
+        *("--group-initial-rebalance-delay-ms", "10"),
+        *("--cluster-bootstrap-servers", address),
+        *("--cluster-metadata-max-age-ms", "100"),
+    )
     with ServiceProcess(tmp_path_factory.mktemp("service"), *flags) as process, process.client() as http:
         yield http
 
@@ -45,8 +56,17 @@ def naming(**cluster: object) -> dict[str, Any]:
     return {name: named[name] for name in ("assignor", "configs", "application_id", "topology", "cluster")}
 
 
+def renamed_source(small: GroupDefinition) -> GroupDefinition:
+    """The same group over a topic that no other test creates."""
+    (subtopology,) = small.declared.topology.subtopologies
+    topology = replace(small.declared.topology, subtopologies=(replace(subtopology, source_topics=(SOURCE,)),))
+    return replace(small, declared=replace(small.declared, topology=topology))
+
+
 def run_a_round(client: httpx.Client, group: str) -> dict[str, Any]:
-    """A member joins; the recorded round."""
+    """A member joins, alone; the recorded round."""
+    for member in client.get(f"/v1/groups/{group}").json()["members"]:
+        assert client.delete(f"/v1/groups/{group}/members/{member['member_id']}").status_code == 204
     body = {
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 10_000,
@@ -94,7 +114,29 @@ def test_should_tell_members_that_a_source_topic_is_missing(client: httpx.Client
     recorded = run_a_round(client, "missing")
 
     assert recorded["output"]["error"] is None
-    assert client.get("/v1/groups/missing").json()["last_rebalance"]["error"] == "INCOMPLETE_SOURCE_TOPIC_METADATA"
+    last = client.get("/v1/groups/missing").json()["last_rebalance"]
+    assert (last["error"], last["missing_topics"]) == ("INCOMPLETE_SOURCE_TOPIC_METADATA", ["nowhere"])
+
+
+def test_should_keep_members_waiting_until_a_missing_topic_appears(
+    client: httpx.Client, address: str, log: Log
+) -> None:
+    small = renamed_source(small_definition("waiting"))
+    body = {name: value for name, value in small.body().items() if name not in TOLD_BY_THE_CLUSTER}
+    with CoordinatorClient(str(client.base_url)) as connected:
+        connected.declare("waiting", {**body, "cluster": {"provider": "embedded", "bootstrap.servers": address}})
+        with RunningMember(connected, small, "a") as member:
+            member.holder.wait_for(lambda: bool(member.holder.calls), "the error assignment")
+            assert [(call.name, call.active) for call in member.holder.calls] == [("assign", frozenset())]
+            described = client.get("/v1/groups/waiting").json()
+            assert described["error"] == "INCOMPLETE_SOURCE_TOPIC_METADATA"
+            assert f"Source topics are missing on embedded {address}: {SOURCE}. Create" in described["advice"]
+
+            log.create_topics([NewTopic(SOURCE, 4)])
+            wait_until_owned_once([member], task_names(4))
+            rounds = client.get("/v1/groups/waiting/rebalances").json()["rebalances"]
+            assert rounds[0]["reason"] == f"topic {SOURCE} appeared, partitions 4"
+        assert member.end is MemberEnd.LEFT
 
 
 @pytest.mark.parametrize(
@@ -118,10 +160,12 @@ def test_should_open_only_what_the_settings_list() -> None:
     providers.check(ProviderAddress("embedded", "embedded:a"))
     with pytest.raises(InputError, match=r"'embedded:c' is not listed in this service's setting cluster\.bootstrap"):
         providers.check(ProviderAddress("embedded", "embedded:c"))
+    # one cluster may be spelt in several ways
+    ClusterProviders(("one:1;two:2",)).check(ProviderAddress("kafka", "kafka:one:1,two:2"))
     with pytest.raises(InputError, match="lists 2 clusters, not one"):
         providers.check(ProviderAddress("embedded", None))
-    with pytest.raises(NotBuiltYet, match=r"no provider 'kafka' here \(installed: embedded\)"):
-        providers.check(ProviderAddress("kafka", "embedded:a"))
+    with pytest.raises(NotBuiltYet, match=r"no provider 'pulsar' here \(installed: embedded, kafka\)"):
+        providers.check(ProviderAddress("pulsar", "embedded:a"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from coordinator_api.coordinator import Coordinator
 from coordinator_api.definitions import read_definition
+from coordinator_api.group.outcome import Declared
 from coordinator_api.problems import Problem
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording, Repository
@@ -43,6 +44,7 @@ def test_should_take_a_second_put_after_one_that_was_written_though_it_failed(
             with pytest.raises(Problem, match="GROUP_ID_NOT_FOUND"):
                 coordinator.group("g")
             declared = await coordinator.declare("g", DEFINITION)
+            assert isinstance(declared, Declared)
             return [(runtime.group_id, declared.revision) for runtime in coordinator.declared()]
         finally:
             await coordinator.close()

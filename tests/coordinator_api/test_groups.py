@@ -69,6 +69,8 @@ def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Clie
         "members": 2,
         "draining": False,
         "probing_rebalance_at_ms": None,
+        "error": None,
+        "led_by": None,
     } in listed
     assert (described["state"], described["generation_id"], described["revision"]) == ("Stable", first.generation_id, 1)
     assert {member["member_id"]: member["active"] for member in described["members"]} == {
@@ -166,7 +168,7 @@ def test_should_refuse_what_is_not_a_group_id(client: httpx.Client, group_id: st
         ({"assignor": "os:system"}, "UNSUPPORTED_ASSIGNOR", "assignor"),
         ({"configs": {"num.standby.replica": 1}}, "INVALID_REQUEST", "configs"),
         ({"configs": {"rack.aware.assignment.strategy": "min_traffic"}}, "UNSUPPORTED_VERSION", "configs"),
-        ({"cluster": {"provider": "kafka"}}, "UNSUPPORTED_VERSION", "cluster.provider"),
+        ({"cluster": {"provider": "pulsar"}}, "UNSUPPORTED_VERSION", "cluster.provider"),
         ({"cluster": {"provider": "embedded"}}, "INVALID_REQUEST", "cluster.bootstrap.servers"),
         (
             {"cluster": {"provider": "embedded", "bootstrap.servers": "embedded:elsewhere"}},

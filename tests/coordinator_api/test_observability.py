@@ -21,7 +21,7 @@ CALLS = {
     "/v1/groups/{group}/members/{member}/assignment": {"get"},
     "/v1/groups/{group}/members/{member}/heartbeat": {"post"},
     "/v1/groups/{group}/members/{member}": {"delete"},
-    "/v1/groups/{group}/rebalances": {"get"},
+    "/v1/groups/{group}/rebalances": {"get", "post"},
     "/v1/groups/{group}/rebalances/{generation}": {"get"},
     "/v1/groups/{group}/rebalances/{generation}/explain": {"get"},
     "/v1/assign": {"post"},

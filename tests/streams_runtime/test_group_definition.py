@@ -46,7 +46,7 @@ def test_should_declare_topology_configs_and_where_the_log_is(tmp_path: Path) ->
     [
         ("embedded:records", "'embedded:records' is relative"),
         ("memory:records", "in the memory of one process"),
-        ("localhost:9092", "must be 'embedded:<directory>'"),
+        ("localhost", "must be 'host:port,...' of Kafka"),
     ],
 )
 def test_should_refuse_a_log_that_other_processes_cannot_find(tmp_path: Path, servers: str, message: str) -> None:

@@ -141,7 +141,7 @@ class EmbeddedLog:
                     committed[partition] = OffsetAndMetadata(*row)
         return committed
 
-    def claim(self, group_id: str, partitions: Iterable[TopicPartition]) -> Claim:
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
         epochs = {}
         asked = list(partitions)
         if not asked:
@@ -158,6 +158,9 @@ class EmbeddedLog:
                     (group_id, *partition),
                 ).fetchone()[0]
         return Claim(group_id, epochs)
+
+    def release(self, claim: Claim) -> None:
+        """Nothing to do: no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         source = EmbeddedSource(LazyConnection(self._file, self._timeout_ms), self._catalog)

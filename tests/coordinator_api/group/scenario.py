@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.errors import StreamsError
-from assignor.snapshot import RebalanceResult
+from assignor.snapshot import Member, RebalanceResult
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.description import MemberDescription
 from coordinator_api.group.events import (
@@ -35,7 +35,9 @@ from coordinator_api.group.events import (
     Leave,
     RebalanceFailed,
     RecheckAssignment,
+    ReportRound,
     Tick,
+    TopicsSeen,
 )
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import (
@@ -51,6 +53,7 @@ from coordinator_api.group.outcome import (
     Outcome,
     Rejected,
     Response,
+    RoundReported,
 )
 from coordinator_api.group.story import told
 from tests.coordinator_api.group.member_bytes import Told, assigned, assignment, subscription, tasks
@@ -184,6 +187,8 @@ def _answer(response: Response) -> str:
             return f"{member_id} left"
         case AssignmentStored(generation_id, outcome):
             return f"round {generation_id} stored: {outcome}"
+        case RoundReported(generation_id, created):
+            return f"round {generation_id} reported" + (", new" if created else "")
         case AssignmentDiscarded(generation_id):
             return f"round {generation_id} discarded"
         case Rejected(code):
@@ -222,7 +227,30 @@ def _computed(words: Words, options: Options) -> Event:
         error_code=AssignorErrorCode[options.get("code", "NONE")],
         error=StreamsError("no room") if "throws" in flags else None,
     )
-    return AssignmentComputed(int(generation_id), result)
+    missing = tuple(options["missing"].split(",")) if "missing" in options else ()
+    return AssignmentComputed(int(generation_id), result, _topics(options.get("topics", "")), missing)
+
+
+def _topics(text: str) -> dict[str, int]:
+    """`in:2,log:0`: partitions of topics."""
+    pairs = (part.split(":") for part in text.split(",") if part)
+    return {topic: int(partitions) for topic, partitions in pairs}
+
+
+def _report(words: Words, options: Options) -> Event:
+    """`report 7 a=0_0/0_1 followup`: a round led elsewhere; each member's process has its name."""
+    generation_id, *flags = words
+    given = {member: value.split("/") for member, value in options.items() if "/" in value}
+    return ReportRound(
+        led_by="kafka",
+        generation_id=int(generation_id),
+        input_json=options.get("definition", "v1"),
+        members={name: Member(subscription(Told(name)), name) for name in given},
+        assignments={member: assignment(tasks(active), tasks(standby)) for member, (active, standby) in given.items()},
+        followup_rebalance="followup" in flags,
+        probing_rebalance_at_ms=int(options["probing"]) if "probing" in options else None,
+        error="StreamsException: no room" if "throws" in flags else None,
+    )
 
 
 _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
@@ -233,6 +261,8 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "leave": lambda words, options: Leave(words[0], options.get("instance")),
     "computed": _computed,
     "failed": lambda words, _: RebalanceFailed(int(words[0]), " ".join(words[1:])),
+    "seen": lambda words, _: TopicsSeen(_topics(words[0])),
+    "report": _report,
     "tick": lambda _words, _options: Tick(),
     "drain": lambda _words, _options: Drain(),
     "delete": lambda _words, _options: DeleteGroup(),

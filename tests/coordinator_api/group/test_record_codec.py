@@ -21,10 +21,12 @@ from coordinator_api.group.records import (
     LastRoundRestored,
     MemberRemoved,
     MemberReplaced,
+    MemberReported,
     MemberRestored,
     MemberSubscribed,
     Record,
     RoundCompleted,
+    RoundLedElsewhere,
     RoundPreparing,
 )
 from coordinator_api.group.states import GroupState, RemovalReason, RoundOutcome, RoundReason
@@ -40,7 +42,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
     "MemberSubscribed": st.builds(MemberSubscribed, group_instance_id=optional_text, incarnation=optional_number),
     "MemberReplaced": st.builds(MemberReplaced),
     "MemberRemoved": st.builds(MemberRemoved, st.text(), st.sampled_from(RemovalReason)),
-    "RoundPreparing": st.builds(RoundPreparing, st.sampled_from(RoundReason), st.booleans()),
+    "RoundPreparing": st.builds(RoundPreparing, st.sampled_from(RoundReason), st.booleans(), optional_text),
     "GenerationStarted": st.builds(GenerationStarted),
     "GroupEmptied": st.builds(GroupEmptied),
     "RoundCompleted": st.builds(
@@ -54,7 +56,16 @@ records: dict[str, st.SearchStrategy[Record]] = {
         st.integers(),
         st.dictionaries(st.text(), task_lists),
         st.text(),
+        st.dictionaries(st.text(), st.integers(0, 9)),
+        st.lists(st.text(), max_size=2).map(tuple),
     ),
+    "RoundLedElsewhere": st.builds(
+        RoundLedElsewhere,
+        outcome=st.sampled_from(RoundOutcome),
+        probing_rebalance_at_ms=optional_number,
+        error=optional_text,
+    ),
+    "MemberReported": st.builds(MemberReported, assignment=st.none() | st.binary(), warm_ups=task_lists),
     "GroupDeleted": st.builds(GroupDeleted),
     "GroupRestored": st.builds(
         GroupRestored, st.sampled_from(GroupState), reason=st.none() | st.sampled_from(RoundReason)
@@ -95,6 +106,30 @@ def test_should_write_a_record_as_one_line_of_plain_json() -> None:
         "warm_ups": ["0_1"],
         "fenced_member_ids": ["z"],
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "record"),
+    [
+        (
+            '{"type": "RoundPreparing", "reason": "member-joined", "initial": true}',
+            RoundPreparing(RoundReason.MEMBER_JOINED, True, None),
+        ),
+        (
+            '{"type": "RoundCompleted", "generation_id": 1, "outcome": "stable", "assignments": {},'
+            ' "followup_rebalance": false, "probing_rebalance_at_ms": null, "error": null, "error_code": 0,'
+            ' "warm_ups": {}, "fingerprint": "f"}',
+            RoundCompleted(1, RoundOutcome.STABLE, {}, fingerprint="f", topics={}, missing_topics=()),
+        ),
+        (
+            '{"type": "GroupRestored", "state": "Empty", "generation_id": 2, "initial": false, "reason": null,'
+            ' "definition_revision": 1}',
+            GroupRestored(GroupState.EMPTY, 2, False, None, 1, None),
+        ),
+    ],
+)
+def test_should_read_what_an_earlier_release_wrote(text: str, record: Record) -> None:
+    assert decode_record(text) == record
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
@@ -41,7 +42,8 @@ def records_of(batches: Iterable[RecordBatch]) -> list[Read]:
 def read_from(
     log: Log, partition: TopicPartition, offset: int = 0, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
 ) -> list[Read]:
-    """All that is there, through a consumer of its own."""
+    """All that is there, through a consumer of its own. On a broker a commit shows a moment after it returned."""
+    ends_when_written(log, log.end_offsets([partition], IsolationLevel.READ_UNCOMMITTED), longest_s=1)
     consumer = log.consumer(isolation)
     consumer.assign([partition])
     consumer.seek(partition, offset)
@@ -54,6 +56,16 @@ def read_from(
 
 def values_of(log: Log, partition: TopicPartition, offset: int = 0) -> list[tuple[int, bytes | None]]:
     return [(record.offset, record.value) for record in read_from(log, partition, offset)]
+
+
+def ends_when_written(
+    log: Log, expected: Mapping[TopicPartition, int], longest_s: float = 10
+) -> dict[TopicPartition, int]:
+    """End offsets once they are as expected, or after so long: a producer may write while its caller goes on."""
+    give_up_at = time.monotonic() + longest_s
+    while (ends := log.end_offsets(expected)) != expected and time.monotonic() < give_up_at:
+        time.sleep(0.01)  # nothing tells when another thread has written
+    return ends
 
 
 def write(log: Log, partition: TopicPartition, *values: bytes, timestamp_ms: int = NOW_MS) -> None:

@@ -10,6 +10,7 @@ import pytest
 from assignor.errors import InputError
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.kafka.log import KafkaLog
 from streams_runtime.logs.opening import cluster_provider_name, open_log
 
 
@@ -29,19 +30,47 @@ def test_should_share_a_log_in_memory_by_its_name() -> None:
     assert open_log(f"memory:{name}2") is not log
 
 
-@pytest.mark.parametrize("address", ["localhost:9092", "embedded:", "memory:", "embedded", "", "kafka:x"])
+@pytest.mark.parametrize("address", ["embedded:", "memory:", "embedded", "", "kafka:x", "localhost", "host:port"])
 def test_should_say_what_is_allowed_when_it_is_anything_else(address: str) -> None:
-    with pytest.raises(InputError, match=r"bootstrap\.servers: must be 'embedded:<directory>'") as raised:
+    with pytest.raises(
+        InputError, match=r"bootstrap\.servers: must be 'host:port,...' of Kafka, or 'embedded:<direc"
+    ) as raised:
         open_log(address)
     assert f"not {address!r}" in str(raised.value)
-    assert "Kafka itself comes in a later release" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "servers"),
+    [
+        ("localhost:9092", "localhost:9092"),
+        ("kafka:one:1,two:2", "one:1,two:2"),
+        ("kafka:9092,broker:9092", "kafka:9092,broker:9092"),
+        ("kafka:kafka:9092", "kafka:9092"),
+        ("[::1]:9092", "[::1]:9092"),
+    ],
+)
+def test_should_connect_to_kafka_only_when_it_is_asked_for_something(address: str, servers: str) -> None:
+    log = open_log(address, {"security.protocol": "PLAINTEXT", "replication.factor": "3"})
+    assert isinstance(log, KafkaLog)
+    assert log.settings.client.bootstrap_servers == servers
+    assert log.settings.replication_factor == 3
+    assert cluster_provider_name(address) == "kafka"
+
+
+def test_should_refuse_properties_that_no_client_of_kafka_has_or_that_the_log_cannot_use(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"linger\.ms: must be a whole number, not 'soon'"):
+        open_log("localhost:9092", {"linger.ms": "soon"})
+    with pytest.raises(InputError, match=r"'security\.protokol'; did you mean 'security\.protocol'"):
+        open_log("localhost:9092", {"security.protokol": "SSL"})
+    with pytest.raises(InputError, match=r"only Kafka has properties like 'linger\.ms'"):
+        open_log(f"embedded:{tmp_path}", {"linger.ms": "5"})
 
 
 def test_should_name_the_provider_by_which_a_coordinator_looks_at_the_log(tmp_path: Path) -> None:
     assert cluster_provider_name(f"embedded:{tmp_path}") == "embedded"
 
 
-@pytest.mark.parametrize("address", ["embedded:log", "embedded:./log", "memory:log", "localhost:9092", "embedded:"])
+@pytest.mark.parametrize("address", ["embedded:log", "embedded:./log", "memory:log", "localhost", "embedded:"])
 def test_should_refuse_a_log_that_other_processes_cannot_find(address: str) -> None:
     with pytest.raises(InputError, match=r"bootstrap\.servers: "):
         cluster_provider_name(address)

@@ -90,15 +90,14 @@ def test_should_end_at_the_smaller_of_end_and_committed_offset_when_the_changelo
 
 
 @pytest.mark.parametrize("guarantee", [{}, exactly_once()], ids=["at_least_once", "exactly_once"])
-def test_should_restore_to_the_last_stable_offset_under_exactly_once(
+def test_should_restore_to_the_high_watermark_under_exactly_once_too(
     start: StartReader, log: FailingLog, guarantee: dict[str, object]
 ) -> None:
     restoring = start(**guarantee)
     create(log, COUNTS.topic)
     restoring.add(COUNTS)
     restoring.restore()
-    expected = IsolationLevel.READ_COMMITTED if guarantee else IsolationLevel.READ_UNCOMMITTED
-    assert log.isolations == [expected]
+    assert log.isolations == [IsolationLevel.READ_UNCOMMITTED]
 
 
 def test_should_restore_no_record_of_an_open_or_aborted_transaction(start: StartReader, log: FailingLog) -> None:

@@ -59,9 +59,13 @@ class WatchedLog:
         self.note("committed_offsets")
         return self.log.committed_offsets(group_id, partitions)
 
-    def claim(self, group_id: str, partitions: Iterable[TopicPartition]) -> Claim:
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
         self.note("claim")
-        return self.log.claim(group_id, partitions)
+        return self.log.claim(group_id, partitions, owner)
+
+    def release(self, claim: Claim) -> None:
+        self.note("release")
+        self.log.release(claim)
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         return self.log.consumer(isolation)

@@ -1,20 +1,31 @@
-"""One suite for every implementation of a log: a test that uses `log` runs over each of them."""
+"""One suite for every implementation of a log: a test that uses `log` runs over each of them, on a real broker too.
+
+A test that uses `own_log` runs over those that this project keeps itself: it needs a clock that it can move, or
+compaction and retention when it says so, and a broker does both when it chooses to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.kafka.log import KafkaLog
+from tests.oracle.broker import Broker
+from tests.streams_runtime.logs.kafka.namespaced_log import NamespacedLog
 from tests.streams_runtime.logs.moving_clock import MovingClock
 from tests.streams_runtime.logs.reading_and_writing import CompactingLog
 
 CHANGELOG_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1", "delete.retention.ms": "1000"}
 """With a segment of one byte, the last batch alone is the head that compaction leaves alone."""
+KAFKA_CHANGELOG_CONFIGS = {**CHANGELOG_CONFIGS, "segment.bytes": "1048576"}
+"""Brokers take no segment that is smaller."""
+OWN_LOGS = ["embedded", "memory"]
 
 
 @pytest.fixture
@@ -22,13 +33,39 @@ def clock() -> MovingClock:
     return MovingClock()
 
 
-@pytest.fixture(params=["embedded", "memory"])
-def log(request: pytest.FixtureRequest, tmp_path: Path, clock: MovingClock) -> Iterator[CompactingLog]:
-    opened: CompactingLog
-    if request.param == "embedded":
-        opened = EmbeddedLog(tmp_path / "log", clock=clock, minimum_dirty_bytes=0)
-    else:
-        opened = InMemoryLog(clock)
-    opened.create_topics([NewTopic("topic", 2), NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
+@pytest.fixture
+def changelog_configs(log: Log) -> dict[str, str]:
+    """What the topic `changelog` was created with."""
+    return KAFKA_CHANGELOG_CONFIGS if isinstance(log, NamespacedLog) else CHANGELOG_CONFIGS
+
+
+@pytest.fixture(params=[*OWN_LOGS, pytest.param("kafka", marks=pytest.mark.kafka)])
+def log(request: pytest.FixtureRequest, tmp_path: Path, clock: MovingClock) -> Iterator[Log]:
+    yield from _opened(request, tmp_path, clock)
+
+
+@pytest.fixture(params=OWN_LOGS)
+def own_log(request: pytest.FixtureRequest, tmp_path: Path, clock: MovingClock) -> Iterator[CompactingLog]:
+    for opened in _opened(request, tmp_path, clock):
+        assert isinstance(opened, EmbeddedLog | InMemoryLog)
+        yield opened
+
+
+def _opened(request: pytest.FixtureRequest, tmp_path: Path, clock: MovingClock) -> Iterator[Log]:
+    openers: dict[str, Callable[[], Log]] = {
+        "embedded": lambda: EmbeddedLog(tmp_path / "log", clock=clock, minimum_dirty_bytes=0),
+        "memory": lambda: InMemoryLog(clock),
+        "kafka": lambda: _kafka_log(request.getfixturevalue("kafka_broker")),
+    }
+    opened = openers[request.param]()
+    is_own = request.param in OWN_LOGS
+    changelog = NewTopic("changelog", 1, CHANGELOG_CONFIGS if is_own else KAFKA_CHANGELOG_CONFIGS)
+    opened.create_topics([NewTopic("topic", 2), changelog])
     yield opened
     opened.close()
+
+
+def _kafka_log(broker: Broker) -> NamespacedLog:
+    # nothing is sent before it has to be: some tests look at what is not written yet
+    inside = KafkaLog(broker.bootstrap_servers, {"linger.ms": "60000"})
+    return NamespacedLog(inside, f"conformance-{uuid.uuid4().hex[:12]}-")

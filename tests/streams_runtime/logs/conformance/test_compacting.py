@@ -1,4 +1,7 @@
-"""Compaction of changelogs: the latest record of each key stays where it is; offsets get gaps."""
+"""Compaction of changelogs: the latest record of each key stays where it is; offsets get gaps.
+
+Of the own logs only: brokers compact when they choose to, by their own clock.
+"""
 
 from __future__ import annotations
 
@@ -24,51 +27,51 @@ def pairs_of(log: CompactingLog, partition: TopicPartition = C0) -> list[tuple[i
     return [(record.offset, record.key, record.value) for record in read_from(log, partition)]
 
 
-def test_should_keep_the_latest_record_of_each_key_and_leave_the_head_alone(log: CompactingLog) -> None:
-    write_pairs(log, C0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
-    write_pairs(log, C0, (b"c", b"4"), (b"b", b"5"))
-    write_pairs(log, C0, (b"c", b"6"), (b"c", b"7"))  # the last batch is the head
-    log.compact("changelog")
-    assert pairs_of(log) == [(2, b"a", b"3"), (3, b"c", b"4"), (4, b"b", b"5"), (5, b"c", b"6"), (6, b"c", b"7")]
-    assert (log.begin_offsets([C0]), log.end_offsets([C0])) == ({C0: 0}, {C0: 7})
-    write_pairs(log, C0, (b"d", b"8"))
-    log.compact("changelog")
-    assert pairs_of(log) == [(2, b"a", b"3"), (4, b"b", b"5"), (6, b"c", b"7"), (7, b"d", b"8")]
+def test_should_keep_the_latest_record_of_each_key_and_leave_the_head_alone(own_log: CompactingLog) -> None:
+    write_pairs(own_log, C0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
+    write_pairs(own_log, C0, (b"c", b"4"), (b"b", b"5"))
+    write_pairs(own_log, C0, (b"c", b"6"), (b"c", b"7"))  # the last batch is the head
+    own_log.compact("changelog")
+    assert pairs_of(own_log) == [(2, b"a", b"3"), (3, b"c", b"4"), (4, b"b", b"5"), (5, b"c", b"6"), (6, b"c", b"7")]
+    assert (own_log.begin_offsets([C0]), own_log.end_offsets([C0])) == ({C0: 0}, {C0: 7})
+    write_pairs(own_log, C0, (b"d", b"8"))
+    own_log.compact("changelog")
+    assert pairs_of(own_log) == [(2, b"a", b"3"), (4, b"b", b"5"), (6, b"c", b"7"), (7, b"d", b"8")]
 
 
-def test_should_leave_as_much_alone_as_segment_bytes_says(log: CompactingLog) -> None:
+def test_should_leave_as_much_alone_as_segment_bytes_says(own_log: CompactingLog) -> None:
     segmented = TopicPartition("segmented", 0)
-    log.create_topics([NewTopic("segmented", 1, {"cleanup.policy": "compact", "segment.bytes": "2500"})])
+    own_log.create_topics([NewTopic("segmented", 1, {"cleanup.policy": "compact", "segment.bytes": "2500"})])
     for _ in range(4):
-        write(log, segmented, bytes(1_000))
-    log.compact("segmented")
-    assert [record.offset for record in read_from(log, segmented)] == [1, 2, 3]
+        write(own_log, segmented, bytes(1_000))
+    own_log.compact("segmented")
+    assert [record.offset for record in read_from(own_log, segmented)] == [1, 2, 3]
 
 
-def test_should_leave_alone_what_is_younger_than_min_compaction_lag(log: CompactingLog, clock: MovingClock) -> None:
+def test_should_leave_alone_what_is_younger_than_min_compaction_lag(own_log: CompactingLog, clock: MovingClock) -> None:
     lagging = TopicPartition("lagging", 0)
     configs = {"cleanup.policy": "compact", "segment.bytes": "1", "min.compaction.lag.ms": "1000"}
-    log.create_topics([NewTopic("lagging", 1, configs)])
+    own_log.create_topics([NewTopic("lagging", 1, configs)])
     for timestamp_ms in (NOW_MS, NOW_MS + 1, NOW_MS + 500, NOW_MS + 10):
-        write(log, lagging, b"x", timestamp_ms=timestamp_ms)
+        write(own_log, lagging, b"x", timestamp_ms=timestamp_ms)
     clock.advance(1_001)
-    log.compact("lagging")
-    assert [record.offset for record in read_from(log, lagging)] == [1, 2, 3]
+    own_log.compact("lagging")
+    assert [record.offset for record in read_from(own_log, lagging)] == [1, 2, 3]
     clock.advance(1_000)
-    log.compact("lagging")
-    assert [record.offset for record in read_from(log, lagging)] == [2, 3]
+    own_log.compact("lagging")
+    assert [record.offset for record in read_from(own_log, lagging)] == [2, 3]
 
 
-def test_should_keep_timestamps_and_headers_of_what_stays(log: CompactingLog) -> None:
-    producer = log.producer()
+def test_should_keep_timestamps_and_headers_of_what_stays(own_log: CompactingLog) -> None:
+    producer = own_log.producer()
     producer.send(C0, b"a", b"1", 1)
     producer.send(C0, b"b", b"2", 2, (("h", b"x"),))
     producer.send(C0, b"a", b"3", 3)
     producer.flush()
     producer.send(C0, b"z", b"4", 4)
     producer.close()
-    log.compact("changelog")
-    assert read_from(log, C0) == [
+    own_log.compact("changelog")
+    assert read_from(own_log, C0) == [
         Read(1, 2, b"b", b"2", (("h", b"x"),)),
         Read(2, 3, b"a", b"3"),
         Read(3, 4, b"z", b"4"),
@@ -76,38 +79,40 @@ def test_should_keep_timestamps_and_headers_of_what_stays(log: CompactingLog) ->
 
 
 def test_should_keep_a_tombstone_for_delete_retention_after_it_was_seen_first(
-    log: CompactingLog, clock: MovingClock
+    own_log: CompactingLog, clock: MovingClock
 ) -> None:
-    write_pairs(log, C0, (b"a", b"1"), (b"b", b"2"), (b"a", None))
-    write_pairs(log, C0, (b"z", b"3"))
+    write_pairs(own_log, C0, (b"a", b"1"), (b"b", b"2"), (b"a", None))
+    write_pairs(own_log, C0, (b"z", b"3"))
     clock.advance(1_000_000)  # before compaction sees it, time does not count
-    log.compact("changelog")
-    assert pairs_of(log) == [(1, b"b", b"2"), (2, b"a", None), (3, b"z", b"3")]
+    own_log.compact("changelog")
+    assert pairs_of(own_log) == [(1, b"b", b"2"), (2, b"a", None), (3, b"z", b"3")]
     clock.advance(999)
-    write_pairs(log, C0, (b"z", b"4"))
-    log.compact("changelog")
-    assert pairs_of(log) == [(1, b"b", b"2"), (2, b"a", None), (3, b"z", b"3"), (4, b"z", b"4")]
+    write_pairs(own_log, C0, (b"z", b"4"))
+    own_log.compact("changelog")
+    assert pairs_of(own_log) == [(1, b"b", b"2"), (2, b"a", None), (3, b"z", b"3"), (4, b"z", b"4")]
     clock.advance(1)
-    log.compact("changelog")
-    assert pairs_of(log) == [(1, b"b", b"2"), (3, b"z", b"3"), (4, b"z", b"4")]
+    own_log.compact("changelog")
+    assert pairs_of(own_log) == [(1, b"b", b"2"), (3, b"z", b"3"), (4, b"z", b"4")]
 
 
-def test_should_forget_a_key_when_its_tombstone_was_all_that_was_left(log: CompactingLog, clock: MovingClock) -> None:
-    write_pairs(log, C0, (b"a", b"1"))
-    write_pairs(log, C0, (b"a", None))
-    write_pairs(log, C0, (b"z", b"2"))
-    log.compact("changelog")
+def test_should_forget_a_key_when_its_tombstone_was_all_that_was_left(
+    own_log: CompactingLog, clock: MovingClock
+) -> None:
+    write_pairs(own_log, C0, (b"a", b"1"))
+    write_pairs(own_log, C0, (b"a", None))
+    write_pairs(own_log, C0, (b"z", b"2"))
+    own_log.compact("changelog")
     clock.advance(1_000)
-    log.compact("changelog")
-    assert pairs_of(log) == [(2, b"z", b"2")]
-    assert log.begin_offsets([C0]) == {C0: 0}
+    own_log.compact("changelog")
+    assert pairs_of(own_log) == [(2, b"z", b"2")]
+    assert own_log.begin_offsets([C0]) == {C0: 0}
 
 
-def test_should_continue_when_a_consumer_stands_in_a_gap(log: CompactingLog) -> None:
-    write_pairs(log, C0, *[(b"a", b"%d" % number) for number in range(10)])
-    write_pairs(log, C0, (b"z", b"10"))
-    log.compact("changelog")
-    consumer = log.consumer()
+def test_should_continue_when_a_consumer_stands_in_a_gap(own_log: CompactingLog) -> None:
+    write_pairs(own_log, C0, *[(b"a", b"%d" % number) for number in range(10)])
+    write_pairs(own_log, C0, (b"z", b"10"))
+    own_log.compact("changelog")
+    consumer = own_log.consumer()
     consumer.assign([C0])
     for position in (0, 4, 9):
         consumer.seek(C0, position)
@@ -120,31 +125,31 @@ def test_should_continue_when_a_consumer_stands_in_a_gap(log: CompactingLog) -> 
     assert list(batch.offsets) == [9, 10]
 
 
-def test_should_not_compact_a_topic_whose_policy_is_delete(log: CompactingLog) -> None:
-    write(log, T0, b"1", b"2")
-    write(log, T0, b"3")
-    log.compact("topic")
-    assert [record.offset for record in read_from(log, T0)] == [0, 1, 2]
+def test_should_not_compact_a_topic_whose_policy_is_delete(own_log: CompactingLog) -> None:
+    write(own_log, T0, b"1", b"2")
+    write(own_log, T0, b"3")
+    own_log.compact("topic")
+    assert [record.offset for record in read_from(own_log, T0)] == [0, 1, 2]
 
 
-def test_should_compact_by_itself_when_half_of_it_is_dirty(log: CompactingLog) -> None:
+def test_should_compact_by_itself_when_half_of_it_is_dirty(own_log: CompactingLog) -> None:
     keys = [b"%02d" % number for number in range(20)]
-    write_pairs(log, C0, *[(key, bytes(100)) for key in keys])
-    write_pairs(log, C0, (b"z", b""))
-    log.maintain()
-    assert len(read_from(log, C0)) == 21  # nothing was superseded, but all of it but the head is clean now
-    write_pairs(log, C0, *[(key, bytes(100)) for key in keys[:10]])
-    write_pairs(log, C0, (b"z", b""))
-    log.maintain()
-    assert len(read_from(log, C0)) == 32  # a third is dirty
-    write_pairs(log, C0, *[(key, bytes(100)) for key in keys[:15]])
-    write_pairs(log, C0, (b"z", b""))
-    log.maintain()
-    assert [record.offset for record in read_from(log, C0)] == [15, 16, 17, 18, 19, *range(31, 48)]
+    write_pairs(own_log, C0, *[(key, bytes(100)) for key in keys])
+    write_pairs(own_log, C0, (b"z", b""))
+    own_log.maintain()
+    assert len(read_from(own_log, C0)) == 21  # nothing was superseded, but all of it but the head is clean now
+    write_pairs(own_log, C0, *[(key, bytes(100)) for key in keys[:10]])
+    write_pairs(own_log, C0, (b"z", b""))
+    own_log.maintain()
+    assert len(read_from(own_log, C0)) == 32  # a third is dirty
+    write_pairs(own_log, C0, *[(key, bytes(100)) for key in keys[:15]])
+    write_pairs(own_log, C0, (b"z", b""))
+    own_log.maintain()
+    assert [record.offset for record in read_from(own_log, C0)] == [15, 16, 17, 18, 19, *range(31, 48)]
 
 
 def test_should_always_hold_the_latest_value_of_every_key_whatever_happens_in_between(
-    log: CompactingLog, clock: MovingClock
+    own_log: CompactingLog, clock: MovingClock
 ) -> None:
     chance = random.Random(7)
     expected: dict[bytes, bytes | None] = {}
@@ -155,16 +160,16 @@ def test_should_always_hold_the_latest_value_of_every_key_whatever_happens_in_be
             key = b"%d" % chance.randint(0, 25)
             pairs.append((key, None if chance.random() < 0.3 else chance.randbytes(chance.randint(0, 40))))
         expected.update(pairs)
-        write_pairs(log, C0, *pairs)
+        write_pairs(own_log, C0, *pairs)
         end += len(pairs)
         clock.advance(chance.choice((0, 1, 400, 2_000)))
-        chance.choice((log.maintain, lambda: log.compact("changelog"), lambda: None))()
-        assert log.end_offsets([C0]) == {C0: end}
-    log.compact("changelog")
+        chance.choice((own_log.maintain, lambda: own_log.compact("changelog"), lambda: None))()
+        assert own_log.end_offsets([C0]) == {C0: end}
+    own_log.compact("changelog")
     clock.advance(2_000)
-    write_pairs(log, C0, (b"z", b""))
-    log.compact("changelog")
-    records = read_from(log, C0)
+    write_pairs(own_log, C0, (b"z", b""))
+    own_log.compact("changelog")
+    records = read_from(own_log, C0)
     seen = {record.key: record.value for record in records if record.value is not None and record.key != b"z"}
     assert seen == {key: value for key, value in expected.items() if value is not None}
     assert len(records) == len({record.key for record in records})

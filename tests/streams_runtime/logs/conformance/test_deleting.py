@@ -1,4 +1,7 @@
-"""Begin offsets rise by `delete_records` and by retention; end offsets never go back."""
+"""Begin offsets rise by `delete_records` and by retention; end offsets never go back.
+
+Retention is of the own logs only: brokers delete when they choose to, by their own clock.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from collections.abc import Mapping
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.errors import OffsetOutOfRange
 from tests.streams_runtime.logs.moving_clock import MovingClock
-from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, T1, CompactingLog, values_of, write
+from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, T1, values_of, write
 
 KEPT = TopicPartition("kept", 0)
 
 
-def test_should_raise_the_begin_offset_and_never_lower_it(log: CompactingLog) -> None:
+def test_should_raise_the_begin_offset_and_never_lower_it(log: Log) -> None:
     write(log, T0, b"0", b"1", b"2")
     write(log, T0, b"3", b"4")
     log.delete_records({T0: 4, T1: 0})
@@ -26,7 +29,7 @@ def test_should_raise_the_begin_offset_and_never_lower_it(log: CompactingLog) ->
     assert log.end_offsets([T0]) == {T0: 5}
 
 
-def test_should_go_on_with_the_next_offset_when_all_records_are_deleted(log: CompactingLog) -> None:
+def test_should_go_on_with_the_next_offset_when_all_records_are_deleted(log: Log) -> None:
     write(log, T0, b"0", b"1", b"2")
     log.delete_records({T0: 3})
     log.maintain()
@@ -35,7 +38,7 @@ def test_should_go_on_with_the_next_offset_when_all_records_are_deleted(log: Com
     assert values_of(log, T0, 3) == [(3, b"3")]
 
 
-def test_should_delete_nothing_at_all_when_one_offset_is_beyond_the_end(log: CompactingLog) -> None:
+def test_should_delete_nothing_at_all_when_one_offset_is_beyond_the_end(log: Log) -> None:
     write(log, T0, b"0", b"1")
     write(log, T1, b"0")
     with pytest.raises(OffsetOutOfRange, match="no such offset: topic-1 at 2"):
@@ -62,22 +65,22 @@ def test_should_delete_nothing_at_all_when_one_offset_is_beyond_the_end(log: Com
     ],
 )
 def test_should_delete_by_retention_from_the_oldest_batch_on(
-    log: CompactingLog, clock: MovingClock, configs: Mapping[str, str], begin: int
+    own_log: Log, clock: MovingClock, configs: Mapping[str, str], begin: int
 ) -> None:
-    log.create_topics([NewTopic("kept", 1, configs)])
+    own_log.create_topics([NewTopic("kept", 1, configs)])
     for age_ms in (9_000, 8_000, 1):
-        write(log, KEPT, bytes(500), bytes(500), timestamp_ms=NOW_MS + 10_000 - age_ms)
+        write(own_log, KEPT, bytes(500), bytes(500), timestamp_ms=NOW_MS + 10_000 - age_ms)
     clock.advance(10_000)
-    log.maintain()
-    assert log.begin_offsets([KEPT]) == {KEPT: begin}
-    assert [offset for offset, _ in values_of(log, KEPT, begin)] == list(range(begin, 6))
-    assert log.end_offsets([KEPT]) == {KEPT: 6}
+    own_log.maintain()
+    assert own_log.begin_offsets([KEPT]) == {KEPT: begin}
+    assert [offset for offset, _ in values_of(own_log, KEPT, begin)] == list(range(begin, 6))
+    assert own_log.end_offsets([KEPT]) == {KEPT: 6}
 
 
-def test_should_stop_at_the_first_batch_that_retention_keeps(log: CompactingLog, clock: MovingClock) -> None:
-    log.create_topics([NewTopic("kept", 1, {"retention.ms": "100"})])
+def test_should_stop_at_the_first_batch_that_retention_keeps(own_log: Log, clock: MovingClock) -> None:
+    own_log.create_topics([NewTopic("kept", 1, {"retention.ms": "100"})])
     for timestamp_ms in (NOW_MS, NOW_MS + 1_000, NOW_MS):
-        write(log, KEPT, b"x", timestamp_ms=timestamp_ms)
+        write(own_log, KEPT, b"x", timestamp_ms=timestamp_ms)
     clock.advance(1_000)
-    log.maintain()
-    assert log.begin_offsets([KEPT]) == {KEPT: 1}
+    own_log.maintain()
+    assert own_log.begin_offsets([KEPT]) == {KEPT: 1}

@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.errors import InvalidRecord, LogError, RecordTooLarge
 from tests.streams_runtime.logs.reading_and_writing import (
     C0,
     NOW_MS,
     T0,
     T1,
-    CompactingLog,
     Read,
+    ends_when_written,
     read_from,
     values_of,
     write,
 )
 
 
-def test_should_give_records_offsets_in_the_order_they_were_sent(log: CompactingLog) -> None:
+def test_should_give_records_offsets_in_the_order_they_were_sent(log: Log) -> None:
     producer = log.producer()
     producer.send(T0, b"a", b"1", 5)
     producer.send(T1, None, b"2", 6)
@@ -39,7 +39,7 @@ def test_should_give_records_offsets_in_the_order_they_were_sent(log: Compacting
     assert not producer.in_transaction()
 
 
-def test_should_have_written_everything_when_flush_and_close_return(log: CompactingLog) -> None:
+def test_should_have_written_everything_when_flush_and_close_return(log: Log) -> None:
     producer = log.producer()
     assert producer.last_offsets() == {}
     producer.send(T0, b"k", b"1", 0)
@@ -56,28 +56,28 @@ def test_should_have_written_everything_when_flush_and_close_return(log: Compact
         producer.flush()
 
 
-def test_should_write_without_flush_when_256_kib_are_pending(log: CompactingLog) -> None:
+def test_should_write_without_flush_when_256_kib_are_pending(log: Log) -> None:
     producer = log.producer()
     for _ in range(255):
         producer.send(T0, None, bytes(1_024), 0)
     producer.send(T1, None, bytes(1_023), 0)
     assert log.end_offsets([T0, T1]) == {T0: 0, T1: 0}
     producer.send(T1, None, b"x", 0)
-    assert log.end_offsets([T0, T1]) == {T0: 255, T1: 2}
+    assert ends_when_written(log, {T0: 255, T1: 2}) == {T0: 255, T1: 2}
 
 
-def test_should_keep_every_record_when_there_are_many_of_all_sizes(log: CompactingLog) -> None:
+def test_should_keep_every_record_when_there_are_many_of_all_sizes(log: Log) -> None:
     values = [bytes([number % 256]) * (number * 37 % 3_000) for number in range(10_000)]
     write(log, T0, *values)
     assert [record.value for record in read_from(log, T0)] == values
     assert [record.offset for record in read_from(log, T0, 9_990)] == list(range(9_990, 10_000))
 
 
-def test_should_refuse_a_record_that_is_too_large_and_go_on(log: CompactingLog) -> None:
+def test_should_refuse_a_record_that_is_too_large_and_go_on(log: Log) -> None:
     small = TopicPartition("small", 0)
     log.create_topics([NewTopic("small", 1, {"max.message.bytes": "100"})])
     producer = log.producer()
-    producer.send(small, bytes(50), bytes(50), 0)
+    producer.send(small, bytes(10), bytes(10), 0)  # on a broker the batch around it counts, too
     with pytest.raises(
         RecordTooLarge, match=r"record for small-0 has 101 bytes, and its topic takes 100 \(max.message.bytes\)"
     ):
@@ -89,7 +89,7 @@ def test_should_refuse_a_record_that_is_too_large_and_go_on(log: CompactingLog) 
     assert log.end_offsets([small, T0]) == {small: 1, T0: 1}
 
 
-def test_should_refuse_a_record_without_key_when_its_topic_is_compacted(log: CompactingLog) -> None:
+def test_should_refuse_a_record_without_key_when_its_topic_is_compacted(log: Log) -> None:
     producer = log.producer()
     with pytest.raises(InvalidRecord, match="record for changelog-0 has no key, and the topic is compacted by key"):
         producer.send(C0, None, b"v", 0)
@@ -97,12 +97,12 @@ def test_should_refuse_a_record_without_key_when_its_topic_is_compacted(log: Com
     assert log.end_offsets([C0]) == {C0: 0}
 
 
-def test_should_refuse_a_negative_timestamp(log: CompactingLog) -> None:
+def test_should_refuse_a_negative_timestamp(log: Log) -> None:
     with pytest.raises(InvalidRecord, match="record for topic-0 has the timestamp -1; it must not be negative"):
         log.producer().send(T0, b"k", b"v", -1)
 
 
-def test_should_keep_headers_when_only_some_records_have_any(log: CompactingLog) -> None:
+def test_should_keep_headers_when_only_some_records_have_any(log: Log) -> None:
     producer = log.producer()
     producer.send(T0, b"k", b"1", NOW_MS)
     producer.send(T0, b"k", b"2", NOW_MS, (("ä", b"x"),))
@@ -113,7 +113,7 @@ def test_should_keep_headers_when_only_some_records_have_any(log: CompactingLog)
     assert [record.headers for record in read_from(log, T0)] == [(), (("ä", b"x"),), (), ()]
 
 
-def test_should_not_begin_a_transaction_without_a_transactional_id(log: CompactingLog) -> None:
+def test_should_not_begin_a_transaction_without_a_transactional_id(log: Log) -> None:
     producer = log.producer()
     with pytest.raises(LogError, match="without a transactional id has no transactions"):
         producer.begin_transaction()

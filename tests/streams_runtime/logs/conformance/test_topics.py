@@ -7,23 +7,22 @@ from collections.abc import Callable
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import IsolationLevel, NewTopic, TopicDescription
+from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
-from tests.streams_runtime.logs.conformance.conftest import CHANGELOG_CONFIGS
 from tests.streams_runtime.logs.reading_and_writing import T0, T1, CompactingLog, values_of, write
 
 MISSING = TopicPartition("topic", 2)
 NO_TOPIC = TopicPartition("no-topic", 0)
 
 
-def test_should_describe_what_was_created(log: CompactingLog) -> None:
+def test_should_describe_what_was_created(log: Log, changelog_configs: dict[str, str]) -> None:
     assert log.topics() == {
-        "changelog": TopicDescription("changelog", 1, CHANGELOG_CONFIGS),
+        "changelog": TopicDescription("changelog", 1, changelog_configs),
         "topic": TopicDescription("topic", 2, {}),
     }
 
 
-def test_should_leave_a_topic_as_it_is_when_it_exists_with_the_same_number_of_partitions(log: CompactingLog) -> None:
+def test_should_leave_a_topic_as_it_is_when_it_exists_with_the_same_number_of_partitions(log: Log) -> None:
     write(log, T0, b"there")
     log.create_topics([NewTopic("topic", 2, {"retention.ms": "5"}), NewTopic("another", 1)])
     assert log.topics()["topic"] == TopicDescription("topic", 2, {})
@@ -31,7 +30,7 @@ def test_should_leave_a_topic_as_it_is_when_it_exists_with_the_same_number_of_pa
     assert values_of(log, T0) == [(0, b"there")]
 
 
-def test_should_refuse_another_number_of_partitions_and_then_create_none(log: CompactingLog) -> None:
+def test_should_refuse_another_number_of_partitions_and_then_create_none(log: Log) -> None:
     with pytest.raises(TopicExists, match="topic topic has 2 partitions, not 3"):
         log.create_topics([NewTopic("another", 1), NewTopic("topic", 3)])
     with pytest.raises(TopicExists, match="topic twice has 1 partitions, not 2"):
@@ -40,13 +39,13 @@ def test_should_refuse_another_number_of_partitions_and_then_create_none(log: Co
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "with space", "ä", "x" * 250, "a/b"])
-def test_should_refuse_names_that_kafka_refuses(log: CompactingLog, name: str) -> None:
+def test_should_refuse_names_that_kafka_refuses(log: Log, name: str) -> None:
     with pytest.raises(InvalidTopic, match="is not a topic name"):
         log.create_topics([NewTopic(name, 1)])
     assert sorted(log.topics()) == ["changelog", "topic"]
 
 
-def test_should_refuse_a_topic_without_partitions(log: CompactingLog) -> None:
+def test_should_refuse_a_topic_without_partitions(log: Log) -> None:
     with pytest.raises(InvalidTopic, match="topic none must have at least one partition, not 0"):
         log.create_topics([NewTopic("none", 0)])
 
@@ -62,24 +61,24 @@ def test_should_refuse_a_topic_without_partitions(log: CompactingLog) -> None:
         ("segment.bytes", "0"),
     ],
 )
-def test_should_refuse_configs_that_mean_nothing(log: CompactingLog, key: str, value: str) -> None:
+def test_should_refuse_configs_that_mean_nothing(log: Log, key: str, value: str) -> None:
     with pytest.raises(InvalidTopic, match=f"topic another: {key} must be .*, not '{value}'"):
         log.create_topics([NewTopic("another", 1, {key: value})])
     assert "another" not in log.topics()
 
 
-def test_should_begin_and_end_at_zero_when_nothing_was_written(log: CompactingLog) -> None:
+def test_should_begin_and_end_at_zero_when_nothing_was_written(log: Log) -> None:
     assert log.begin_offsets([T0, T1]) == {T0: 0, T1: 0}
     assert log.end_offsets([T0, T1]) == {T0: 0, T1: 0}
     assert log.end_offsets([]) == {}
     assert log.begin_offsets([]) == {}
 
 
-def _produce(log: CompactingLog, partition: TopicPartition) -> None:
+def _produce(log: Log, partition: TopicPartition) -> None:
     log.producer().send(partition, b"k", b"v", 0)
 
 
-def _consume(log: CompactingLog, partition: TopicPartition) -> None:
+def _consume(log: Log, partition: TopicPartition) -> None:
     consumer = log.consumer()
     consumer.assign([T0, partition])
     consumer.seek(T0, 0)
@@ -101,13 +100,13 @@ def _consume(log: CompactingLog, partition: TopicPartition) -> None:
     ids=["begin_offsets", "end_offsets", "end_offsets uncommitted", "delete_records", "send", "poll"],
 )
 def test_should_say_which_partition_is_unknown(
-    log: CompactingLog, partition: TopicPartition, use: Callable[[CompactingLog, TopicPartition], object]
+    log: Log, partition: TopicPartition, use: Callable[[Log, TopicPartition], object]
 ) -> None:
     with pytest.raises(UnknownTopicOrPartition, match=f"there is no partition {partition}"):
         use(log, partition)
 
 
-def test_should_find_a_topic_that_was_created_after_it_was_missed(log: CompactingLog) -> None:
+def test_should_find_a_topic_that_was_created_after_it_was_missed(log: Log) -> None:
     with pytest.raises(UnknownTopicOrPartition):
         log.end_offsets([NO_TOPIC])
     log.create_topics([NewTopic("no-topic", 1)])
@@ -115,6 +114,6 @@ def test_should_find_a_topic_that_was_created_after_it_was_missed(log: Compactin
     assert values_of(log, NO_TOPIC) == [(0, b"now")]
 
 
-def test_should_not_compact_an_unknown_topic(log: CompactingLog) -> None:
+def test_should_not_compact_an_unknown_topic(own_log: CompactingLog) -> None:
     with pytest.raises(UnknownTopicOrPartition, match="there is no topic no-topic"):
-        log.compact("no-topic")
+        own_log.compact("no-topic")

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from streams_runtime.logs.base import IsolationLevel, OffsetAndMetadata, Producer
+from streams_runtime.logs.base import IsolationLevel, Log, OffsetAndMetadata, Producer
 from streams_runtime.logs.errors import LogError, ProducerFenced
 from tests.streams_runtime.logs.reading_and_writing import (
     T0,
     T1,
-    CompactingLog,
     offsets,
     read_from,
     values_of,
@@ -19,7 +18,7 @@ from tests.streams_runtime.logs.reading_and_writing import (
 )
 
 
-def test_should_show_records_of_several_partitions_and_offsets_together_at_commit(log: CompactingLog) -> None:
+def test_should_show_records_of_several_partitions_and_offsets_together_at_commit(log: Log) -> None:
     claim = log.claim("group", [T0])
     producer = log.producer("id")
     assert producer.is_transactional
@@ -40,7 +39,7 @@ def test_should_show_records_of_several_partitions_and_offsets_together_at_commi
 
 
 @pytest.mark.parametrize("isolation", list(IsolationLevel))
-def test_should_never_show_records_of_an_aborted_transaction(log: CompactingLog, isolation: IsolationLevel) -> None:
+def test_should_never_show_records_of_an_aborted_transaction(log: Log, isolation: IsolationLevel) -> None:
     producer = log.producer("id")
     producer.begin_transaction()
     for _ in range(10):
@@ -53,10 +52,10 @@ def test_should_never_show_records_of_an_aborted_transaction(log: CompactingLog,
     assert [record.value for record in read_from(log, T0, 0, IsolationLevel.READ_COMMITTED)] == [b"after"]
     # READ_UNCOMMITTED may see what was aborted: a log in which it never was written shows nothing either
     assert [record.value for record in read_from(log, T0, 0, isolation)][-1] == b"after"
-    assert producer.last_offsets() == {T0: log.end_offsets([T0])[T0] - 1}
+    assert producer.last_offsets() == {T0: read_from(log, T0)[-1].offset}
 
 
-def test_should_have_the_last_stable_offset_as_end_while_a_transaction_is_open(log: CompactingLog) -> None:
+def test_should_have_the_last_stable_offset_as_end_while_a_transaction_is_open(log: Log) -> None:
     write(log, T0, b"before")
     producer = log.producer("id")
     producer.begin_transaction()
@@ -68,7 +67,7 @@ def test_should_have_the_last_stable_offset_as_end_while_a_transaction_is_open(l
     producer.abort_transaction()
 
 
-def test_should_abort_an_open_transaction_at_close(log: CompactingLog) -> None:
+def test_should_abort_an_open_transaction_at_close(log: Log) -> None:
     producer = log.producer("id")
     producer.begin_transaction()
     producer.send(T0, b"k", b"open", 0)
@@ -76,14 +75,14 @@ def test_should_abort_an_open_transaction_at_close(log: CompactingLog) -> None:
     assert read_from(log, T0) == []
 
 
-def test_should_fence_the_producer_that_had_the_transactional_id_before(log: CompactingLog) -> None:
+def test_should_fence_the_producer_that_had_the_transactional_id_before(log: Log) -> None:
     claim = log.claim("group", [T0])
     zombie = log.producer("id")
     zombie.begin_transaction()
     zombie.send(T0, b"k", b"zombie", 0)
     other = log.producer("another id")
     heir = log.producer("id")
-    with pytest.raises(ProducerFenced, match="producer id of epoch 0 was replaced by epoch 1"):
+    with pytest.raises(ProducerFenced, match=r"producer id of epoch 0 was replaced by (epoch 1|a newer one)"):
         zombie.commit_transaction(offsets(claim, T0, 1))
     assert read_from(log, T0) == []
     assert log.committed_offsets("group", [T0]) == {}
@@ -91,7 +90,7 @@ def test_should_fence_the_producer_that_had_the_transactional_id_before(log: Com
         producer.begin_transaction()
         producer.send(T0, b"k", b"alive", 0)
         producer.commit_transaction()
-    assert values_of(log, T0) == [(0, b"alive"), (1, b"alive")]
+    assert [value for _, value in values_of(log, T0)] == [b"alive", b"alive"]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_should_fence_the_producer_that_had_the_transactional_id_before(log: Com
     ids=["send", "commit", "flush", "begin"],
 )
 def test_should_refuse_everything_after_it_was_fenced_but_abort_and_close(
-    log: CompactingLog, use: Callable[[Producer], None]
+    log: Log, use: Callable[[Producer], None]
 ) -> None:
     zombie = log.producer("id")
     zombie.begin_transaction()
@@ -122,7 +121,7 @@ def test_should_refuse_everything_after_it_was_fenced_but_abort_and_close(
     assert read_from(log, T0) == []
 
 
-def test_should_refuse_what_is_out_of_turn(log: CompactingLog) -> None:
+def test_should_refuse_what_is_out_of_turn(log: Log) -> None:
     producer = log.producer("id")
     with pytest.raises(LogError, match="no transaction has begun"):
         producer.send(T0, b"k", b"v", 0)
@@ -142,17 +141,17 @@ def test_should_refuse_what_is_out_of_turn(log: CompactingLog) -> None:
         producer.begin_transaction()
 
 
-def test_should_not_mix_records_of_one_transaction_into_the_next(log: CompactingLog) -> None:
+def test_should_not_mix_records_of_one_transaction_into_the_next(log: Log) -> None:
     producer = log.producer("id")
     for values in ([b"1", b"2"], [b"3"]):
         producer.begin_transaction()
         for value in values:
             producer.send(T0, b"k", value, 0)
         producer.commit_transaction()
-    assert values_of(log, T0) == [(0, b"1"), (1, b"2"), (2, b"3")]
+    assert [value for _, value in values_of(log, T0)] == [b"1", b"2", b"3"]
 
 
-def test_should_hold_a_transaction_that_is_much_larger_than_a_batch(log: CompactingLog) -> None:
+def test_should_hold_a_transaction_that_is_much_larger_than_a_batch(log: Log) -> None:
     producer = log.producer("id")
     producer.begin_transaction()
     for number in range(3_000):

@@ -1,0 +1,59 @@
+"""What an operator can do about a group, in one or two sentences; nothing when there is nothing to do.
+
+What is told is what ends the state, and whether the group goes on by itself then.
+"""
+
+from __future__ import annotations
+
+from assignor.snapshot import RebalanceSnapshot
+from assignor.topology.repartition_topics import missing_source_topics
+from assignor.types import AssignorErrorCode
+from coordinator_api.group.description import GroupDescription, RoundDescription
+from coordinator_api.group.states import GroupState, RoundOutcome
+
+_OTHER_PARTITIONS = "has invalid partitions"
+
+
+def advice(
+    group: GroupDescription, definition: RebalanceSnapshot, cluster: str | None, cluster_error: str | None
+) -> str | None:
+    """`cluster`: the address that the definition names, None when it describes its cluster; `cluster_error`: why it
+    did not answer, None when it did.
+    """
+    if group.led_by is not None:
+        return None
+    if cluster_error is not None and group.state is GroupState.COMPLETING_REBALANCE:
+        return (
+            f"The round waits for the cluster: {cluster_error}. Members keep the tasks they have, "
+            "and the round goes on by itself when the cluster answers."
+        )
+    last = group.last_round
+    if last is not None and last.outcome is RoundOutcome.ERROR and group.state in (GroupState.STABLE, GroupState.EMPTY):
+        return _after_error(group, last, definition, cluster)
+    if cluster_error is not None:
+        return (
+            f"The cluster does not answer: {cluster_error}. Members keep the tasks they have; "
+            "it is asked again until it answers."
+        )
+    return None
+
+
+def _after_error(
+    group: GroupDescription, last: RoundDescription, definition: RebalanceSnapshot, cluster: str | None
+) -> str:
+    has_members = bool(group.members)
+    if last.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
+        if cluster is None:
+            missing = missing_source_topics(definition.topology, definition.cluster)
+            return f"The definition's cluster lacks source topics: {', '.join(missing)}. PUT one that has them."
+        then = "a round then starts by itself." if has_members else "then start the members again."
+        return f"Source topics are missing on {cluster}: {', '.join(last.missing_topics)}. Create them; {then}"
+    if _OTHER_PARTITIONS in (last.error or ""):
+        then = "then start them again." if cluster is not None else "then PUT a definition without it."
+        return (
+            "An internal topic was made for another number of source partitions. Stop all members, then reset the "
+            "application (bin/kafka-streams-application-reset.sh, which loses its state) or delete the topic named "
+            f"in the error; {then}"
+        )
+    again = "when a member joins, a topic of the group changes, or a definition is PUT"
+    return f"The last round failed, and is tried again {again}; nothing is tried again before that."

@@ -1,0 +1,54 @@
+"""How a leader behaves, apart from how it places tasks. Times in milliseconds; defaults mostly as Kafka's consumer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assignor.errors import InputError
+
+DEFAULT_SESSION_TIMEOUT_MS = 45_000
+DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
+DEFAULT_ROUND_TIMEOUT_MS = 120_000
+DEFAULT_METADATA_MAX_AGE_MS = 10_000
+_LONGEST_ELECTION_MS = 6_000
+_LONGEST_HEARTBEAT_INTERVAL_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class LeadSettings:
+    """`rebalance_timeout_ms`: how long the brokers wait for members in a round (max.poll.interval.ms).
+    `round_timeout_ms`: how long a round that fails is tried again, before the lead is handed back. Less than the
+    rebalance timeout, after which the brokers throw the leader out. `metadata_max_age_ms`: how often the source topics
+    are looked at.
+    """
+
+    group: str
+    group_instance_id: str
+    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
+    rebalance_timeout_ms: int = DEFAULT_REBALANCE_TIMEOUT_MS
+    round_timeout_ms: int = DEFAULT_ROUND_TIMEOUT_MS
+    metadata_max_age_ms: int = DEFAULT_METADATA_MAX_AGE_MS
+    stand_by: bool = False
+    join_anyway: bool = False
+    wait: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.group:
+            raise InputError("must be the application.id, not empty", "--group")
+        if self.session_timeout_ms < 1:
+            raise InputError(f"must be at least 1, not {self.session_timeout_ms}", "--session-timeout-ms")
+        if not 1 <= self.round_timeout_ms < self.rebalance_timeout_ms:
+            raise InputError(f"must be from 1 to {self.rebalance_timeout_ms - 1}", "--round-timeout-ms")
+
+    @property
+    def election_timeout_ms(self) -> int:
+        """Session of the election: a standby is in place before the session in the application's group ends.
+
+        6 s, the least that brokers take unless configured otherwise; less for sessions below 9 s.
+        """
+        return min(_LONGEST_ELECTION_MS, max(1, self.session_timeout_ms * 2 // 3))
+
+    @property
+    def heartbeat_interval_s(self) -> float:
+        """A leader that is slow to notice a rebalance holds it up."""
+        return min(_LONGEST_HEARTBEAT_INTERVAL_MS, self.session_timeout_ms / 4) / 1000

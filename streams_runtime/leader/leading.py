@@ -1,0 +1,180 @@
+"""One run of `assignor lead`: connections opened, elected, leading; and the way out, clean or not.
+
+Way out on a signal: when another process stands by, it is only the election that is left, and the standby takes this
+one's place in the group without a rebalance. When none does, the group is left, so that a JVM member leads at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assignor.commands.own_assignors import load_own_assignor
+from assignor.errors import AssignorFault
+from assignor.recording import is_class_path
+from assignor.snapshot import RebalanceSnapshot
+from streams_runtime.kafka.client_settings import ClientSettings
+from streams_runtime.kafka.cluster_admin import ClusterAdmin
+from streams_runtime.kafka.group_membership import GroupMembership, MemberSettings
+from streams_runtime.kafka.membership_errors import FencedInstance
+from streams_runtime.leader.definition import ApplicationFile
+from streams_runtime.leader.election import Election, LeadTaken
+from streams_runtime.leader.lead_settings import LeadSettings
+from streams_runtime.leader.leader import Leader
+from streams_runtime.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+from streams_runtime.leader.round_records import RoundRecords
+from streams_runtime.leader.round_work import RoundFailed, RoundWork
+
+_LONGEST_WAY_OUT_S = 10.0
+_LONGEST_REPORT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What is led. `configs`, `assignor`: of the command line."""
+
+    file: ApplicationFile
+    configs: Mapping[str, object]
+    assignor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """`output`: a file or `-`. `coordinator_url`, `token_file`: of the service that shows the rounds."""
+
+    output: str | None = None
+    coordinator_url: str | None = None
+    token_file: Path | None = None
+
+
+async def lead_until_stopped(
+    client: ClientSettings,
+    settings: LeadSettings,
+    application: Application,
+    reporting: Reporting,
+    say: Callable[[str], None],
+) -> None:
+    """Returns after SIGTERM or SIGINT. Raises AssignorFault with one clear line."""
+    coordinator = None if reporting.coordinator_url is None else (reporting.coordinator_url, reporting.token_file)
+    records = RoundRecords(reporting.output, coordinator, say)
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    async with ClusterAdmin(client) as admin:
+        definition = await _definition(admin, settings, application, say)
+        task_assignor = load_own_assignor(definition.assignor) if is_class_path(definition.assignor) else None
+        work = RoundWork(admin, definition, task_assignor, settings.round_timeout_ms / 1000, say)
+        member = MemberSettings(
+            settings.group,
+            PROTOCOL_TYPE,
+            PROTOCOL,
+            settings.session_timeout_ms,
+            settings.rebalance_timeout_ms,
+            settings.group_instance_id,
+        )
+        async with (
+            Election(client, settings.group, settings.election_timeout_ms, say) as election,
+            GroupMembership(client, member) as membership,
+        ):
+            leader = Leader(settings, definition, admin, membership, work, records, say)
+            await _Run(election, membership, leader, records, settings, say).until(stopped)
+
+
+async def _definition(
+    admin: ClusterAdmin, settings: LeadSettings, application: Application, say: Callable[[str], None]
+) -> RebalanceSnapshot:
+    counts: dict[str, int] = {}
+    has_run = False
+    if application.file.topology is None:
+        counts = {name: topic.partitions for name, topic in (await admin.topics()).items()}
+        has_run = bool(await admin.committed_offsets(settings.group))
+    definition, assumptions = application.file.definition(
+        settings.group, application.assignor, application.configs, counts, has_run
+    )
+    for assumption in assumptions:
+        say(f"topology: {assumption}")
+    return definition
+
+
+class _Run:
+    def __init__(
+        self,
+        election: Election,
+        membership: GroupMembership,
+        leader: Leader,
+        records: RoundRecords,
+        settings: LeadSettings,
+        say: Callable[[str], None],
+    ) -> None:
+        self._election = election
+        self._membership = membership
+        self._leader = leader
+        self._records = records
+        self._settings = settings
+        self._say = say
+
+    async def until(self, stopped: asyncio.Event) -> None:
+        stop = asyncio.ensure_future(stopped.wait())
+        work = asyncio.ensure_future(self._work())
+        try:
+            await asyncio.wait((stop, work), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        except (LeadTaken, FencedInstance):
+            await self._resign()
+            raise
+        except RoundFailed as failure:
+            await self._hand_back("the lead is handed back: a round failed for too long")
+            raise RoundFailed(f"{failure}; the lead is handed back to the application's own members", None) from None
+        except AssignorFault:
+            await self._hand_back("the lead is handed back")
+            raise
+        finally:
+            await _ended(stop, work)
+        await self._stop()
+
+    async def _work(self) -> None:
+        await self._election.win(self._settings.stand_by)
+        elected = asyncio.ensure_future(self._election.keep())
+        leading = asyncio.ensure_future(self._leader.lead())
+        reporting = asyncio.ensure_future(self._records.report())
+        try:
+            done, _ = await asyncio.wait((elected, leading), return_when=asyncio.FIRST_COMPLETED)
+            (leading if leading in done else elected).result()
+        finally:
+            await _ended(elected, leading, reporting)
+
+    async def _stop(self) -> None:
+        if self._election.has_standby:
+            self._say("stopping: the standby takes over")
+            await self._resign()
+        else:
+            await self._hand_back("assignor lead was stopped")
+            self._say(f"stopped: left group {self._settings.group!r}; one of its own members leads it from now on")
+        await self._records.report_rest(_LONGEST_REPORT_S)
+
+    async def _hand_back(self, reason: str) -> None:
+        await self._try(self._membership.leave(reason))
+        await self._resign()
+
+    async def _resign(self) -> None:
+        await self._try(self._election.resign())
+
+    async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
+        """The way out does not hang on brokers that are down: there the session ends it."""
+        try:
+            async with asyncio.timeout(_LONGEST_WAY_OUT_S):
+                await leaving
+        except (AssignorFault, TimeoutError) as error:
+            self._say(f"could not leave: {error or 'no answer'}; the session ends by itself")
+
+
+async def _ended(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,94 @@
+"""What the leader says of itself in the group, and what it is handed: a valid member of Kafka Streams without tasks.
+
+Rule: whoever reads these bytes, a JVM leader after a hand-back included, finds a SubscriptionInfo and an AssignmentInfo
+of a version that the group speaks. They are the same after a restart, so a static member that comes back has changed
+nothing. Nothing here knows a clock or draws a number.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from assignor.errors import DecodeError
+from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
+from assignor.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.topology.topology import Topology
+from assignor.types import ProcessId
+
+PROTOCOL_TYPE = "consumer"
+PROTOCOL = "stream"
+"""What every Kafka Streams member offers. Source: `StreamsPartitionAssignor.name`."""
+
+LEADER_TAG = "assignor-leader"
+"""The client tag by which a leader of ours is known among the members."""
+
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
+
+
+def default_instance_id(group: str) -> str:
+    """The group.instance.id that all leaders of a group share, so that each can take the place of another."""
+    return f"{group}-{LEADER_TAG}"
+
+
+def leader_client_id(group: str) -> str:
+    return f"{group}-{LEADER_TAG}"
+
+
+def own_process_id(group: str, group_instance_id: str) -> ProcessId:
+    return ProcessId.from_bytes(uuid.uuid5(_NAMESPACE, f"{group}\n{group_instance_id}").bytes)
+
+
+def source_topics(topology: Topology) -> tuple[str, ...]:
+    """All topics that the application reads, repartition topics among them, as its members subscribe to."""
+    return tuple(sorted({topic for each in topology.subtopologies for topic in each.source_topics}))
+
+
+def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], version: int) -> bytes:
+    """ConsumerProtocolSubscription. `version`: of the SubscriptionInfo in it."""
+    info = SubscriptionInfo(
+        version=version,
+        process_id=own_process_id(group, group_instance_id),
+        client_tags={LEADER_TAG: "true"},
+        latest_supported_version=LATEST_SUPPORTED_VERSION if version > 2 else -1,
+    )
+    return encode_subscription(Subscription(tuple(topics), encode_subscription_info(info)))
+
+
+def own_assignment(version: int) -> bytes:
+    """ConsumerProtocolAssignment without a partition. `version`: of the AssignmentInfo in it."""
+    encoder = AssignmentInfoEncoder(version, LATEST_SUPPORTED_VERSION if version > 2 else -1, {}, {})
+    return encode_assignment(Assignment((), encoder.encode((), {})))
+
+
+def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: bytes) -> bool:
+    """Whether the member is one of this program, which is to have no tasks. Below version 11, which has no tags, it is
+    known by its process id.
+    """
+    info = _subscription_info(subscription)
+    if info is None or info.is_future:
+        return False
+    by_instance = group_instance_id is not None and info.process_id == own_process_id(group, group_instance_id)
+    return by_instance or LEADER_TAG in info.client_tags
+
+
+def spoken_version(subscriptions: Iterable[bytes]) -> int:
+    """The lowest version of SubscriptionInfo among them, the latest known when there is none."""
+    infos = [_subscription_info(each) for each in subscriptions]
+    return min([LATEST_SUPPORTED_VERSION, *(info.version for info in infos if info is not None)])
+
+
+def _subscription_info(subscription: bytes) -> SubscriptionInfo | None:
+    """None for bytes that are none; the round itself says so in its own words."""
+    try:
+        return decode_subscription_info(decode_subscription(subscription).user_data or b"")
+    except DecodeError:
+        return None

@@ -1,0 +1,103 @@
+"""The work of one round: look at the cluster, decide, create topics; again and again while it fails and time is left.
+
+What fails is told and tried again with growing pauses, and nothing is sent meanwhile. What Kafka's leader would have
+thrown fails the round, too; an error assignment is a result like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from assignor.errors import AssignorFault
+from assignor.snapshot import RebalanceSnapshot
+from assignor.task_assignors.base import TaskAssignor
+from streams_runtime.kafka.cluster_admin import ClusterAdmin
+from streams_runtime.kafka.cluster_view import cluster_view
+from streams_runtime.leader.led_round import GroupMembers, LedRound, all_assignments, lead_round
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 10.0
+_OFFSETS_TIMEOUT_S = 30.0
+
+
+class RoundFailed(AssignorFault):
+    """A round failed until its time was over. `led`: of the last try, None when it did not come to a decision."""
+
+    def __init__(self, words: str, led: DecidedRound | None) -> None:
+        super().__init__(words)
+        self.led = led
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedRound:
+    """`led`: None when nobody but this program is in the group. `assignments`: for every member id."""
+
+    now_ms: int
+    led: LedRound | None
+    assignments: dict[str, bytes]
+
+
+class _NotDecided(Exception):
+    """What Kafka's leader would have thrown."""
+
+    def __init__(self, round: DecidedRound, words: str) -> None:
+        super().__init__(words)
+        self.round = round
+
+
+class RoundWork:
+    """`definition`: the group without members and cluster."""
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        definition: RebalanceSnapshot,
+        task_assignor: TaskAssignor | None,
+        timeout_s: float,
+        say: Callable[[str], None],
+    ) -> None:
+        self._admin = admin
+        self._definition = definition
+        self._task_assignor = task_assignor
+        self._timeout_s = timeout_s
+        self._say = say
+
+    async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRound:
+        """Raises RoundFailed when time is over."""
+        clock = asyncio.get_running_loop().time
+        give_up_at = clock() + self._timeout_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            failed: DecidedRound | None = None
+            try:
+                async with asyncio.timeout_at(give_up_at):
+                    return await self._once(members)
+            except TimeoutError:
+                words = f"no result within {self._timeout_s:g} s"
+            except _NotDecided as error:
+                failed, words = error.round, str(error)
+            except AssignorFault as error:
+                words = str(error)
+            except Exception as error:  # a user's own assignor may raise anything
+                words = f"{type(error).__name__}: {error}"
+            if clock() + pause_s >= give_up_at:
+                raise RoundFailed(f"generation {generation_id}: the round failed: {words}", failed)
+            self._say(f"generation {generation_id}: the round failed, and is tried again in {pause_s:g} s: {words}")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _once(self, members: GroupMembers) -> DecidedRound:
+        now_ms = time.time_ns() // 1_000_000
+        if not members.streams:
+            return DecidedRound(now_ms, None, all_assignments(members, None))
+        view = await cluster_view(self._admin, self._definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
+        snapshot = replace(self._definition.seen(view), members=members.streams)
+        led = await asyncio.to_thread(lead_round, snapshot, now_ms, self._task_assignor)
+        if led.result.created_topics:
+            await self._admin.create_topics(led.result.created_topics)
+        if led.result.error is not None:
+            raise _NotDecided(DecidedRound(now_ms, led, {}), led.result.error.as_recorded())
+        return DecidedRound(now_ms, led, all_assignments(members, led.result))

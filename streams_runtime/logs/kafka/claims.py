@@ -1,0 +1,142 @@
+"""Who holds a group's partitions, as the records of its claims topic say in their order.
+
+A claim's record is keyed by its partition: mark (one for all partitions of a claim), epoch, owner and those owners
+before it that were not known to be fenced when it was written. What became of it since is a record under a key of its
+own, because that of a claim must only ever be replaced by a newer claim: a late word of an older owner would else undo
+it once the topic is compacted. Two claims that race may carry the same epoch; the order decides, and the later one
+counts one higher for whoever reads both.
+
+An owner is a transactional id with producer id and epoch, so that one which has opened its id anew since is known to
+have fenced its former self. An owner without one (at-least-once) cannot be fenced, and need not be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import Claim
+from streams_runtime.logs.errors import CommitFenced, LogError
+
+_SETTLED = "/settled"  # no topic has a slash in its name
+
+
+class Owner(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Settled(NamedTuple):
+    """What became of the claim with this mark. `fenced`: its predecessors; `released`: it was given up cleanly."""
+
+    mark: str
+    fenced: bool
+    released: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    mark: str
+    epoch: int
+    owner: Owner | None
+    predecessors: tuple[Owner, ...] = ()
+
+
+class ClaimTable:
+    """All records of one group's claims topic up to some offset."""
+
+    def __init__(self) -> None:
+        self._claims: dict[TopicPartition, ClaimRecord] = {}
+        self._settled: dict[TopicPartition, Settled] = {}
+        self._newest: dict[str, Owner] = {}
+
+    def apply(self, key: bytes | None, value: bytes | None) -> None:
+        """The next record. Raises LogError for one that cannot be read."""
+        if key is None or value is None:
+            return
+        try:
+            name, document = key.decode(), json.loads(value)
+            if name.endswith(_SETTLED):
+                self._settled[_partition(name.removesuffix(_SETTLED))] = Settled(
+                    document["mark"], document["fenced"], document["released"]
+                )
+                return
+            partition = _partition(name)
+            owner = None if document["owner"] is None else Owner(*document["owner"])
+            record = ClaimRecord(
+                document["mark"],
+                max(document["epoch"], self.epoch(partition) + 1),
+                owner,
+                tuple(Owner(*each) for each in document["predecessors"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise LogError(f"record {key!r} of a claims topic cannot be read: {error}") from error
+        self._claims[partition] = record
+        if owner is not None:
+            self._newest[owner.transactional_id] = max(owner, self._newest.get(owner.transactional_id, owner))
+
+    def epoch(self, partition: TopicPartition) -> int:
+        """Of the newest claim; 0 when there is none."""
+        record = self._claims.get(partition)
+        return 0 if record is None else record.epoch
+
+    def mark(self, partition: TopicPartition) -> str | None:
+        record = self._claims.get(partition)
+        return None if record is None else record.mark
+
+    def not_fenced(self, partition: TopicPartition, owner: Owner | None) -> set[Owner]:
+        """Who may still have a transaction open on this partition's behalf, if `owner` is the one who asks."""
+        record = self._claims.get(partition)
+        if record is None:
+            return set()
+        settled = self._settled.get(partition)
+        is_settled = settled is not None and settled.mark == record.mark
+        open_owners = set() if is_settled and settled is not None and settled.fenced else set(record.predecessors)
+        if record.owner is not None and not (is_settled and settled is not None and settled.released):
+            open_owners.add(record.owner)
+        return {each for each in open_owners if not self._is_past(each, owner)}
+
+    def check(self, claim: Claim) -> None:
+        """Raises CommitFenced when any partition of it was claimed since."""
+        for partition, epoch in claim.epochs.items():
+            if self.mark(partition) != claim.mark:
+                raise CommitFenced(
+                    f"group {claim.group_id}: {partition} was claimed with epoch {epoch} and is now with epoch "
+                    f"{self.epoch(partition)}"
+                )
+
+    def _is_past(self, candidate: Owner, asking: Owner | None) -> bool:
+        if asking is not None and candidate.transactional_id == asking.transactional_id:
+            return True  # one thread's own id: it opened it anew, or still has its own transaction in hand
+        newest = self._newest.get(candidate.transactional_id)
+        return newest is not None and newest > candidate
+
+
+def claim_records(
+    partitions: Iterable[TopicPartition], mark: str, owner: Owner | None, table: ClaimTable
+) -> list[tuple[bytes, bytes]]:
+    """Keys and values of a new claim, by what is known so far."""
+    records = []
+    for partition in partitions:
+        document = {
+            "mark": mark,
+            "epoch": table.epoch(partition) + 1,
+            "owner": owner,
+            "predecessors": sorted(table.not_fenced(partition, owner)),
+        }
+        records.append((str(partition).encode(), json.dumps(document).encode()))
+    return records
+
+
+def settled_records(partitions: Iterable[TopicPartition], settled: Settled) -> list[tuple[bytes, bytes]]:
+    value = json.dumps(settled._asdict()).encode()
+    return [(f"{partition}{_SETTLED}".encode(), value) for partition in partitions]
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number))

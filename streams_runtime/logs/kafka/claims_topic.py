@@ -1,0 +1,199 @@
+"""The claims topic of a group, `<group id>-claims`: read to its end, written by who claims, checked by who commits.
+
+Why this is exactly-once without being a member of a Kafka group. Let Old hold a partition and New claim it.
+
+- Old commits in this order: its records and its offsets join the transaction (TxnOffsetCommit), then it reads the
+  claims to their end, then it ends the transaction. If it finds New's claim it aborts.
+- New takes over in this order: it writes its claim, then reads the committed offsets with `require_stable`, which waits
+  while an open transaction may still move one of them; changelogs it reads to their high watermark, which a reader of
+  committed records reaches only when every transaction below it has ended.
+- So if Old's check did not find New's claim, Old's offsets and records lie before that claim, New's reads come after
+  it, and New waits for Old to end: it sees all of Old's transaction or, aborted, nothing.
+
+Fencing is only what makes that wait short. A dead Old would hold its transaction open until transaction.timeout.ms; so
+New opens Old's transactional id once, which aborts the transaction at once. An owner that gave its claim up says so
+(`release`), because it may be alive and well with other tasks, and is not to be fenced.
+
+The end is asked for with ListOffsets and not taken from a fetch, whose high watermark may lag right after the leader
+has moved. Several commits that wait at the same time share one look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.offset import OffsetRequest
+
+from assignor.types import TopicPartition
+from streams_runtime.kafka.broker_answers import check
+from streams_runtime.logs.base import Claim
+from streams_runtime.logs.kafka.chunks import Chunk
+from streams_runtime.logs.kafka.claims import ClaimTable, Owner, Settled, claim_records, settled_records
+from streams_runtime.logs.kafka.leadership import Leadership
+
+CLAIMS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
+_LATEST, _EARLIEST = -1, -2
+_OFFSET_OUT_OF_RANGE = 1
+_FETCH_BYTES = 1024 * 1024
+
+
+def claims_topic(group_id: str) -> str:
+    return f"{group_id}-claims"
+
+
+class ClaimsCluster(Protocol):
+    """What claims need done. All in the event loop; all raise LogTimeout, LogError."""
+
+    async def make_claims_topic(self, name: str) -> None: ...
+
+    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> None:
+        """In one batch, and acknowledged when it returns; after an error they are never written any more."""
+        ...
+
+    async def fence(self, transactional_id: str) -> None: ...
+
+
+class GroupClaims:
+    """Of one group. Used inside of one event loop."""
+
+    def __init__(self, group_id: str, leadership: Leadership, cluster: ClaimsCluster) -> None:
+        self._group_id = group_id
+        self._partition = TopicPartition(claims_topic(group_id), 0)
+        self._leadership = leadership
+        self._cluster = cluster
+        self._table = ClaimTable()
+        self._position: int | None = None
+        self._is_made = False
+        self._reading = asyncio.Lock()
+        self._claiming = asyncio.Lock()
+        self._asked = 0
+        self._answered = 0
+
+    async def claim(self, partitions: Iterable[TopicPartition], owner: Owner | None) -> Claim:
+        """Fences whoever may still write for these. Raises LogTimeout, LogError."""
+        asked = list(dict.fromkeys(partitions))
+        async with self._claiming:
+            if not self._is_made:
+                await self._cluster.make_claims_topic(self._partition.topic)
+                self._is_made = True
+            await self._read()
+            mark = uuid.uuid4().hex
+            known = {each: self._table.not_fenced(each, owner) for each in asked}
+            await self._cluster.write_claims(self._partition, claim_records(asked, mark, owner, self._table))
+            raced: dict[TopicPartition, set[Owner]] = {}
+            epochs: dict[TopicPartition, int] = {}
+
+            def before(table: ClaimTable, partition: TopicPartition) -> None:
+                raced[partition] = table.not_fenced(partition, owner)
+
+            def after(table: ClaimTable, partition: TopicPartition) -> None:
+                epochs[partition] = table.epoch(partition)
+
+            await self._read(_OwnRecords(mark, set(asked), before, after))
+        to_fence = set().union(*known.values(), *raced.values())
+        for transactional_id in sorted({each.transactional_id for each in to_fence}):
+            await self._cluster.fence(transactional_id)
+        if to_fence:
+            await self._cluster.write_claims(
+                self._partition, settled_records(asked, Settled(mark, fenced=True, released=False))
+            )
+        return Claim(self._group_id, epochs, mark)
+
+    async def release(self, claim: Claim) -> None:
+        """Raises LogTimeout, LogError."""
+        await self._cluster.write_claims(
+            self._partition, settled_records(claim.epochs, Settled(claim.mark, fenced=True, released=True))
+        )
+
+    async def check(self, claims: Iterable[Claim]) -> None:
+        """With a look that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
+        await self._read_shared()
+        for claim in claims:
+            self._table.check(claim)
+
+    async def _read_shared(self) -> None:
+        self._asked += 1
+        mine = self._asked
+        async with self._reading:
+            if self._answered >= mine:
+                return
+            newest = self._asked
+            await self._read_to_end(None)
+            self._answered = newest
+
+    async def _read(self, own: _OwnRecords | None = None) -> None:
+        async with self._reading:
+            await self._read_to_end(own)
+
+    async def _read_to_end(self, own: _OwnRecords | None) -> None:
+        end = await self._leadership.call("the end of the claims", lambda: self._offset(_LATEST))
+        while self._position is None or self._position < end:
+            if self._position is None:
+                self._position = await self._leadership.call("the first claim", lambda: self._offset(_EARLIEST))
+                self._table = ClaimTable()
+                continue
+            await self._leadership.call("claims", lambda: self._fetch(own))
+
+    async def _offset(self, which: int) -> int:
+        leaders = await self._leadership.leaders([self._partition])
+        request = OffsetRequest(-1, 0, [(self._partition.topic, [(0, which)])])
+        answer = await self._leadership.connections.send(request, leaders[self._partition])
+        ((_, ((_, code, _, offset),)),) = answer.topics
+        check(code, f"claims topic {self._partition.topic}")
+        found: int = offset
+        if which == _LATEST and self._position is not None and found < self._position:
+            self._position = None  # it was deleted and made anew
+        return found
+
+    async def _fetch(self, own: _OwnRecords | None) -> None:
+        leaders = await self._leadership.leaders([self._partition])
+        position = self._position or 0
+        topics = [(self._partition.topic, [(0, position, _FETCH_BYTES)])]
+        answer = await self._leadership.connections.send(
+            FetchRequest(0, 1, _FETCH_BYTES, 0, topics), leaders[self._partition]
+        )
+        ((_, (of_it,)),) = answer.topics
+        if of_it[1] == _OFFSET_OUT_OF_RANGE:
+            self._position = None
+            return
+        check(of_it[1], f"claims topic {self._partition.topic}")
+        chunk = Chunk(self._partition, of_it[-1] or b"", position, None)
+        while (batch := chunk.read()) is not None:
+            for key, value in zip(batch.keys, batch.values, strict=True):
+                if own is None:
+                    self._table.apply(key, value)
+                else:
+                    own.apply(self._table, key, value)
+        self._position = max(position, chunk.next_offset)
+
+
+class _OwnRecords:
+    """Tells who held what right before one's own claim, and which epochs that got."""
+
+    def __init__(
+        self,
+        mark: str,
+        partitions: set[TopicPartition],
+        before: Callable[[ClaimTable, TopicPartition], None],
+        after: Callable[[ClaimTable, TopicPartition], None],
+    ) -> None:
+        self._mark = mark
+        self._keys = {str(partition).encode(): partition for partition in partitions}
+        self._before = before
+        self._after = after
+
+    def apply(self, table: ClaimTable, key: bytes | None, value: bytes | None) -> None:
+        partition = self._keys.get(key or b"")
+        if partition is None:
+            table.apply(key, value)
+            return
+        if self._mark.encode() in (value or b""):
+            self._before(table, partition)
+            table.apply(key, value)
+            self._after(table, partition)
+        else:
+            table.apply(key, value)

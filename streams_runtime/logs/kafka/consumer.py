@@ -1,0 +1,232 @@
+"""A consumer of partitions assigned by hand: gives what was fetched, and has the next records fetched meanwhile.
+
+Rules: `poll` looks at the brokers once more before it says that nothing is there, also with a time-out of 0 (for a
+second at most: then the answer is late, not missing). Partitions share `max_records` equally, what one does not need
+goes to the others, and when there are more partitions than records to give they take turns. Records are decoded when
+they are given. What was fetched before it was deleted is still given. Source: `KafkaConsumer`, `FetchCollector`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from assignor.types import TopicPartition
+from streams_runtime.kafka.event_loop import EventLoopThread
+from streams_runtime.logs.base import IsolationLevel, RecordBatch
+from streams_runtime.logs.errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.kafka.fetching import FetchedPartition, Fetcher
+from streams_runtime.logs.kafka.loop_calls import in_loop
+from streams_runtime.logs.kafka.settings import LogSettings
+from streams_runtime.logs.record_batches import concatenated
+
+_LONGEST_WAIT_MS = 100
+_LONGEST_LOOK_S = 1.0
+
+
+class KafkaConsumer:
+    """A `Consumer`."""
+
+    def __init__(
+        self,
+        loop: EventLoopThread,
+        settings: LogSettings,
+        isolation: IsolationLevel,
+        closed: Callable[[KafkaConsumer], None],
+    ) -> None:
+        self._loop = loop
+        self._start = in_loop(loop)
+        self._fetcher = Fetcher(settings, isolation)
+        self._changed = self._fetcher.changed
+        self._partitions = self._fetcher.partitions
+        self._turn = 0
+        self._woken = False
+        self._closed = False
+        self._when_closed = closed
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        self._check_open()
+        with self._changed:
+            assigned = {partition: self._partitions.get(partition) or FetchedPartition() for partition in partitions}
+            self._partitions.clear()
+            self._partitions.update(assigned)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._partitions)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        with self._changed:
+            (one,) = self._assigned([partition])
+            if one.position != offset:
+                one.drop()
+            one.position = offset
+
+    def position(self, partition: TopicPartition) -> int | None:
+        return self._assigned([partition])[0].position
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._changed:
+            for one in self._assigned(partitions):
+                one.is_paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._changed:
+            for one in self._assigned(partitions):
+                one.is_paused = False
+
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset(partition for partition, one in self._partitions.items() if one.is_paused)
+
+    def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
+        self._check_open()
+        if max_records < 1:
+            raise ValueError(f"a poll gives at least one record, not {max_records}")
+        begun = time.monotonic()
+        deadline = begun + timeout_ms / 1_000
+        looked = False
+        while True:
+            batches = self._take(max_records)
+            if batches:
+                self._fetch(0)  # for the next poll
+                return batches
+            if not looked:
+                self._look(begun + _LONGEST_LOOK_S)
+                looked = True
+                continue
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                return []
+            if self._woken:
+                self._woken = False
+                return []
+            self._wait(remaining_s)
+
+    def wakeup(self) -> None:
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            with self._changed:
+                self._partitions.clear()
+            self._when_closed(self)
+            self._loop.run(self._fetcher.close())
+
+    def _fetch(self, longest_wait_ms: int) -> None:
+        if any(one.needs_records for one in self._wanted().values()):
+            self._start(self._fetcher.start, longest_wait_ms)
+
+    def _look(self, until: float) -> None:
+        """Return when there are records, or when of each partition a question newer than this call was answered.
+
+        One whose question already waits at the broker counts as answered: there was nothing, or we would know.
+        """
+        with self._changed:
+            newer = {partition: one.asked + 1 for partition, one in self._wanted().items()}
+            while self._fetcher.error is None:
+                wanted = self._wanted()
+                if any(_has_more(one) or one.is_outside for one in wanted.values()):
+                    return
+                open_questions = [
+                    one for p, one in wanted.items() if one.answered < newer.get(p, 0) and not one.waits_at_broker
+                ]
+                left_s = until - time.monotonic()
+                if not open_questions or left_s <= 0:
+                    return
+                if any(one.needs_records for one in open_questions):
+                    self._start(self._fetcher.start, 0)
+                self._changed.wait(left_s)
+
+    def _wait(self, remaining_s: float) -> None:
+        """For records, a wakeup or the time-out; or for a broker's answer that there are none yet."""
+        with self._changed:
+            wanted = self._wanted()
+            if any(_has_more(one) or one.is_outside for one in wanted.values()) or self._woken or self._fetcher.error:
+                return
+            if any(one.needs_records for one in wanted.values()):
+                self._start(self._fetcher.start, max(1, min(_LONGEST_WAIT_MS, round(remaining_s * 1_000))))
+            self._changed.wait(remaining_s)
+
+    def _take(self, max_records: int) -> list[RecordBatch]:
+        with self._changed:
+            wanted = self._wanted()
+            self._raise_errors(wanted)
+            ready = [p for p in self._rotated(list(wanted)) if _has_more(wanted[p])]
+            given: dict[TopicPartition, list[RecordBatch]] = {}
+            left = max_records
+            # equal shares first; what nobody needed of them is shared again
+            while ready and left:
+                share = max(1, left // len(ready))
+                for partition in list(ready):
+                    batches, count = _take_from(wanted[partition], min(share, left))
+                    left -= count
+                    if count:
+                        given.setdefault(partition, []).extend(batches)
+                    if not _has_more(wanted[partition]):
+                        ready.remove(partition)
+                    if not left:
+                        break
+        return [concatenated(batches) for batches in given.values()]
+
+    def _raise_errors(self, wanted: dict[TopicPartition, FetchedPartition]) -> None:
+        error, self._fetcher.error = self._fetcher.error, None
+        if error is not None:
+            raise error
+        outside = {p: one.position for p, one in wanted.items() if one.is_outside and one.position is not None}
+        if outside:
+            for partition in outside:
+                wanted[partition].is_outside = False  # the next poll asks again
+            raise OffsetOutOfRange(outside)
+
+    def _wanted(self) -> dict[TopicPartition, FetchedPartition]:
+        return {p: one for p, one in self._partitions.items() if one.position is not None and not one.is_paused}
+
+    def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        self._turn += 1
+        start = self._turn % max(1, len(partitions))
+        return partitions[start:] + partitions[:start]
+
+    def _assigned(self, partitions: Iterable[TopicPartition]) -> list[FetchedPartition]:
+        asked = list(partitions)
+        for partition in asked:
+            if partition not in self._partitions:
+                raise LogError(f"{partition} is not assigned to this consumer")
+        return [self._partitions[partition] for partition in asked]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogError("the consumer is closed")
+
+
+def _has_more(one: FetchedPartition) -> bool:
+    return one.rest is not None or one.chunk is not None or bool(one.chunks)
+
+
+def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], int]:
+    """At most `share` records; the position moves behind them, and past gaps when nothing is left to give."""
+    batches: list[RecordBatch] = []
+    taken = 0
+    while taken < share:
+        batch, one.rest = one.rest, None
+        if batch is None:
+            if one.chunk is None:
+                if not one.chunks:
+                    break
+                one.chunk = one.chunks.popleft()
+            batch = one.chunk.read()
+            if batch is None:
+                one.position = max(one.position or 0, one.chunk.next_offset)
+                one.chunk = None
+                continue
+        part = batch.part(0, share - taken)
+        if len(part) < len(batch):
+            one.rest = batch.part(len(part), len(batch))
+        batches.append(part)
+        taken += len(part)
+        one.position = part.offsets[-1] + 1
+        if one.rest is None and one.chunk is not None and one.chunk.is_read:
+            one.position = max(one.position, one.chunk.next_offset)
+            one.chunk = None
+    return batches, taken

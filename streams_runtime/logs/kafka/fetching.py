@@ -1,0 +1,239 @@
+"""The half of a consumer that lives in the event loop: asks the leaders of partitions for records.
+
+Rules: a request is answered at once when there are records, else after its longest wait, which is given with it; what
+is fetched ahead waits for nothing, because a broker answers one connection's requests one after the other. A partition
+is asked for again only when its records have been taken. An answer to a position that is not the reader's any more (it
+sought elsewhere meanwhile) is dropped. Source: `Fetcher`, `AbstractFetch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from aiokafka.protocol.fetch import FetchRequest
+
+from assignor.types import TopicPartition
+from streams_runtime.kafka.broker_answers import NotNow, check
+from streams_runtime.kafka.errors import KafkaRefused
+from streams_runtime.logs.base import IsolationLevel, RecordBatch
+from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.logs.kafka.chunks import Chunk
+from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.settings import LogSettings
+
+_OFFSET_OUT_OF_RANGE = 1
+_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
+
+
+class FetchedPartition:
+    """One assigned partition, shared by reader and loop under the consumer's lock.
+
+    `position`: of the reader. `rest`: decoded and not given yet. Questions to the broker are numbered: `asked` is the
+    last one, `in_flight` the one on its way, `answered` the last one with an answer. `waits`: the one on its way waits
+    at the broker for records to come to the reader's position.
+    """
+
+    __slots__ = (
+        "answered",
+        "asked",
+        "chunk",
+        "chunks",
+        "in_flight",
+        "is_outside",
+        "is_paused",
+        "position",
+        "rest",
+        "waits",
+    )
+
+    def __init__(self) -> None:
+        self.position: int | None = None
+        self.is_paused = False
+        self.asked = self.answered = 0
+        self.in_flight: int | None = None
+        self.drop()
+
+    def drop(self) -> None:
+        """What was fetched, or is being fetched, is of no use."""
+        self.chunk: Chunk | None = None
+        self.chunks: deque[Chunk] = deque()
+        self.rest: RecordBatch | None = None
+        self.is_outside = False
+        self.waits = False
+
+    def ask(self, *, waits: bool) -> int:
+        self.asked += 1
+        self.in_flight = self.asked
+        self.waits = waits
+        return self.asked
+
+    def over(self, question: int, *, is_answered: bool) -> None:
+        if self.in_flight == question:
+            self.in_flight = None
+            if is_answered:
+                self.answered = question
+
+    @property
+    def needs_records(self) -> bool:
+        return not self.chunks and not self.is_outside and self.in_flight is None
+
+    @property
+    def waits_at_broker(self) -> bool:
+        return self.waits and self.in_flight is not None
+
+    def fetch_offset(self) -> int:
+        """Behind what is being decoded."""
+        assert self.position is not None, "only a partition with a position is fetched"
+        return self.position if self.chunk is None else max(self.position, self.chunk.end_offset)
+
+
+class _Question(NamedTuple):
+    partition: FetchedPartition
+    number: int
+
+
+class Fetcher:
+    """`partitions`: the reader's, changed under `changed`, which is notified of every answer."""
+
+    def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
+        self.changed = threading.Condition()
+        self.partitions: dict[TopicPartition, FetchedPartition] = {}
+        self.error: LogError | None = None
+        self._settings = settings
+        self._read_committed = isolation is IsolationLevel.READ_COMMITTED
+        self._leadership = Leadership(settings.client)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failing_since: float | None = None
+        self._backoff_s = _FIRST_BACKOFF_S
+        self._turn = 0
+
+    def start(self, longest_wait_ms: int) -> None:
+        """Ask for what needs records. Called in the loop."""
+        with self.changed:
+            needed = {
+                partition: one
+                for partition, one in self.partitions.items()
+                if one.position is not None and not one.is_paused and one.needs_records
+            }
+            questions = {
+                partition: _Question(one, one.ask(waits=longest_wait_ms > 0)) for partition, one in needed.items()
+            }
+        if questions:
+            task = asyncio.get_running_loop().create_task(self._fetch(questions, longest_wait_ms))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await self._leadership.close()
+
+    async def _fetch(self, questions: Mapping[TopicPartition, _Question], longest_wait_ms: int) -> None:
+        """Partitions that have no leader, or whose leader does not answer, do not hold up the others."""
+        reasons: list[BaseException] = []
+        try:
+            led = await self._leadership.led(questions)
+            if led.failure is not None:
+                reasons.append(led.failure)
+            by_leader: dict[int, list[TopicPartition]] = {}
+            for partition in self._rotated(list(led.leaders)):
+                by_leader.setdefault(led.leaders[partition], []).append(partition)
+            asked = [self._ask(leader, of_it, questions, longest_wait_ms) for leader, of_it in by_leader.items()]
+            reasons += [each for each in await asyncio.gather(*asked, return_exceptions=True) if each is not None]
+        except (NotNow, KafkaRefused) as reason:
+            reasons.append(reason)
+        if reasons:
+            await self._failed(reasons)
+        else:
+            self._failing_since, self._backoff_s = None, _FIRST_BACKOFF_S
+        with self.changed:
+            for question in questions.values():
+                question.partition.over(question.number, is_answered=False)
+            self.changed.notify_all()
+
+    async def _ask(
+        self,
+        leader: int,
+        partitions: Iterable[TopicPartition],
+        questions: Mapping[TopicPartition, _Question],
+        longest_wait_ms: int,
+    ) -> None:
+        settings = self._settings
+        with self.changed:
+            of = {p: questions[p].partition for p in partitions}
+            offsets = {p: one.fetch_offset() for p, one in of.items() if self._is_current(p, one)}
+        topics: dict[str, list[tuple[int, int, int]]] = {}
+        for (topic, number), offset in offsets.items():
+            topics.setdefault(topic, []).append((number, offset, settings.max_partition_fetch_bytes))
+        if not topics:
+            return
+        request = FetchRequest(
+            longest_wait_ms, 1, settings.fetch_max_bytes, int(self._read_committed), list(topics.items())
+        )
+        answer = await self._leadership.connections.send(request, leader)
+        moved: NotNow | None = None
+        with self.changed:  # all of an answer at once, so that partitions share a poll
+            for topic, answers in answer.topics:
+                for each in answers:
+                    partition = TopicPartition(topic, each[0])
+                    try:
+                        self._take(partition, of[partition], offsets[partition], each)
+                        of[partition].over(questions[partition].number, is_answered=True)
+                    except NotNow as reason:
+                        moved = reason
+            self.changed.notify_all()
+        if moved is not None:
+            raise moved
+
+    def _take(self, partition: TopicPartition, one: FetchedPartition, offset: int, answer: Any) -> None:
+        """`answer`: number, error, high watermark, last stable offset, first offset, aborted, ..., records."""
+        code, aborted, records = answer[1], answer[5], answer[-1]
+        if code != _OFFSET_OUT_OF_RANGE:
+            check(code, f"fetching {partition}")
+        if not self._is_current(partition, one) or one.fetch_offset() != offset:
+            return
+        if code == _OFFSET_OUT_OF_RANGE:
+            one.is_outside = one.chunk is None
+        elif records:
+            one.chunks.append(Chunk(partition, records, offset, aborted or () if self._read_committed else None))
+
+    def _is_current(self, partition: TopicPartition, one: FetchedPartition) -> bool:
+        return self.partitions.get(partition) is one and one.position is not None
+
+    async def _failed(self, reasons: list[BaseException]) -> None:
+        where = f"Kafka at {self._settings.client.bootstrap_servers}"
+        for reason in reasons:
+            if isinstance(reason, KafkaRefused):
+                return self._fail(LogError(f"{where}: fetching: {reason}"))
+            if isinstance(reason, LogError):
+                return self._fail(reason)
+            if not isinstance(reason, NotNow):
+                raise reason
+        self._leadership.forget()
+        now = time.monotonic()
+        longest_s = self._settings.client.api_timeout_s
+        if self._failing_since is None:
+            self._failing_since = now
+        elif now - self._failing_since >= longest_s:
+            self._failing_since = None
+            self._fail(
+                LogTimeout(f"{where}: no records for {longest_s:g} s (default.api.timeout.ms); last: {reasons[0]}")
+            )
+        await asyncio.sleep(self._backoff_s)
+        self._backoff_s = min(_LONGEST_BACKOFF_S, 2 * self._backoff_s)
+        return None
+
+    def _fail(self, error: LogError) -> None:
+        with self.changed:
+            self.error = error
+
+    def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Brokers fill an answer in this order and may stop before its end."""
+        self._turn += 1
+        start = self._turn % max(1, len(partitions))
+        return partitions[start:] + partitions[:start]

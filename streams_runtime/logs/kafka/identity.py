@@ -1,0 +1,143 @@
+"""Who writes: a producer id with its epoch, and what only its transaction coordinator can tell and do.
+
+Rules: opening a transactional id fences whoever had it before and ends its open transaction; the coordinator answers
+only when the markers of that are written everywhere (until then: CONCURRENT_TRANSACTIONS), so afterwards nothing of it
+can appear any more. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from aiokafka.protocol.transaction import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+
+from assignor.types import TopicPartition
+from streams_runtime.kafka.broker_answers import NotNow, check, error_name
+from streams_runtime.kafka.partition_leaders import by_topic
+from streams_runtime.logs.base import OffsetAndMetadata
+from streams_runtime.logs.errors import ProducerFenced
+from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
+
+_CONCURRENT_TRANSACTIONS = 51
+_OPERATION_NOT_ATTEMPTED = 55
+_QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
+FENCED = frozenset({47, 48, 49, 52, 90, 120})
+"""INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_COORDINATOR_FENCED,
+PRODUCER_FENCED, TRANSACTION_ABORTABLE: someone else, or the coordinator itself after the time-out, ended it."""
+
+
+class ProducerIdentity:
+    """`transactional_id` None: only idempotent. `producer_id` -1: not opened yet."""
+
+    def __init__(self, leadership: Leadership, transactional_id: str | None, timeout_ms: int) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = self.epoch = -1
+        self._leadership = leadership
+        self._timeout_ms = timeout_ms
+
+    async def open(self) -> None:
+        """A new epoch. Raises LogTimeout, LogError."""
+        request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
+
+        async def attempt() -> None:
+            if self.transactional_id is None:
+                answer = await self._leadership.connections.send(request)
+            else:
+                answer = await self._ask(request)
+            if answer.error_code in (47, 90):  # another one opens the id at the same time; then we are the newest
+                raise NotNow(f"producer {self.transactional_id} is being opened elsewhere")
+            check(answer.error_code, f"opening producer {self.transactional_id or ''}")
+            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+
+        await self._call("opening a producer", attempt)
+
+    async def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """To the transaction. Raises ProducerFenced, LogTimeout, LogError."""
+        request = AddPartitionsToTxnRequest(*self._who(), list(by_topic(partitions).items()))
+
+        async def attempt() -> None:
+            answer = await self._ask(request)
+            codes = [(f"{topic}-{number}", code) for topic, numbers in answer.errors for number, code in numbers]
+            for what, code in sorted(codes, key=lambda each: each[1] == _OPERATION_NOT_ATTEMPTED):
+                self._check(code, f"adding {what} to the transaction")
+
+        await self._call("adding partitions to the transaction", attempt)
+
+    async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """To the transaction. Raises ProducerFenced, LogTimeout, LogError."""
+        of_group = AddOffsetsToTxnRequest(*self._who(), group)
+
+        async def add_group() -> None:
+            self._check((await self._ask(of_group)).error_code, f"adding group {group} to the transaction")
+
+        await self._call(f"adding group {group} to the transaction", add_group)
+        transactional_id, producer_id, epoch = self._who()
+        commit = TxnOffsetCommitRequest(transactional_id, group, producer_id, epoch, offsets_by_topic(offsets))
+
+        async def attempt() -> None:
+            answer = await self._leadership.ask_coordinator(CoordinatorOf.GROUP, group, commit)
+            for topic, numbers in answer.errors:
+                for number, code in numbers:
+                    self._check(code, f"offset of {topic}-{number} in group {group}")
+
+        await self._call(f"offsets of group {group}", attempt)
+
+    async def end(self, *, commit: bool) -> None:
+        """The transaction. A commit or abort that happened already is fine. Raises as `add_partitions` does."""
+        request = EndTxnRequest(*self._who(), commit)
+
+        async def attempt() -> None:
+            self._check((await self._ask(request)).error_code, "ending the transaction")
+
+        await self._call("ending the transaction", attempt)
+
+    def fenced(self) -> ProducerFenced:
+        return ProducerFenced(
+            f"producer {self.transactional_id} of epoch {self.epoch} was replaced by a newer one, or its transaction "
+            f"was open for more than {self._timeout_ms} ms (transaction.timeout.ms)"
+        )
+
+    def _who(self) -> tuple[str, int, int]:
+        assert self.transactional_id is not None, "only a transactional producer has transactions"
+        return self.transactional_id, self.producer_id, self.epoch
+
+    async def _ask(self, request: object) -> Any:
+        return await self._leadership.ask_coordinator(CoordinatorOf.TRANSACTION, self.transactional_id or "", request)
+
+    def _check(self, code: int, what: str) -> None:
+        if code in FENCED:
+            raise self.fenced()
+        check(code, what)
+
+    async def _call(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+        """The markers of the last transaction take some milliseconds: that is waited for in small steps first."""
+
+        async def patient() -> None:
+            for _ in range(_QUICK_TRIES):
+                try:
+                    return await attempt()
+                except NotNow as reason:
+                    if error_name(_CONCURRENT_TRANSACTIONS) not in str(reason):
+                        raise
+                    await asyncio.sleep(_QUICK_PAUSE_S)
+            return await attempt()
+
+        await self._leadership.call(what, patient)
+
+
+def offsets_by_topic(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> list[tuple[str, list[tuple[int, int, str]]]]:
+    """As requests have them: number, offset, metadata."""
+    topics: dict[str, list[tuple[int, int, str]]] = {}
+    for (topic, number), (offset, metadata) in offsets.items():
+        topics.setdefault(topic, []).append((number, offset, metadata))
+    return list(topics.items())

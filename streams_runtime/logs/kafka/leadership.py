@@ -1,0 +1,148 @@
+"""Whom to ask: leaders of partitions and coordinators of groups and transactional ids, remembered until they move.
+
+Rules: every request is tried with growing pauses until `default.api.timeout.ms` is over (LogTimeout); before another
+try leaders and coordinators are looked up anew. A partition counts as unknown when fresh metadata has gone without it
+for half a second: right after a topic was made, or while its leader moves, a broker may not have heard of it. What no
+second try mends is a LogError that says what to do. Source: `Metadata`, `NetworkClient`, `TransactionManager`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
+
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+
+from assignor.cluster import TopicMetadata
+from assignor.types import TopicPartition
+from streams_runtime.kafka.broker_answers import NotNow, check
+from streams_runtime.kafka.calls import call
+from streams_runtime.kafka.client_settings import ClientSettings
+from streams_runtime.kafka.cluster_metadata import NO_LEADER, fetch_metadata
+from streams_runtime.kafka.connections import Connections
+from streams_runtime.kafka.errors import KafkaRefused, KafkaUnavailable
+from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
+
+T = TypeVar("T")
+
+UNKNOWN_AFTER_S = 0.5
+"""Fresh metadata without a partition for so long: there is none."""
+
+
+class CoordinatorOf(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Led(NamedTuple):
+    """`failure`: why one of those asked for is not among the leaders; None when all are."""
+
+    leaders: dict[TopicPartition, int]
+    failure: NotNow | UnknownTopicOrPartition | None
+
+
+class Leadership:
+    """Connections of their own, and what is known about who leads what. Used inside of one event loop."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self.connections = Connections(settings)
+        self._topics: dict[str, TopicMetadata] = {}
+        self._missing_since: dict[TopicPartition, float] = {}
+        self._coordinators: dict[tuple[CoordinatorOf, str], int] = {}
+        self._fetched_at = 0.0
+        self._stale = True
+        self._max_age_s = settings.milliseconds("metadata.max.age.ms") / 1_000
+
+    async def call(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """What `attempt` gives in the end. Raises LogTimeout, LogError, and what `attempt` raises besides NotNow."""
+
+        async def once() -> T:
+            try:
+                return await attempt()
+            except NotNow:
+                self.forget()
+                raise
+
+        try:
+            return await once()  # nearly always the only try
+        except NotNow:
+            pass
+        except KafkaRefused as error:
+            raise LogError(f"Kafka at {self.settings.bootstrap_servers}: {what}: {error}") from error
+        try:
+            return await call(self.settings, what, once)
+        except KafkaUnavailable as error:
+            raise LogTimeout(str(error)) from error
+        except KafkaRefused as error:
+            raise LogError(str(error)) from error
+
+    def forget(self) -> None:
+        """Something was not where it was thought to be: look again before the next request."""
+        self._stale = True
+        self._coordinators.clear()
+
+    async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Raises UnknownTopicOrPartition that names one; NotNow when one has no leader for the moment."""
+        found = await self.led(partitions)
+        if found.failure is not None:
+            raise found.failure
+        return found.leaders
+
+    async def led(self, partitions: Iterable[TopicPartition]) -> Led:
+        """As far as they are known. Raises NotNow, KafkaRefused when nothing can be asked."""
+        asked = list(partitions)
+        await self._know({partition.topic for partition in asked})
+        leaders: dict[TopicPartition, int] = {}
+        failure: NotNow | UnknownTopicOrPartition | None = None
+        for partition in asked:
+            topic = self._topics.get(partition.topic)
+            if topic is None or not 0 <= partition.partition < topic.partitions:
+                failure = self._missing(partition)
+                continue
+            self._missing_since.pop(partition, None)
+            leader = NO_LEADER if topic.leaders is None else topic.leaders[partition.partition]
+            if leader == NO_LEADER:
+                failure = failure or NotNow(f"{partition} has no leader")
+            else:
+                leaders[partition] = leader
+        return Led(leaders, failure)
+
+    async def coordinator(self, kind: CoordinatorOf, key: str) -> int:
+        """Raises NotNow, KafkaRefused."""
+        known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
+        answer = await self.connections.send(FindCoordinatorRequest(key, int(kind)))
+        check(answer.error_code, f"coordinator of {kind.name.lower()} {key}")
+        self.connections.add_broker(answer.coordinator_id, (answer.host, answer.port))
+        self._coordinators[kind, key] = answer.coordinator_id
+        found: int = answer.coordinator_id
+        return found
+
+    async def ask_coordinator(self, kind: CoordinatorOf, key: str, request: Any) -> Any:
+        """Its answer. Raises NotNow, KafkaRefused."""
+        return await self.connections.send(request, await self.coordinator(kind, key))
+
+    async def close(self) -> None:
+        await self.connections.close()
+
+    def _missing(self, partition: TopicPartition) -> NotNow | UnknownTopicOrPartition:
+        self._stale = True
+        since = self._missing_since.setdefault(partition, self._fetched_at)
+        if self._fetched_at - since < UNKNOWN_AFTER_S:
+            return NotNow(f"{partition} is not known yet")
+        del self._missing_since[partition]
+        return UnknownTopicOrPartition(f"there is no partition {partition}")
+
+    async def _know(self, topics: set[str]) -> None:
+        is_old = time.monotonic() - self._fetched_at > self._max_age_s
+        if not self._stale and not is_old and topics <= self._topics.keys():
+            return
+        wanted = topics | self._topics.keys()
+        metadata = await fetch_metadata(self.connections, wanted)
+        self._topics = dict(metadata.topics)
+        self._fetched_at = time.monotonic()
+        self._stale = False

@@ -1,0 +1,258 @@
+"""The face of the log on Kafka. Source: `Admin` and the client constructors of kafka-clients.
+
+Rules: one cluster, any number of processes. All network calls of one log run in one thread of its own. A consumer or a
+producer has connections of its own, because a broker answers a connection's requests one after the other. In the child
+of a fork the log opens new connections; consumers and producers made before are the parent's.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from assignor.topology.internal_topics import CreatedTopic
+from assignor.types import TopicPartition
+from streams_runtime.kafka.cluster_admin import ClusterAdmin
+from streams_runtime.kafka.errors import KafkaClientError, KafkaUnavailable, TopicHasOtherPartitions, UnknownTopic
+from streams_runtime.kafka.event_loop import EventLoopThread
+from streams_runtime.logs.base import (
+    Claim,
+    Consumer,
+    IsolationLevel,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    TopicDescription,
+)
+from streams_runtime.logs.errors import (
+    InvalidTopic,
+    LogError,
+    LogTimeout,
+    OffsetOutOfRange,
+    TopicExists,
+    UnknownTopicOrPartition,
+)
+from streams_runtime.logs.forks import reset_in_children
+from streams_runtime.logs.kafka.claims import Owner
+from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, GroupClaims
+from streams_runtime.logs.kafka.claims_writing import ClaimsWriter
+from streams_runtime.logs.kafka.consumer import KafkaConsumer
+from streams_runtime.logs.kafka.identity import ProducerIdentity
+from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.producer import KafkaProducer
+from streams_runtime.logs.kafka.settings import LogSettings, log_settings
+from streams_runtime.logs.kafka.topic_limits import TopicLimits
+from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic
+from streams_runtime.logs.topic_creation import topics_to_add
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+_LIMITS = ("cleanup.policy", "max.message.bytes")
+
+
+class KafkaLog:
+    """A `Log`. Connects with its first call. `properties`: Kafka's client properties, and those of `settings`.
+
+    Raises InputError for properties that are not known or cannot be used.
+    """
+
+    def __init__(self, bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> None:
+        self.settings: LogSettings = log_settings(bootstrap_servers, properties)
+        self._loop = EventLoopThread("kafka-log")
+        self._open: set[KafkaConsumer | KafkaProducer] = set()
+        self._limits: dict[str, tuple[float, TopicLimits]] = {}
+        self._connect()
+        reset_in_children(self)
+
+    def _connect(self) -> None:
+        self._admin = ClusterAdmin(self.settings.client)
+        self._leadership = Leadership(self.settings.client)
+        self._claims_writer = ClaimsWriter(self._leadership, self.settings)
+        self._claims: dict[str, GroupClaims] = {}
+        self._owners: dict[str, Owner] = {}
+
+    def reset_after_fork(self) -> None:
+        self._parents = (self._admin, self._leadership, self._claims_writer)  # must not be collected: see Connections
+        self._open = set()
+        self._connect()
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        asked = list(topics)
+        for topic in asked:
+            checked_topic(topic)
+        there = self._run(self._admin.topics({topic.name for topic in asked}))
+        missing = topics_to_add(
+            asked, {name: TopicDescription(name, metadata.partitions) for name, metadata in there.items()}
+        )
+        if missing:
+            self._run(self._admin.create_topics({topic.name: self._created(topic) for topic in missing}))
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        async def both() -> dict[str, TopicDescription]:
+            known = await self._admin.topics()
+            configs = await self._admin.topic_configs(known, only_own=True)
+            return {
+                name: TopicDescription(name, metadata.partitions, configs.get(name, {}))
+                for name, metadata in known.items()
+            }
+
+        return self._run(both())
+
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        asked = list(partitions)
+        return self._run(self._admin.begin_offsets(asked), asked) if asked else {}
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[TopicPartition, int]:
+        asked = list(partitions)
+        read_committed = isolation is IsolationLevel.READ_COMMITTED
+        return self._run(self._admin.end_offsets(asked, read_committed), asked) if asked else {}
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Waits while an open transaction may still move one of them."""
+        asked = list(partitions)
+        found = self._run(self._admin.committed_offsets(group_id, asked, stable=True)) if asked else {}
+        return {partition: OffsetAndMetadata(one.offset, one.metadata) for partition, one in found.items()}
+
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
+        """As a record of the group's claims topic: see `claims_topic`."""
+        asked = list(partitions)
+        if not asked:
+            return Claim(group_id, {})
+        who = None if owner is None else self._owners.get(owner, Owner(owner, -1, -1))
+        return self._run(self._in_claims(group_id).claim(asked, who))
+
+    def release(self, claim: Claim) -> None:
+        if not claim.epochs:
+            return
+        try:
+            self._run(self._in_claims(claim.group_id).release(claim))
+        except LogError:
+            _log.info("group %s: a claim could not be released; its owner may be fenced", claim.group_id, exc_info=True)
+
+    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
+        consumer = KafkaConsumer(self._loop, self.settings, isolation, self._open.discard)
+        self._open.add(consumer)
+        return consumer
+
+    def producer(self, transactional_id: str | None = None) -> Producer:
+        producer = KafkaProducer(self._loop, self.settings, self, transactional_id, self._open.discard)
+        try:
+            producer.open()
+        except BaseException:
+            producer.close()
+            raise
+        self._open.add(producer)
+        if transactional_id is not None:
+            identity = producer.identity
+            self._owners[transactional_id] = Owner(transactional_id, identity.producer_id, identity.epoch)
+        return producer
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """All of them, or with OffsetOutOfRange (an offset beyond the end) none."""
+        if not before:
+            return
+        ends = self.end_offsets(before, IsolationLevel.READ_UNCOMMITTED)
+        beyond = {partition: offset for partition, offset in before.items() if offset > ends[partition]}
+        if beyond:
+            raise OffsetOutOfRange(beyond)
+        self._run(self._admin.delete_records(before), before)
+
+    def maintain(self) -> None:
+        """The brokers do it."""
+
+    def close(self) -> None:
+        """Consumers and producers of this log are closed with it. No other call may run meanwhile."""
+        for each in list(self._open):
+            if isinstance(each, KafkaProducer):
+                each.discard()
+            each.close()
+        self._run(self._disconnect())
+        self._loop.close()
+
+    async def _disconnect(self) -> None:
+        await self._claims_writer.close()
+        await self._leadership.close()
+        await self._admin.close()
+
+    # --- what producers and claims ask of it
+
+    def limits_of(self, partition: TopicPartition) -> TopicLimits:
+        """Raises UnknownTopicOrPartition, LogTimeout."""
+        known_at, limits = self._limits.get(partition.topic, (float("-inf"), None))
+        is_old = time.monotonic() - known_at > self.settings.client.milliseconds("metadata.max.age.ms") / 1_000
+        if limits is None or is_old or partition.partition >= limits.partitions:
+            limits = self._run(self._look_up_limits(partition))
+            self._limits[partition.topic] = time.monotonic(), limits
+        return limits
+
+    async def check_claims(self, claims: Sequence[Claim]) -> None:
+        by_group: dict[str, list[Claim]] = {}
+        for claim in claims:
+            if claim.epochs:
+                by_group.setdefault(claim.group_id, []).append(claim)
+        for group_id, of_it in by_group.items():
+            await self._in_claims(group_id).check(of_it)
+
+    async def make_claims_topic(self, name: str) -> None:
+        topic = CreatedTopic(1, self.settings.replication_factor, CLAIMS_CONFIGS)
+        await _translated(self._admin.create_topics({name: topic}))
+
+    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> None:
+        await self._claims_writer.write(partition, records)
+
+    async def fence(self, transactional_id: str) -> None:
+        await ProducerIdentity(self._leadership, transactional_id, self.settings.transaction_timeout_ms).open()
+
+    # --- inside
+
+    def _in_claims(self, group_id: str) -> GroupClaims:
+        found = self._claims.get(group_id)
+        if found is None:
+            found = self._claims.setdefault(group_id, GroupClaims(group_id, self._leadership, self))
+        return found
+
+    def _created(self, topic: NewTopic) -> CreatedTopic:
+        replication = topic.replication_factor if topic.replication_factor > 0 else self.settings.replication_factor
+        return CreatedTopic(topic.partitions, replication, topic.configs)
+
+    async def _look_up_limits(self, partition: TopicPartition) -> TopicLimits:
+        await self._leadership.call(f"topic {partition.topic}", lambda: self._leadership.leaders([partition]))
+        name = partition.topic
+        there = await _translated(self._admin.topics([name]))
+        found = await _translated(self._admin.topic_configs([name]))
+        if name not in there or name not in found:
+            raise UnknownTopicOrPartition(f"there is no partition {partition}")
+        configs = TopicConfigs.of(name, {key: found[name][key] for key in _LIMITS if key in found[name]})
+        return TopicLimits(there[name].partitions, configs.max_message_bytes, configs.compacts)
+
+    def _run(self, call: Coroutine[Any, Any, T], partitions: Iterable[TopicPartition] = ()) -> T:
+        return self._loop.run(_translated(call, list(partitions)))
+
+
+async def _translated(call: Coroutine[Any, Any, T], partitions: Sequence[TopicPartition] = ()) -> T:
+    """With the errors of a log. `partitions`: those that were asked for."""
+    try:
+        return await call
+    except UnknownTopic as error:
+        raise UnknownTopicOrPartition(_unknown(str(error), partitions)) from error
+    except TopicHasOtherPartitions as error:
+        raise TopicExists(str(error)) from error
+    except KafkaUnavailable as error:
+        raise LogTimeout(str(error)) from error
+    except KafkaClientError as error:
+        kind = InvalidTopic if "creating topic" in str(error) else LogError
+        raise kind(str(error)) from error
+
+
+def _unknown(said: str, partitions: Sequence[TopicPartition]) -> str:
+    for partition in partitions:
+        if str(partition) in said or said.endswith(f"no topic {partition.topic}"):
+            return f"there is no partition {partition}"
+    return said

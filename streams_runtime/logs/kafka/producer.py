@@ -1,0 +1,318 @@
+"""A producer: takes records in the caller's thread, and has them written by the event loop.
+
+Rules: idempotence and all replicas' acknowledgement are always on. Records are sent when a batch is full, `linger.ms`
+after the first, and at the latest by `flush` or a commit; when `buffer.memory` bytes are not acknowledged, `send`
+waits. A time-out of `flush` or a commit leaves all as it was: the same call can be tried again. A producer that was
+fenced stays so; it can only be aborted and closed.
+
+Transactions: see `claims_topic` for why a commit goes in this order: records and offsets, claims, end. When nobody
+knows whether the end arrived, only the same commit can be tried again; otherwise the id has to be opened anew.
+Source: `KafkaProducer`, `TransactionManager`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from assignor.types import TopicPartition
+from streams_runtime.kafka.event_loop import EventLoopThread
+from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
+from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced
+from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
+from streams_runtime.logs.kafka.identity import ProducerIdentity
+from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.loop_calls import in_loop
+from streams_runtime.logs.kafka.offset_commits import checked_offsets, commit_offsets
+from streams_runtime.logs.kafka.sending import Sender
+from streams_runtime.logs.kafka.settings import LogSettings
+from streams_runtime.logs.kafka.topic_limits import TopicLimits, record_size, refusal
+from streams_runtime.records import Headers
+
+_FAREWELL_S = 2.0
+_NOT_KNOWN = "it is not known whether the last transaction of {} was committed: open the producer anew"
+
+
+class ProducerLog(Protocol):
+    """What a producer asks of its log."""
+
+    def limits_of(self, partition: TopicPartition) -> TopicLimits:
+        """Raises UnknownTopicOrPartition."""
+        ...
+
+    async def check_claims(self, claims: Sequence[Claim]) -> None:
+        """Raises CommitFenced."""
+        ...
+
+
+class KafkaProducer:
+    """A `Producer`. `open` it first."""
+
+    def __init__(
+        self,
+        loop: EventLoopThread,
+        settings: LogSettings,
+        log: ProducerLog,
+        transactional_id: str | None,
+        closed: Callable[[KafkaProducer], None],
+    ) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._log = log
+        self._leadership = Leadership(settings.client)
+        self.identity = ProducerIdentity(self._leadership, transactional_id, settings.transaction_timeout_ms)
+        self._accumulator = Accumulator()
+        self._sender = Sender(self._leadership, self.identity, self._accumulator, settings.linger_ms)
+        self._call_soon = in_loop(loop)
+        self._limits: dict[TopicPartition, TopicLimits] = {}
+        self._accepts_records = transactional_id is None
+        self._in_transaction = False
+        self._offset_groups: set[str] = set()
+        self._is_ending = False  # the end of the transaction was asked for, and no answer came
+        self._outcome_unknown = False  # of some batch: the producer id must not be used for what follows
+        self._fenced: LogError | None = None
+        self._discarded = self._closed = False
+        self._last_offsets: dict[TopicPartition, int] = {}
+        self._when_closed = closed
+
+    def open(self) -> None:
+        """Fences the producer that had the transactional id before. Raises LogTimeout, LogError."""
+        self._loop.run(self.identity.open())
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.identity.transactional_id is not None
+
+    def in_transaction(self) -> bool:
+        return self._in_transaction
+
+    def begin_transaction(self) -> None:
+        self._check_usable()
+        if self.identity.transactional_id is None:
+            raise LogError("a producer without a transactional id has no transactions")
+        if self._in_transaction:
+            raise LogError(f"transaction of {self.identity.transactional_id} has begun already")
+        self._in_transaction = self._accepts_records = True
+
+    def send(
+        self,
+        partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers = (),
+    ) -> None:
+        if not self._accepts_records:
+            self._refuse_record()
+        limits = self._limits.get(partition)
+        if limits is None:
+            limits = self._new_partition(partition)
+        size = record_size(key, value, headers)
+        if timestamp_ms < 0 or size > limits.max_message_bytes or (key is None and limits.compacts):
+            raise refusal(partition, key, timestamp_ms, size, limits)
+        is_due, is_first = self._accumulator.append(partition, key, value, timestamp_ms, headers, size)
+        if is_due:
+            self._call_soon(self._sender.start)
+            self._wait_for_room()
+        elif is_first:
+            self._call_soon(self._sender.linger)
+
+    def flush(self) -> None:
+        self._check_usable()
+        self._accumulator.close_open()
+        if not self._accumulator.is_empty or self._sender.error is not None:
+            self._run(self._sender.drain())
+
+    def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
+        self._check_in_transaction()
+        checked_offsets(offsets)
+        self._accumulator.close_open()
+        self._run(self._commit(offsets))
+        self._last_offsets.update(self._accumulator.last_offsets)
+        self._transaction_ended()
+
+    def abort_transaction(self) -> None:
+        if not self._in_transaction:
+            self._check_in_transaction()
+        try:
+            self._loop.run(self._abort())
+        except ProducerFenced as fenced:
+            self._fenced = fenced  # whoever fenced it has ended the transaction
+        finally:
+            self._transaction_ended()
+
+    def commit_offsets(self, offsets: OffsetsToCommit) -> None:
+        """Claims are looked at before records and again before offsets are written."""
+        self._check_usable()
+        if self.identity.transactional_id is not None:
+            raise LogError(f"{self.identity.transactional_id} is transactional: offsets go with commit_transaction")
+        checked_offsets(offsets)
+        self._accumulator.close_open()
+        self._run(self._commit_offsets(offsets))
+
+    def guard(self, claims: Sequence[Claim]) -> None:
+        """This log cannot check claims while it writes."""
+
+    def discard(self) -> None:
+        self._discarded = True
+        self._accepts_records = False
+        self._outcome_unknown |= self._loop.run(self._sender.stop())
+
+    def last_offsets(self) -> Mapping[TopicPartition, int]:
+        if self.is_transactional:
+            return dict(self._last_offsets)
+        with self._accumulator.lock:
+            return dict(self._accumulator.last_offsets)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        try:
+            if self._fenced is None and not self._discarded and not self.is_transactional:
+                self.flush()
+            elif self._fenced is None and self._in_transaction:
+                self._loop.run(self._farewell())
+        finally:
+            self._closed = True
+            self._transaction_ended()
+            self._accepts_records = False
+            self._when_closed(self)
+            self._loop.run(self._close())
+
+    # --- in the event loop
+
+    async def _commit(self, offsets: OffsetsToCommit) -> None:
+        if not self._is_ending:
+            groups = _by_group(offsets)
+            await _first_error(self._sender.drain(), self._add_offsets(groups))
+            try:
+                if offsets:
+                    await self._log.check_claims([claim for claim, _ in offsets])
+            except CommitFenced:
+                await self._abort_quietly()
+                raise
+            if not self._sender.in_transaction and not self._offset_groups:
+                return  # the coordinator knows nothing of it
+            self._is_ending = True
+        await self.identity.end(commit=True)
+
+    async def _add_offsets(self, groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> None:
+        for group, moved in groups.items():
+            self._offset_groups.add(group)
+            await self.identity.add_offsets(group, moved)
+
+    async def _commit_offsets(self, offsets: OffsetsToCommit) -> None:
+        claims = [claim for claim, _ in offsets]
+        if claims and not self._accumulator.is_empty:
+            await self._log.check_claims(claims)
+        await self._sender.drain()
+        if claims:
+            await self._log.check_claims(claims)
+        for group, moved in _by_group(offsets).items():
+            await commit_offsets(self._leadership, group, moved)
+
+    async def _abort(self) -> None:
+        unknown = await self._sender.stop() or self._outcome_unknown
+        if self._fenced is not None:
+            return
+        if self._is_ending:
+            self._fenced = LogError(_NOT_KNOWN.format(self.identity.transactional_id))
+            raise LogError(str(self._fenced))
+        if unknown:  # a batch on its way could end up in the next transaction; a new epoch keeps it out
+            await self.identity.open()
+            for queue in self._accumulator.queues.values():
+                queue.sequence = 0
+            self._outcome_unknown = False
+        elif self._sender.in_transaction or self._offset_groups:
+            await self.identity.end(commit=False)
+
+    async def _abort_quietly(self) -> None:
+        """Best effort: a time-out of the coordinator does the same."""
+        try:
+            async with asyncio.timeout(_FAREWELL_S):
+                await self._abort()
+        except (TimeoutError, LogError):
+            return
+
+    async def _farewell(self) -> None:
+        if not self._is_ending:
+            await self._abort_quietly()
+
+    async def _close(self) -> None:
+        await self._sender.stop()
+        await self._leadership.close()
+
+    # --- small things
+
+    def _run(self, coroutine: Awaitable[None]) -> None:
+        async def awaited() -> None:
+            await coroutine
+
+        try:
+            self._loop.run(awaited())
+        except (ProducerFenced, CommitFenced) as error:
+            self._fenced = error
+            self._accepts_records = False
+            raise
+        except LogTimeout:
+            raise
+        except LogError:
+            if not self.is_transactional:
+                self._sender.error = None  # it was told; what can be written still is
+            raise
+
+    def _new_partition(self, partition: TopicPartition) -> TopicLimits:
+        limits = self._log.limits_of(partition)
+        with self._accumulator.lock:
+            self._accumulator.queues[partition] = PartitionQueue(
+                limits.max_message_bytes, self._settings.codec, is_transactional=self.is_transactional
+            )
+        self._limits[partition] = limits
+        return limits
+
+    def _wait_for_room(self) -> None:
+        most = self._settings.buffer_memory
+        if self._accumulator.bytes > most:
+            self._run(self._sender.drain(lambda: self._accumulator.bytes <= most))
+        elif self._sender.error is not None:
+            self._run(self._sender.drain())
+
+    def _transaction_ended(self) -> None:
+        self._accumulator.drop()
+        self._sender.in_transaction.clear()
+        self._sender.error = None
+        self._offset_groups.clear()
+        self._in_transaction = self._is_ending = False
+        self._accepts_records = not self.is_transactional and self._fenced is None
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise LogError("the producer is closed")
+        if self._fenced is not None:
+            raise type(self._fenced)(str(self._fenced))
+
+    def _check_in_transaction(self) -> None:
+        self._check_usable()
+        if not self._in_transaction:
+            raise LogError("no transaction has begun")
+
+    def _refuse_record(self) -> None:
+        self._check_in_transaction()
+        raise LogError("the producer takes no more records: what it had was discarded")
+
+
+async def _first_error(*calls: Awaitable[None]) -> None:
+    """Wait for all; raise what cannot be tried again before what can."""
+    errors = [each for each in await asyncio.gather(*calls, return_exceptions=True) if each is not None]
+    for error in (*(each for each in errors if not isinstance(each, LogTimeout)), *errors):
+        raise error
+
+
+def _by_group(offsets: OffsetsToCommit) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+    """Groups without an offset that moved are left out."""
+    groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+    for claim, moved in offsets:
+        if moved:
+            groups.setdefault(claim.group_id, {}).update(moved)
+    return groups

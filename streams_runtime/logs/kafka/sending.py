@@ -1,0 +1,193 @@
+"""The half of a producer that lives in the event loop: sends batches to the leaders of their partitions, in rounds.
+
+Rules: a round takes the first batch of every partition, one request to each leader, all at once; what was not
+acknowledged is sent again, with the same sequence number, so that the broker writes it once. It goes on trying for as
+long as the producer lives; who waits for it waits no longer than `default.api.timeout.ms` and may wait again. Under a
+transactional id a partition joins the transaction before its first batch is sent. Source: `Sender`, KIP-98.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from aiokafka.protocol.produce import ProduceRequest
+
+from assignor.types import TopicPartition
+from streams_runtime.kafka.broker_answers import NotNow, check
+from streams_runtime.kafka.errors import KafkaRefused
+from streams_runtime.logs.errors import InvalidRecord, LogError, LogTimeout, RecordTooLarge
+from streams_runtime.logs.kafka.accumulating import Accumulator, Batch
+from streams_runtime.logs.kafka.identity import FENCED, ProducerIdentity
+from streams_runtime.logs.kafka.leadership import Leadership
+
+_ALL = -1
+_TOO_LARGE = frozenset({10, 18})
+_INVALID_RECORD = frozenset({32, 87})
+_DUPLICATE = 46
+_SEQUENCE_LOST = frozenset({45, 59})
+_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
+_REQUEST_BYTES = 8 * 1024 * 1024
+
+
+class Sender:
+    """`in_transaction`: partitions that are part of the open one. `error`: no batch is sent while there is one."""
+
+    def __init__(
+        self, leadership: Leadership, identity: ProducerIdentity, accumulator: Accumulator, linger_ms: int
+    ) -> None:
+        self.in_transaction: set[TopicPartition] = set()
+        self.error: LogError | None = None
+        self._leadership = leadership
+        self._identity = identity
+        self._accumulator = accumulator
+        self._linger_s = linger_ms / 1_000
+        self._request_timeout_ms = round(leadership.settings.request_timeout_s * 1_000)
+        self._backoff_s = 0.0
+        self._last_reason = ""
+        self._running: asyncio.Task[None] | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+
+    def linger(self) -> None:
+        """There is a first record: send it soon. Called in the loop."""
+        if self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
+
+    def start(self) -> None:
+        """There are closed batches. Called in the loop."""
+        if self._running is None or self._running.done():
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def drain(self, is_enough: Callable[[], bool] | None = None) -> None:
+        """Return when all closed batches are acknowledged, or enough of them. Raises LogTimeout, `error`."""
+        enough = is_enough or (lambda: self._accumulator.is_empty)
+        try:
+            async with asyncio.timeout(self._leadership.settings.api_timeout_s):
+                while self.error is None and not enough():
+                    self.start()
+                    assert self._running is not None, "it was just started"
+                    running = self._running
+                    await asyncio.wait([running])
+                    if running.done() and not running.cancelled():
+                        running.result()  # it catches what may go wrong: anything else is a mistake in it
+        except TimeoutError:
+            raise LogTimeout(
+                f"Kafka at {self._leadership.settings.bootstrap_servers} has not taken all records within "
+                f"{self._leadership.settings.api_timeout_s:g} s (default.api.timeout.ms): {self._last_reason}"
+            ) from None
+        if self.error is not None:
+            raise self.error
+
+    async def stop(self) -> bool:
+        """Send no more and forget what is left; whether the outcome of some of it is not known."""
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+        running, self._running = self._running, None
+        if running is not None and not running.done():
+            running.cancel()
+            await asyncio.wait([running])
+        return self._accumulator.drop()
+
+    def _lingered(self) -> None:
+        self._lingering = None
+        self._accumulator.close_open()
+        self.start()
+
+    async def _run(self) -> None:
+        while self.error is None and (heads := self._accumulator.heads()):
+            try:
+                await self._round(heads)
+                self._backoff_s = 0.0
+            except NotNow as reason:
+                self._last_reason = str(reason)
+                self._leadership.forget()
+                self._backoff_s = min(_LONGEST_BACKOFF_S, 2 * self._backoff_s or _FIRST_BACKOFF_S)
+                await asyncio.sleep(self._backoff_s)
+            except KafkaRefused as refused:
+                self.error = LogError(f"Kafka at {self._leadership.settings.bootstrap_servers}: {refused}")
+            except LogTimeout as late:
+                self._last_reason = str(late)
+            except LogError as error:
+                self.error = error
+
+    async def _round(self, heads: dict[TopicPartition, Batch]) -> None:
+        leaders, failure = await self._leadership.led(heads)
+        heads = {partition: batch for partition, batch in heads.items() if partition in leaders}
+        if self._identity.transactional_id is not None:
+            joining = heads.keys() - self.in_transaction
+            if joining:
+                await self._identity.add_partitions(joining)
+                self.in_transaction |= joining
+        by_leader: dict[int, dict[TopicPartition, Batch]] = {}
+        sizes: dict[int, int] = {}
+        for partition, batch in heads.items():
+            leader = leaders[partition]
+            sizes[leader] = sizes.get(leader, 0) + batch.size
+            if sizes[leader] <= _REQUEST_BYTES or leader not in by_leader:
+                by_leader.setdefault(leader, {})[partition] = batch
+        sent = await asyncio.gather(
+            *(self._send(leader, batches) for leader, batches in by_leader.items()), return_exceptions=True
+        )
+        failures = [each for each in (*sent, failure) if each is not None]
+        for each in (*(each for each in failures if not isinstance(each, NotNow)), *failures):
+            raise each  # what can be tried again counts less than what cannot
+
+    async def _send(self, leader: int, batches: dict[TopicPartition, Batch]) -> None:
+        topics: dict[str, list[tuple[int, bytes]]] = {}
+        identity = self._identity
+        for partition, batch in batches.items():
+            payload = batch.numbered(identity.producer_id, identity.epoch, self._accumulator.queues[partition].sequence)
+            topics.setdefault(partition.topic, []).append((partition.partition, payload))
+        answer = await self._leadership.connections.send(
+            ProduceRequest(identity.transactional_id, _ALL, self._request_timeout_ms, list(topics.items())), leader
+        )
+        not_now: NotNow | None = None
+        lost = False
+        for topic, numbers in answer.topics:
+            for each in numbers:
+                partition = TopicPartition(topic, each[0])
+                try:
+                    lost |= self._take(partition, batches[partition], each)
+                except NotNow as reason:
+                    not_now = reason
+        if lost:
+            await self._begin_anew()
+        if not_now is not None:
+            raise not_now
+
+    def _take(self, partition: TopicPartition, batch: Batch, answer: Any) -> bool:
+        """`answer`: number, error, offset of the first record, ... Whether the broker has lost our sequence numbers."""
+        code = answer[1]
+        if code in (0, _DUPLICATE):
+            self._accumulator.queues[partition].sequence += batch.count
+            self._accumulator.done(partition, batch, answer[2] if code == 0 else None)
+            return False
+        if code in _SEQUENCE_LOST or (code in FENCED and self._identity.transactional_id is None):
+            return True
+        if code in FENCED:
+            raise self._identity.fenced()
+        if code in _TOO_LARGE or code in _INVALID_RECORD:
+            self._accumulator.done(partition, batch, None)
+            raise _refused(code, partition, batch)
+        check(code, f"writing to {partition}")
+        return False
+
+    async def _begin_anew(self) -> None:
+        """What was not acknowledged is sent under a new producer id; within a transaction that would not be safe."""
+        if self._identity.transactional_id is not None:
+            raise self._identity.fenced()
+        await self._identity.open()
+        with self._accumulator.lock:
+            for queue in self._accumulator.queues.values():
+                queue.renumber()
+
+
+def _refused(code: int, partition: TopicPartition, batch: Batch) -> LogError:
+    if code in _TOO_LARGE:
+        return RecordTooLarge(
+            f"a batch of {batch.count} records with {batch.size} bytes for {partition} is larger than the brokers take "
+            "(max.message.bytes of the topic, message.max.bytes of the brokers)"
+        )
+    return InvalidRecord(f"the brokers refuse a record for {partition}: its timestamp, or no key in a compacted topic")

@@ -1,0 +1,75 @@
+"""How a log on Kafka is set up: the client's own properties, and those of producers, consumers and new topics.
+
+Rule: names, meanings and bounds are Kafka's, defaults those of Kafka Streams where it has its own, and a key that is
+not known is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: `linger.ms` is
+20 (there: 100 in Kafka Streams), `compression.type` is lz4 (there: none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX
+from streams_runtime.kafka.client_settings import ClientSettings, client_settings
+
+REPLICATION_FACTOR = "replication.factor"
+TRANSACTION_TIMEOUT_MS = "transaction.timeout.ms"
+COMPRESSION_TYPE = "compression.type"
+
+_CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+_INTEGERS: dict[str, tuple[int, int, int]] = {  # default, lowest, highest
+    REPLICATION_FACTOR: (-1, -1, 32_767),
+    TRANSACTION_TIMEOUT_MS: (10_000, 1, JAVA_INT_MAX),
+    "linger.ms": (20, 0, JAVA_INT_MAX),
+    "buffer.memory": (33_554_432, 1, JAVA_INT_MAX),
+    "max.partition.fetch.bytes": (1_048_576, 1, JAVA_INT_MAX),
+    "fetch.max.bytes": (52_428_800, 1, JAVA_INT_MAX),
+}
+LOG_KEYS = frozenset((*_INTEGERS, COMPRESSION_TYPE))
+"""What is known here beside the properties of every client."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """`replication_factor`: of new topics; -1 leaves it to the brokers. `codec`: Kafka's number of the compression."""
+
+    client: ClientSettings
+    replication_factor: int
+    transaction_timeout_ms: int
+    linger_ms: int
+    buffer_memory: int
+    max_partition_fetch_bytes: int
+    fetch_max_bytes: int
+    codec: int
+
+
+def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> LogSettings:
+    """Raises InputError that names the property."""
+    given = {key: str(value).strip() for key, value in (properties or {}).items()}
+    own = {key: given.pop(key) for key in LOG_KEYS & given.keys()}
+    codec = own.get(COMPRESSION_TYPE, "lz4")
+    if codec not in _CODECS:
+        raise InputError(f"must be one of {', '.join(_CODECS)}, not {codec!r}", COMPRESSION_TYPE)
+    return LogSettings(
+        client_settings(bootstrap_servers, given),
+        _integer(REPLICATION_FACTOR, own),
+        _integer(TRANSACTION_TIMEOUT_MS, own),
+        _integer("linger.ms", own),
+        _integer("buffer.memory", own),
+        _integer("max.partition.fetch.bytes", own),
+        _integer("fetch.max.bytes", own),
+        _CODECS[codec],
+    )
+
+
+def _integer(key: str, own: Mapping[str, str]) -> int:
+    default, low, high = _INTEGERS[key]
+    try:
+        value = int(own.get(key, default))
+    except ValueError:
+        raise InputError(f"must be a whole number, not {own[key]!r}", key) from None
+    if not low <= value <= high:
+        raise InputError(f"must be from {low} to {high}, not {value}", key)
+    return value

@@ -1,0 +1,63 @@
+"""`assignor record --from-log`: what the assignors of JVM members logged, as `placement/1` lines.
+
+For groups whose `__consumer_offsets` cannot be read. A log has no offsets and no keys: every run reads all of it, and
+the output is written as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from assignor.commands.console import as_line
+from assignor.errors import InputError
+from assignor.recording.jvm_log import placements_from_log
+
+STDIN = "-"
+
+
+def import_log(
+    log: str, output: Path | None, configs: Mapping[str, object], assignor: str | None, say: Callable[[str], None]
+) -> int:
+    """How many lines there are. `log`: a file, or `-` for stdin. Raises InputError."""
+    count = 0
+    with _lines(log) as lines, _written(output) as stream:
+        for document in placements_from_log(lines, configs, assignor=assignor, on_skipped=say):
+            stream.write(as_line(document) + "\n")
+            if output is None:
+                stream.flush()
+            count += 1
+    return count
+
+
+@contextlib.contextmanager
+def _lines(log: str) -> Iterator[IO[str]]:
+    if log == STDIN:
+        yield sys.stdin
+        return
+    try:
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            yield stream
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", log) from None
+
+
+@contextlib.contextmanager
+def _written(output: Path | None) -> Iterator[IO[str]]:
+    """A file is complete or not there at all."""
+    if output is None:
+        yield sys.stdout
+        return
+    partial = output.with_name(f"{output.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as stream:
+            yield stream
+        os.replace(partial, output)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", str(output)) from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,142 @@
+"""All offsets that a leader can have seen: per task a sum between a look before the round and one after it.
+
+What a leader does with offsets depends on a task's sum only: on how far each member is behind it, and whether that is
+within `acceptable.recovery.lag`. So between the looks a few sums per task are worth trying: the ends, and those at
+which some member just is, or just is not, caught up. Pure.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from assignor.protocol.consumer_protocol import decode_subscription
+from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.types import TaskId, TopicPartition
+
+_MOST_CHANGES = 3
+_SHARE_OF_TURNING_POINTS = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskRange:
+    """`partitions`: each with its lowest and highest offset; `turning_points`: sums worth trying, sorted."""
+
+    partitions: tuple[tuple[TopicPartition, int, int], ...]
+    low: int
+    high: int
+    turning_points: tuple[int, ...]
+
+    def offsets(self, total: int) -> dict[TopicPartition, int]:
+        left = total - self.low
+        offsets: dict[TopicPartition, int] = {}
+        for partition, low, high in self.partitions:
+            more = min(left, high - low)
+            offsets[partition] = low + more
+            left -= more
+        return offsets
+
+
+class OffsetRange:
+    """`before` None: from 0. Only tasks whose offsets differ between the looks count; sums go by their index."""
+
+    def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, after: ClusterView) -> None:
+        self._after = after
+        self.words = "0 and those of now" if before is None else "the look before the round and the one after it"
+        reported = reported_sums(snapshot)
+        lag = snapshot.configs.acceptable_recovery_lag
+        ranges = (
+            _range(partitions, reported.get(task, ()), lag)
+            for task, partitions in _open(snapshot, before, after).items()
+        )
+        self._tasks = tuple(each for each in ranges if each.low < each.high)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._tasks)
+
+    def at(self, share: float) -> dict[int, int]:
+        """Every task at this share of the way."""
+        return {index: task.low + round((task.high - task.low) * share) for index, task in enumerate(self._tasks)}
+
+    def changed(self, sums: Mapping[int, int], draw: random.Random) -> dict[int, int]:
+        """A few tasks drawn anew."""
+        changed = dict(sums)
+        for index in draw.sample(range(len(self._tasks)), min(draw.randint(1, _MOST_CHANGES), len(self._tasks))):
+            task = self._tasks[index]
+            if draw.random() < _SHARE_OF_TURNING_POINTS:
+                changed[index] = draw.choice(task.turning_points)
+            else:
+                changed[index] = draw.randint(task.low, task.high)
+        return changed
+
+    def view(self, sums: Mapping[int, int]) -> ClusterView:
+        """The look after the round with these sums."""
+        offsets: dict[TopicPartition, int] = {}
+        for index, total in sums.items():
+            offsets |= self._tasks[index].offsets(total)
+        ends = self._after.changelog_end_offsets
+        return replace(
+            self._after,
+            changelog_end_offsets=None
+            if ends is None
+            else {
+                topic: tuple(offsets.get(TopicPartition(topic, number), end) for number, end in enumerate(of_topic))
+                for topic, of_topic in ends.items()
+            },
+            committed_offsets={
+                topic: tuple(
+                    None if end is None else offsets.get(TopicPartition(topic, number), end)
+                    for number, end in enumerate(of_topic)
+                )
+                for topic, of_topic in self._after.committed_offsets.items()
+            },
+        )
+
+
+def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
+    """What members report of each task, running ones and unknown ones included. Raises DecodeError."""
+    sums: dict[TaskId, tuple[int, ...]] = {}
+    for member in snapshot.members.values():
+        info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
+        for task, offset_sum in info.task_offset_sums.items():
+            sums[task] = (*sums.get(task, ()), offset_sum)
+    return sums
+
+
+def _open(
+    snapshot: RebalanceSnapshot, before: ClusterView | None, after: ClusterView
+) -> dict[TaskId, list[tuple[TopicPartition, int, int]]]:
+    """The changelog partitions of every task, source topics that serve as changelog included."""
+    low_ends = (before.changelog_end_offsets if before is not None else None) or {}
+    low_committed = before.committed_offsets if before is not None else {}
+    tasks: dict[TaskId, list[tuple[TopicPartition, int, int]]] = {}
+    for subtopology in snapshot.topology.subtopologies:
+        topics = {
+            store.changelog_topic: (low_ends, after.changelog_end_offsets or {}) for store in subtopology.stores
+        } | {store.source_topic_as_changelog: (low_committed, after.committed_offsets) for store in subtopology.stores}
+        for topic, (lows, highs) in topics.items():
+            if topic is None:
+                continue
+            for number, high in enumerate(highs.get(topic, ())):
+                if high is not None:
+                    low = min(_offset(lows, topic, number), high)
+                    partition = TopicPartition(topic, number)
+                    tasks.setdefault(TaskId(subtopology.id, number), []).append((partition, low, high))
+    return tasks
+
+
+def _range(partitions: list[tuple[TopicPartition, int, int]], reported: tuple[int, ...], lag: int) -> _TaskRange:
+    low, high = sum(each[1] for each in partitions), sum(each[2] for each in partitions)
+    points = {low, high}
+    for offset_sum in reported:
+        if offset_sum >= 0:
+            points.update((offset_sum, offset_sum + 1, offset_sum + lag, offset_sum + lag + 1))
+    return _TaskRange(tuple(partitions), low, high, tuple(sorted(point for point in points if low <= point <= high)))
+
+
+def _offset(offsets: Mapping[str, tuple[int | None, ...]], topic: str, partition: int) -> int:
+    of_topic = offsets.get(topic, ())
+    return (of_topic[partition] if partition < len(of_topic) else None) or 0

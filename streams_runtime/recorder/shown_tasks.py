@@ -1,0 +1,57 @@
+"""What members of a group show of its topology: topics they read, tasks with their partitions, tasks with state.
+
+The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo; standby tasks carry their
+partitions with them. What earlier generations showed still counts, unless the members subscribe to other topics now.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from assignor.errors import DecodeError
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
+from assignor.protocol.group_metadata import GroupMember
+from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.types import TaskId, TopicPartition
+
+
+class ShownTasks:
+    """Of all generations so far. `subscribed`: by any member of the last one."""
+
+    def __init__(self) -> None:
+        self.subscribed: frozenset[str] = frozenset()
+        self.assigned: dict[TaskId, set[TopicPartition]] = {}
+        self.stateful: set[TaskId] = set()
+
+    def add(self, members: Iterable[GroupMember]) -> None:
+        """One generation. Raises DecodeError."""
+        members = tuple(members)
+        subscriptions = [decode_subscription(member.subscription) for member in members]
+        subscribed = frozenset(topic for each in subscriptions for topic in each.topics)
+        if subscribed != self.subscribed:
+            self.forget()
+            self.subscribed = subscribed
+        for subscription in subscriptions:
+            self.stateful.update(decode_subscription_info(subscription.user_data or b"").task_offset_sums)
+        for member in members:
+            self._add_assignment(member)
+
+    def forget(self) -> None:
+        self.assigned.clear()
+        self.stateful.clear()
+
+    def _add_assignment(self, member: GroupMember) -> None:
+        assignment = decode_assignment(member.assignment)
+        info = decode_assignment_info(assignment.user_data or b"")
+        if len(info.active_tasks) != len(assignment.partitions):
+            raise DecodeError(
+                f"assignment of {member.member_id}",
+                f"{len(info.active_tasks)} active tasks for {len(assignment.partitions)} partitions",
+                0,
+            )
+        for task, partition in zip(info.active_tasks, assignment.partitions, strict=True):
+            self.assigned.setdefault(task, set()).add(partition)
+        for task, partitions in info.standby_tasks.items():
+            self.assigned.setdefault(task, set()).update(partitions)

@@ -1,0 +1,184 @@
+"""A cluster provider whose answers a test sets, and a group that uses it in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from assignor.cluster import Broker, Cluster, TopicMetadata
+from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.internal_topics import CreatedTopic
+from assignor.types import ProcessId
+from coordinator_api.clock import Clock
+from coordinator_api.cluster_providers import ClusterProviders, ProviderAddress
+from coordinator_api.clusters import Clusters
+from coordinator_api.definitions import AllowedAssignors, read_definition
+from coordinator_api.events import GroupRuntime, Surroundings
+from coordinator_api.group import events
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import AssignmentReady, Joined
+from coordinator_api.journal import Journal
+from coordinator_api.metrics import Metrics
+from coordinator_api.round_runner import RoundRunner
+from coordinator_api.store import schema
+from coordinator_api.store.repository import Repository
+from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
+from tests.coordinator_api.store.databases import open_engine
+
+Value = TypeVar("Value")
+
+ADDRESS = ProviderAddress("fake", "somewhere:9092")
+PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
+MAX_AGE_MS = 20
+TIMEOUT_S = 30
+
+
+class OutOfReach(Exception):
+    retriable = True
+
+
+class FakeCluster:
+    """`there`: topics and their partitions; `error`: what every call raises; `offsets_known`: else end offsets are not
+    to be had. `looks`: how often `topics` was asked.
+    """
+
+    def __init__(self, **there: int) -> None:
+        self.there = dict(there)
+        self.error: Exception | None = None
+        self.create_error: Exception | None = None
+        self.offsets_known = True
+        self.held = threading.Event()
+        self.held.set()
+        self.looks = 0
+
+    def view(self, _group_id: str, _definition: RebalanceSnapshot) -> ClusterView:
+        self._answer()
+        known = {name: TopicMetadata(count) for name, count in self.there.items()}
+        cluster = Cluster((Broker(1),), {TOPIC: known[TOPIC]} if TOPIC in known else {})
+        internal = {CHANGELOG: known[CHANGELOG]} if CHANGELOG in known else {}
+        ends = {name: (0,) * metadata.partitions for name, metadata in internal.items()}
+        return ClusterView(cluster, internal, ends if self.offsets_known else None)
+
+    def topics(self, _definition: RebalanceSnapshot) -> Mapping[str, int]:
+        self.looks += 1
+        self._answer()
+        return dict(self.there)
+
+    def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
+        self._answer()
+        if self.create_error is not None:
+            raise self.create_error
+        self.there |= {name: topic.partitions for name, topic in topics.items()}
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _answer(self) -> None:
+        self.held.wait(TIMEOUT_S)
+        if self.error is not None:
+            raise self.error
+
+
+class OnlyTheFake(ClusterProviders):
+    """One provider, that is there without being installed."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def check(self, address: ProviderAddress) -> None:
+        assert address == ADDRESS
+
+    def provider(self, address: ProviderAddress) -> FakeCluster:
+        self.check(address)
+        return self._cluster
+
+
+class WatchedGroup:
+    """A group with one member; `runtime` is the real thing, on a real store."""
+
+    def __init__(self, runtime: GroupRuntime, cluster: FakeCluster, clusters: Clusters, repository: Repository) -> None:
+        self.runtime = runtime
+        self.repository = repository
+        self.cluster = cluster
+        self.clusters = clusters
+        self.member_id = ""
+        self._joins = 0
+
+    async def declare(self) -> None:
+        document = definition(cluster={"provider": "fake", "bootstrap.servers": "somewhere:9092"})
+        document = {key: document[key] for key in ("assignor", "configs", "application_id", "topology", "cluster")}
+        await self.runtime.handle(events.DeclareGroup(read_definition(document, "g", 1_000, self.clusters.providers)))
+
+    async def join(self) -> int:
+        """Join, or rejoin; gives the generation to wait for."""
+        self._joins += 1
+        joined = await self.runtime.handle(
+            events.Join(
+                subscription(PROCESS_ID, {"0_0": self._joins}),
+                600_000,
+                600_000,
+                new_member_id="m1",
+                member_id=self.member_id or None,
+            )
+        )
+        assert isinstance(joined, Joined), joined
+        self.member_id = joined.member_id
+        return joined.generation_id
+
+    async def fetch(self, generation_id: int) -> AssignmentReady:
+        fetch = events.FetchAssignment(self.member_id, generation_id)
+        fetched = await self.runtime.wait_for_assignment(fetch, TIMEOUT_S, asyncio.Event().wait)
+        assert isinstance(fetched, AssignmentReady), fetched
+        return fetched
+
+    async def recorded(self, generation_id: int) -> dict[str, Any]:
+        document = await self.repository.rebalance("g", generation_id)
+        assert document is not None
+        recorded: dict[str, Any] = json.loads(document)
+        return recorded
+
+    async def until(self, holds: Callable[[], object], what: str) -> None:
+        """Looks come from threads and timers: nothing else tells when one has been taken in."""
+        give_up_at = time.monotonic() + TIMEOUT_S
+        while not holds():
+            assert time.monotonic() < give_up_at, f"waited for {what}"
+            await asyncio.sleep(0.002)
+
+    async def some_looks(self, number: int = 4) -> None:
+        """Wait until the cluster was looked at that often from now on."""
+        enough = self.cluster.looks + number
+        await self.until(lambda: self.cluster.looks >= enough, "looks at the cluster")
+
+
+def run_watched(
+    directory: Path, cluster: FakeCluster, work: Callable[[WatchedGroup], Awaitable[Value]], timeout_ms: int = 10_000
+) -> Value:
+    async def opened() -> Value:
+        async with open_engine(directory) as engine:
+            await schema.upgrade(engine)
+            repository = Repository(engine, 100)
+            clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
+            with ThreadPoolExecutor(1) as threads:
+                limits = GroupLimits(initial_rebalance_delay_ms=0)
+                around = Surroundings(repository, Clock(), limits, 2**30, threads, MAX_AGE_MS)
+                runner = RoundRunner(
+                    "g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes), clusters
+                )
+                journal = Journal("g", Metrics(lambda: ({}, 0), lambda: 0))
+                runtime = GroupRuntime(await repository.load_group("g"), runner, journal, around)
+                try:
+                    return await work(WatchedGroup(runtime, cluster, clusters, repository))
+                finally:
+                    cluster.held.set()
+                    await runtime.close()
+                    clusters.close()
+
+    return asyncio.run(opened())

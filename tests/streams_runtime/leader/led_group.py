@@ -1,0 +1,101 @@
+"""`assignor lead` in this process' event loop, on a small application: one subtopology that counts by key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from assignor.recording.json_line import document_of_line
+from assignor.topology.internal_topics import CreatedTopic
+from assignor.topology.topology import StateStore, Subtopology, Topology
+from streams_runtime.kafka.client_settings import client_settings
+from streams_runtime.kafka.cluster_admin import ClusterAdmin
+from streams_runtime.leader.definition import ApplicationFile
+from streams_runtime.leader.lead_settings import LeadSettings
+from streams_runtime.leader.leading import Application, Reporting, lead_until_stopped
+from tests.streams_runtime.leader.streams_members import StreamsMember
+
+
+@dataclass
+class LedGroup:
+    """`said`: every line of progress. `rounds`: the file of what was led."""
+
+    address: str
+    directory: Path
+    partitions: int = 2
+    name: str = field(default_factory=lambda: f"led-{uuid.uuid4().hex[:8]}")
+    settings: dict[str, object] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    _leads: list[asyncio.Task[None]] = field(default_factory=list)
+    _spoke: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def source(self) -> str:
+        return f"{self.name}-in"
+
+    @property
+    def changelog(self) -> str:
+        return f"{self.name}-store-changelog"
+
+    @property
+    def output(self) -> Path:
+        return self.directory / f"{self.name}.jsonl"
+
+    @property
+    def rounds(self) -> list[dict[str, object]]:
+        return [document_of_line(line) for line in self.output.read_bytes().splitlines()]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lead in self._leads:
+            lead.cancel()
+        await asyncio.gather(*self._leads, return_exceptions=True)
+
+    async def create_source(self, partitions: int | None = None) -> None:
+        async with ClusterAdmin(client_settings(self.address)) as admin:
+            await admin.create_topics({self.source: CreatedTopic(partitions or self.partitions, 1, {})})
+
+    def lead(self, **settings: object) -> asyncio.Task[None]:
+        """Start leading; what it raises is the task's. A cancelled one dies like a process: it does not leave."""
+        store = StateStore("store", changelog_topic=self.changelog)
+        topology = Topology((Subtopology(0, (self.source,), stores=(store,)),))
+        application = Application(ApplicationFile("topology.json", topology, None, {}, None), {}, None)
+        lead_settings = LeadSettings(
+            self.name,
+            f"{self.name}-assignor-leader",
+            **{"session_timeout_ms": 6000, "metadata_max_age_ms": 100, **self.settings, **settings},  # type: ignore[arg-type]
+        )
+        task = asyncio.create_task(
+            lead_until_stopped(
+                client_settings(self.address), lead_settings, application, Reporting(str(self.output)), self._say
+            )
+        )
+        self._leads.append(task)
+        return task
+
+    def _say(self, line: str) -> None:
+        self.said.append(line)
+        self._spoke.set()
+
+    def member(self, process: int, **more: object) -> StreamsMember:
+        return StreamsMember(self.address, self.name, process, (self.source,), **more)  # type: ignore[arg-type]
+
+    async def wait_until_said(self, words: str, timeout_s: float = 15.0) -> str:
+        """The first line with these words."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not any(words in line for line in self.said):
+                    self._spoke.clear()
+                    await self._spoke.wait()
+        lines = [line for line in self.said if words in line]
+        assert lines, f"nobody said {words!r} within {timeout_s:g} s, but: {self.said}"
+        return lines[0]

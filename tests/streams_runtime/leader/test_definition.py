@@ -1,0 +1,76 @@
+"""What can be given as --topology and --config."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from assignor.recording import rebalance_input
+from streams_runtime.leader.definition import configs_from_options, configs_of_application, read_application_file
+from tests.group_model import SimulatedGroup, topology_of
+
+GROUP = SimulatedGroup(*topology_of([2]), leader_in_group=False)
+INPUT = rebalance_input(GROUP.snapshot())
+DESCRIBED = """Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000000 (topics: [topic-0])
+      --> KSTREAM-AGGREGATE-0000000001
+    Processor: KSTREAM-AGGREGATE-0000000001 (stores: [store-0])
+      --> none
+      <-- KSTREAM-SOURCE-0000000000
+"""
+
+
+@pytest.mark.parametrize(
+    "content", [INPUT["topology"], INPUT, {"input": INPUT}], ids=["topology", "definition", "recording"]
+)
+def test_should_read_json_in_every_form(content: object, tmp_path: Path) -> None:
+    path = tmp_path / "application.json"
+    path.write_text(json.dumps(content))
+    definition, assumptions = read_application_file(path).definition("app", None, {}, {}, False)
+    assert (definition.topology, assumptions) == (GROUP.topology, ())
+    assert (definition.application_id, definition.assignor) == ("app", "HighAvailabilityTaskAssignor")
+    assert dict(definition.members) == {}
+
+
+def test_should_read_the_text_of_a_description_and_say_what_it_assumed(tmp_path: Path) -> None:
+    path = tmp_path / "topology.txt"
+    path.write_text(DESCRIBED)
+    definition, assumptions = read_application_file(path).definition("app", None, {}, {"topic-0": 2}, False)
+    assert definition.topology.subtopologies == GROUP.topology.subtopologies
+    assert any("store-0" in assumption for assumption in assumptions)
+
+
+def test_should_let_the_command_line_go_before_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "application.json"
+    path.write_text(json.dumps({**INPUT, "configs": {"num.standby.replicas": 1, "max.warmup.replicas": 3}}))
+    configs = configs_from_options(["num.standby.replicas=2"])
+    definition, _ = read_application_file(path).definition("app", "LegacyStickyTaskAssignor", configs, {}, False)
+    assert (definition.configs.num_standby_replicas, definition.configs.max_warmup_replicas) == (2, 3)
+    assert definition.assignor == "LegacyStickyTaskAssignor"
+
+
+def test_should_take_from_the_application_s_properties_what_the_assignor_knows() -> None:
+    properties = {"application.id": "app", "num.standby.replicas": "1", "topic.retention.ms": "5", "poll.ms": "1"}
+    assert configs_of_application(properties) == {"num.standby.replicas": "1", "topic.retention.ms": "5"}
+
+
+@pytest.mark.parametrize("option", ["num.standby.replicas", "=1"])
+def test_should_refuse_a_config_that_is_no_pair(option: str) -> None:
+    with pytest.raises(InputError, match="--config: must be key=value"):
+        configs_from_options([option])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"{}", "has neither 'subtopologies'"), (b"{", "is not a line of JSON"), (b"\xff\xfe", "it is not UTF-8")],
+)
+def test_should_say_what_is_wrong_with_the_file(content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "application"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=words) as raised:
+        read_application_file(path)
+    assert str(path) in str(raised.value)

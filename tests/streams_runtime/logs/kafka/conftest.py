@@ -1,0 +1,28 @@
+"""A log on the broker that all tests share, and a topic of one partition for each test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.kafka.log import KafkaLog
+from tests.oracle.broker import Broker
+
+
+@pytest.fixture
+def log(kafka_broker: Broker) -> Iterator[KafkaLog]:
+    opened = KafkaLog(kafka_broker.bootstrap_servers)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def partition(log: KafkaLog) -> TopicPartition:
+    """Its topic's name is that of the group, too."""
+    name = f"log-{uuid.uuid4().hex[:12]}"
+    log.create_topics([NewTopic(name, 1)])
+    return TopicPartition(name, 0)
