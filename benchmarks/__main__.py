@@ -14,6 +14,7 @@ from rich.console import Console
 from benchmarks import (
     failover,
     high_availability,
+    kafka_log,
     processing_rate,
     replay,
     replay_engines,
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "standby-rate": standby_rate.run,
     "processing-rate": processing_rate.run,
     "failover": failover.run,
+    "kafka-log": kafka_log.run,
 }
 
 

@@ -61,12 +61,20 @@ class ComputedRound:
             "definition_revision": effect.definition_revision,
             "probing_rebalance_at_ms": output["probing_rebalance_at_ms"],
             "followup_rebalance": output["followup_rebalance"],
-            "error": output["error"],
+            "error": output["error"] or self._error_told(),
         }
         # a fixed time stamp: the same rebalance is the same bytes
         noted = {**self.document, "note": effect.reason}  # what only the group knows of how the round began
         document = gzip.compress(json.dumps(noted, separators=(",", ":")).encode("ascii"), mtime=0)
         return Recording(effect.generation_id, self.now_ms, json.dumps(summary), document)
+
+    def _error_told(self) -> str | None:
+        """The code of an error assignment: nothing was thrown, so `output` does not have it."""
+        if not isinstance(self.event, AssignmentComputed):
+            return None
+        code = self.event.result.error_code
+        missing = f": {', '.join(self.event.missing_topics)}" if self.event.missing_topics else ""
+        return None if code is AssignorErrorCode.NONE else f"{code.name}{missing}"
 
 
 class RoundRunner:

@@ -117,8 +117,9 @@ class StreamsConfig:
                 raise InputError(f"{key!r} is missing and has no default", where)
         _check_heartbeats(given, where)
         AssignmentConfigs.from_dotted(assignment, where)  # bounds are checked here, where the user can mend them
-        _check_properties(given["bootstrap_servers"], properties, where)
-        return cls(**given, client_tags=tags, assignment=assignment, kafka_properties=properties)
+        configs = cls(**given, client_tags=tags, assignment=assignment, kafka_properties=properties)
+        _check_properties(configs, where)
+        return configs
 
 
 _CLIENT_TAG_PREFIX = "client.tag."
@@ -196,13 +197,21 @@ def _choice(key: str, value: object, where: str) -> StrEnum:
         raise InputError(f"{key} must be one of {', '.join(_CHOICES[key])}, not {value!r}", where) from None
 
 
-def _check_properties(bootstrap_servers: object, properties: Mapping[str, str], where: str) -> None:
-    servers = kafka_servers(str(bootstrap_servers))
-    if servers is not None:
-        log_settings(servers, properties)
-    elif properties:
+def _check_properties(configs: StreamsConfig, where: str) -> None:
+    servers = kafka_servers(configs.bootstrap_servers)
+    if servers is None:
+        if configs.kafka_properties:
+            raise InputError(
+                f"{min(configs.kafka_properties)!r} is a property of Kafka's clients, and bootstrap.servers is "
+                f"{configs.bootstrap_servers!r}",
+                where,
+            )
+        return
+    longest_ms = log_settings(servers, configs.log_properties).transaction_timeout_ms
+    if configs.exactly_once and longest_ms < configs.effective_commit_interval_ms:
         raise InputError(
-            f"{min(properties)!r} is a property of Kafka's clients, and bootstrap.servers is {bootstrap_servers!r}",
+            f"transaction.timeout.ms ({longest_ms}) must not be lower than commit.interval.ms "
+            f"({configs.effective_commit_interval_ms}), or the brokers abort every transaction",
             where,
         )
 

@@ -125,9 +125,12 @@ class _Run:
             await asyncio.wait((stop, work), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()
-        except (LeadTaken, FencedInstance):
+        except LeadTaken:
             await self._resign()
             raise
+        except FencedInstance as fence:
+            await self._resign()
+            raise LeadTaken(f"{fence}: it leads group {self._settings.group!r} now, and this process ends") from fence
         except RoundFailed as failure:
             await self._hand_back("the lead is handed back: a round failed for too long")
             raise RoundFailed(f"{failure}; the lead is handed back to the application's own members", None) from None

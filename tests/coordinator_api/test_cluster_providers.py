@@ -116,6 +116,8 @@ def test_should_tell_members_that_a_source_topic_is_missing(client: httpx.Client
     assert recorded["output"]["error"] is None
     last = client.get("/v1/groups/missing").json()["last_rebalance"]
     assert (last["error"], last["missing_topics"]) == ("INCOMPLETE_SOURCE_TOPIC_METADATA", ["nowhere"])
+    listed = client.get("/v1/groups/missing/rebalances").json()["rebalances"]
+    assert [each["error"] for each in listed] == ["INCOMPLETE_SOURCE_TOPIC_METADATA: nowhere"]
 
 
 def test_should_keep_members_waiting_until_a_missing_topic_appears(

@@ -33,13 +33,14 @@ Placement = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
 @dataclass(frozen=True, slots=True)
 class EventResult:
     """`rounds`: generations, without `own`: those that the leader caused for itself. `moved`: active tasks that are now
-    elsewhere, with the instances before and after."""
+    elsewhere, with the instances before and after. `probing`: who was given a time for the next round."""
 
     name: str
     rounds: int
     own: int
     moved: tuple[str, ...]
     placement: Placement
+    probing: tuple[str, ...]
     seconds: float
 
 
@@ -135,7 +136,7 @@ class GroupScenario:
         rounds = generations[-1].id - first - own
         self._placement = placement(generations[-1])
         moved = _moved(before, self._placement)
-        result = EventResult(name, rounds, own, moved, self._placement, seconds)
+        result = EventResult(name, rounds, own, moved, self._placement, _probing(generations[-1]), seconds)
         self.results.append(result)
         return result
 
@@ -239,6 +240,10 @@ def placement(generation: Generation) -> Placement:
         active.setdefault(name, []).extend(member.active)
         standby.setdefault(name, []).extend(member.standby)
     return {name: (tuple(sorted(active[name])), tuple(sorted(standby[name]))) for name in sorted(active)}
+
+
+def _probing(generation: Generation) -> tuple[str, ...]:
+    return tuple(sorted(each.process_id[-1] for each in generation.workers if each.next_rebalance_ms is not None))
 
 
 def _process_id(name: str) -> str:

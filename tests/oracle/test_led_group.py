@@ -85,6 +85,8 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
         compared = python.results[: len(own.results)]
         assert [(each.name, each.rounds) for each in compared] == [(each.name, each.rounds) for each in own.results]
         assert [each.placement for each in compared] == [each.placement for each in own.results]
+        assert [each.probing for each in compared] == [each.probing for each in own.results]
+    assert [each.probing for each in groups.keys[1].results] == [(), ("a",), (), (), ()]
     assert [_leaders(rounds[group.application_id]) for group in groups.all] == [
         [_APPLICATION],
         [_PYTHON, _APPLICATION],  # the lead is handed back in the end
@@ -96,8 +98,9 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
             print(f"{file.relative_to(tmp_path)}: {_equal(file)}")
     delivered = _assignments(tmp_path / _RECORDED)
     for group in (groups.words[1], groups.keys[1]):
-        led = _assignments(_led(group))
-        assert led == {each: delivered[each] for each in led}
+        name = group.application_id
+        led = [(name, generation.id) for generation in rounds[name] if generation.is_led_from_outside]
+        assert _assignments(_led(group)) == {each: delivered[each] for each in led}
 
 
 def _rounds(watch: GroupWatch, group: GroupScenario) -> list[Generation]:

@@ -22,6 +22,7 @@ from streams_runtime.records import Headers
 BATCH_BYTES = 256 * 1024
 _HEADER_BYTES = 61
 _MAGIC = 2
+_NO_HEADERS: list[tuple[str, bytes | None]] = []
 
 # where things are in a batch of version 2, in bytes
 _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
@@ -33,9 +34,11 @@ class Batch:
 
     __slots__ = ("builder", "count", "is_numbered", "payload", "size")
 
-    def __init__(self, builder: Any) -> None:
+    def __init__(self, builder: Any, size: int) -> None:
+        """With its first record in it."""
         self.builder = builder
-        self.count = self.size = 0
+        self.count = 1
+        self.size = size
         self.is_numbered = False
         self.payload: bytearray | None = None
 
@@ -66,20 +69,21 @@ class PartitionQueue:
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, size: int) -> bool:
         """Whether a batch became full by it."""
-        batch, closed = self.open, False
-        if batch is not None and batch.builder.append(batch.count, timestamp_ms, key, value, list(headers)) is None:
+        batch = self.open
+        given = list(headers) if headers else _NO_HEADERS
+        if batch is not None:
+            if batch.builder.append(batch.count, timestamp_ms, key, value, given) is not None:
+                batch.count += 1
+                batch.size += size
+                return False
             self.close()
-            batch, closed = None, True
-        if batch is None:
-            # a record that is larger than the limit is taken as the first of its batch
-            builder = DefaultRecordBatchBuilder(
-                _MAGIC, self._codec, self._is_transactional, -1, -1, -1, self._limit + _HEADER_BYTES
-            )
-            batch = self.open = Batch(builder)
-            builder.append(0, timestamp_ms, key, value, list(headers))
-        batch.count += 1
-        batch.size += size
-        return closed
+        # a record that is larger than the limit is taken as the first of its batch
+        builder = DefaultRecordBatchBuilder(
+            _MAGIC, self._codec, self._is_transactional, -1, -1, -1, self._limit + _HEADER_BYTES
+        )
+        builder.append(0, timestamp_ms, key, value, given)
+        self.open = Batch(builder, size)
+        return batch is not None
 
     def close(self) -> None:
         if self.open is not None:
@@ -98,7 +102,7 @@ class Accumulator:
 
     `bytes`: of what is not acknowledged. `last_offsets`: of what is.
 
-    `lingers`: some record waits for others to be sent with.
+    `lingers`: some record waits for others to be sent with. `has_full`: a batch became full, and nobody was told yet.
     """
 
     def __init__(self) -> None:
@@ -106,28 +110,33 @@ class Accumulator:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.bytes = 0
         self.open_bytes = 0
-        self.lingers = False
+        self.lingers = self.has_full = False
         self.last_offsets: dict[TopicPartition, int] = {}
 
     def append(
         self,
-        partition: TopicPartition,
+        queue: PartitionQueue,
         key: bytes | None,
         value: bytes | None,
         timestamp_ms: int,
         headers: Headers,
         size: int,
-    ) -> tuple[bool, bool]:
-        """Whether there is something to send now, and whether this is the first record that waits for others."""
+    ) -> bool:
+        """Whether the sender has to be told: something is full, or this is the first record that waits for others."""
         with self.lock:
-            is_due = self.queues[partition].append(key, value, timestamp_ms, headers, size)
+            is_full = queue.append(key, value, timestamp_ms, headers, size)
             self.bytes += size
             self.open_bytes += size
-            is_first, self.lingers = not self.lingers, True
             if self.open_bytes >= BATCH_BYTES:
                 self._close_open()
-                is_due = True
-            return is_due, is_first
+                is_full = True
+            if is_full:
+                self.has_full = True
+            elif self.lingers:
+                return False
+            else:
+                self.lingers = True
+            return True
 
     def close_open(self) -> None:
         with self.lock:

@@ -15,7 +15,13 @@ from typing import Any, TypeVar
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
-from streams_runtime.kafka.errors import KafkaClientError, KafkaUnavailable, TopicHasOtherPartitions, UnknownTopic
+from streams_runtime.kafka.errors import (
+    KafkaClientError,
+    KafkaRefused,
+    KafkaUnavailable,
+    TopicHasOtherPartitions,
+    UnknownTopic,
+)
 from streams_runtime.kafka.event_loop import EventLoopThread
 from streams_runtime.logs.base import (
     Claim,
@@ -64,6 +70,7 @@ class KafkaLog:
         self._loop = EventLoopThread("kafka-log")
         self._open: set[KafkaConsumer | KafkaProducer] = set()
         self._limits: dict[str, tuple[float, TopicLimits]] = {}
+        self._closed = False
         self._connect()
         reset_in_children(self)
 
@@ -91,9 +98,11 @@ class KafkaLog:
             self._run(self._admin.create_topics({topic.name: self._created(topic) for topic in missing}))
 
     def topics(self) -> Mapping[str, TopicDescription]:
+        """With the configs that were set on them, as far as these may be looked at."""
+
         async def both() -> dict[str, TopicDescription]:
             known = await self._admin.topics()
-            configs = await self._admin.topic_configs(known, only_own=True)
+            configs = await self._configs(known, only_own=True)
             return {
                 name: TopicDescription(name, metadata.partitions, configs.get(name, {}))
                 for name, metadata in known.items()
@@ -169,11 +178,14 @@ class KafkaLog:
 
     def close(self) -> None:
         """Consumers and producers of this log are closed with it. No other call may run meanwhile."""
+        if self._closed:
+            return
         for each in list(self._open):
             if isinstance(each, KafkaProducer):
                 each.discard()
             each.close()
         self._run(self._disconnect())
+        self._closed = True
         self._loop.close()
 
     async def _disconnect(self) -> None:
@@ -226,13 +238,23 @@ class KafkaLog:
         await self._leadership.call(f"topic {partition.topic}", lambda: self._leadership.leaders([partition]))
         name = partition.topic
         there = await _translated(self._admin.topics([name]))
-        found = await _translated(self._admin.topic_configs([name]))
-        if name not in there or name not in found:
+        if name not in there:
             raise UnknownTopicOrPartition(f"there is no partition {partition}")
-        configs = TopicConfigs.of(name, {key: found[name][key] for key in _LIMITS if key in found[name]})
+        found = (await self._configs([name], only_own=False)).get(name, {})
+        configs = TopicConfigs.of(name, {key: found[key] for key in _LIMITS if key in found})
         return TopicLimits(there[name].partitions, configs.max_message_bytes, configs.compacts)
 
+    async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
+        """Nothing without the right to look at them: brokers check what they are sent anyway."""
+        try:
+            return await self._admin.topic_configs(topics, only_own=only_own)
+        except KafkaRefused:
+            return {}
+
     def _run(self, call: Coroutine[Any, Any, T], partitions: Iterable[TopicPartition] = ()) -> T:
+        if self._closed:
+            call.close()
+            raise LogError("the log is closed")
         return self._loop.run(_translated(call, list(partitions)))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from streams_runtime.kafka.event_loop import EventLoopThread
@@ -27,7 +27,7 @@ from streams_runtime.logs.kafka.loop_calls import in_loop
 from streams_runtime.logs.kafka.offset_commits import checked_offsets, commit_offsets
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
-from streams_runtime.logs.kafka.topic_limits import TopicLimits, record_size, refusal
+from streams_runtime.logs.kafka.topic_limits import TopicLimits, headers_size, refusal
 from streams_runtime.records import Headers
 
 _FAREWELL_S = 2.0
@@ -44,6 +44,12 @@ class ProducerLog(Protocol):
     async def check_claims(self, claims: Sequence[Claim]) -> None:
         """Raises CommitFenced."""
         ...
+
+
+class _Target(NamedTuple):
+    queue: PartitionQueue
+    max_bytes: int
+    compacts: bool
 
 
 class KafkaProducer:
@@ -65,7 +71,7 @@ class KafkaProducer:
         self._accumulator = Accumulator()
         self._sender = Sender(self._leadership, self.identity, self._accumulator, settings.linger_ms)
         self._call_soon = in_loop(loop)
-        self._limits: dict[TopicPartition, TopicLimits] = {}
+        self._targets: dict[TopicPartition, _Target] = {}
         self._accepts_records = transactional_id is None
         self._in_transaction = False
         self._offset_groups: set[str] = set()
@@ -105,18 +111,16 @@ class KafkaProducer:
     ) -> None:
         if not self._accepts_records:
             self._refuse_record()
-        limits = self._limits.get(partition)
-        if limits is None:
-            limits = self._new_partition(partition)
-        size = record_size(key, value, headers)
-        if timestamp_ms < 0 or size > limits.max_message_bytes or (key is None and limits.compacts):
-            raise refusal(partition, key, timestamp_ms, size, limits)
-        is_due, is_first = self._accumulator.append(partition, key, value, timestamp_ms, headers, size)
-        if is_due:
-            self._call_soon(self._sender.start)
-            self._wait_for_room()
-        elif is_first:
-            self._call_soon(self._sender.linger)
+        target = self._targets.get(partition)
+        if target is None:
+            target = self._new_target(partition)
+        size = (0 if key is None else len(key)) + (0 if value is None else len(value))
+        if headers:
+            size += headers_size(headers)
+        if timestamp_ms < 0 or size > target.max_bytes or (key is None and target.compacts):
+            raise refusal(partition, key, timestamp_ms, size, target)
+        if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size):
+            self._send_something()
 
     def flush(self) -> None:
         self._check_usable()
@@ -262,16 +266,21 @@ class KafkaProducer:
                 self._sender.error = None  # it was told; what can be written still is
             raise
 
-    def _new_partition(self, partition: TopicPartition) -> TopicLimits:
+    def _new_target(self, partition: TopicPartition) -> _Target:
         limits = self._log.limits_of(partition)
+        queue = PartitionQueue(limits.max_bytes, self._settings.codec, is_transactional=self.is_transactional)
         with self._accumulator.lock:
-            self._accumulator.queues[partition] = PartitionQueue(
-                limits.max_message_bytes, self._settings.codec, is_transactional=self.is_transactional
-            )
-        self._limits[partition] = limits
-        return limits
+            self._accumulator.queues[partition] = queue
+        target = self._targets[partition] = _Target(queue, limits.max_bytes, limits.compacts)
+        return target
 
-    def _wait_for_room(self) -> None:
+    def _send_something(self) -> None:
+        """What is full at once, waiting for room if there is too much of it; the rest soon."""
+        if not self._accumulator.has_full:
+            self._call_soon(self._sender.linger)
+            return
+        self._accumulator.has_full = False
+        self._call_soon(self._sender.start)
         most = self._settings.buffer_memory
         if self._accumulator.bytes > most:
             self._run(self._sender.drain(lambda: self._accumulator.bytes <= most))

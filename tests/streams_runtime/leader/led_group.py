@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from aiokafka import AIOKafkaProducer
+
 from assignor.recording.json_line import document_of_line
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.topology.topology import StateStore, Subtopology, Topology
@@ -28,6 +30,7 @@ class LedGroup:
     address: str
     directory: Path
     partitions: int = 2
+    stateful: bool = True
     name: str = field(default_factory=lambda: f"led-{uuid.uuid4().hex[:8]}")
     settings: dict[str, object] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
@@ -64,10 +67,27 @@ class LedGroup:
         async with ClusterAdmin(client_settings(self.address)) as admin:
             await admin.create_topics({self.source: CreatedTopic(partitions or self.partitions, 1, {})})
 
+    async def produce_changelog(self, records: int) -> None:
+        """So many records in every partition of the changelog."""
+        producer = AIOKafkaProducer(bootstrap_servers=self.address, linger_ms=20)
+        await producer.start()
+        try:
+            for partition in range(self.partitions):
+                batch = producer.create_batch()
+                sent = 0
+                while sent < records:
+                    while sent < records and batch.append(key=b"k", value=b"v", timestamp=None) is not None:
+                        sent += 1
+                    await producer.send_batch(batch, self.changelog, partition=partition)
+                    batch = producer.create_batch()
+            await producer.flush()
+        finally:
+            await producer.stop()
+
     def lead(self, **settings: object) -> asyncio.Task[None]:
         """Start leading; what it raises is the task's. A cancelled one dies like a process: it does not leave."""
-        store = StateStore("store", changelog_topic=self.changelog)
-        topology = Topology((Subtopology(0, (self.source,), stores=(store,)),))
+        stores = (StateStore("store", changelog_topic=self.changelog),) if self.stateful else ()
+        topology = Topology((Subtopology(0, (self.source,), stores=stores),))
         application = Application(ApplicationFile("topology.json", topology, None, {}, None), {}, None)
         lead_settings = LeadSettings(
             self.name,

@@ -83,7 +83,7 @@ class StreamsMember:
         return self._active
 
     async def wait_until(self, holds: Callable[[], bool], timeout_s: float = 15.0) -> None:
-        """Looks whenever an assignment has come. Raises TimeoutError, or what ended the member."""
+        """Looks whenever an assignment has come, or the lead. Raises TimeoutError, or what ended the member."""
         async with asyncio.timeout(timeout_s), self._changed:
             while not holds():
                 if self._task is not None and self._task.done():
@@ -100,8 +100,10 @@ class StreamsMember:
     async def _generation(self) -> None:
         self.joins += 1
         joined = await self._membership.join(self._subscription(), "test")
-        self.is_leader = joined.is_leader
         if joined.is_leader:
+            async with self._changed:
+                self.is_leader = True
+                self._changed.notify_all()
             await asyncio.Event().wait()  # a JVM leader would place tasks now; a test that asks for that has gone wrong
         raw = decode_assignment(await self._membership.sync({}))
         info = decode_assignment_info(raw.user_data or b"")

@@ -40,7 +40,13 @@ def test_should_read_the_text_of_a_description_and_say_what_it_assumed(tmp_path:
     path = tmp_path / "topology.txt"
     path.write_text(DESCRIBED)
     definition, assumptions = read_application_file(path).definition("app", None, {}, {"topic-0": 2}, False)
-    assert definition.topology.subtopologies == GROUP.topology.subtopologies
+    (subtopology,) = definition.topology.subtopologies
+    (store,) = subtopology.stores
+    assert (subtopology.source_topics, store.name, store.changelog_topic) == (
+        ("topic-0",),
+        "store-0",
+        "app-store-0-changelog",
+    )
     assert any("store-0" in assumption for assumption in assumptions)
 
 

@@ -40,7 +40,7 @@ def test_should_take_an_assignment_without_tasks_in_every_version(version: int) 
 
 def test_should_be_the_same_member_after_a_restart() -> None:
     assert own_process_id(GROUP, INSTANCE) == own_process_id(GROUP, INSTANCE)
-    assert str(own_process_id(GROUP, INSTANCE)) == "f0c27de0-94a4-5f43-a4e0-7d70eda2ba8c"
+    assert str(own_process_id(GROUP, INSTANCE)) == "8a63a97b-abb8-55c8-a4b4-76c18401e7a5"
     assert own_process_id("other", INSTANCE) != own_process_id(GROUP, INSTANCE)
 
 

@@ -38,11 +38,13 @@ def plain_consumer(bootstrap_servers: str, group: str, topic: str) -> Iterator[N
         loop.close()
 
 
-def write_generations(bootstrap_servers: str, group: str, values: Sequence[GroupMetadataValue | None]) -> None:
-    """On return they are in the topic. None: a tombstone."""
+def write_generations(
+    bootstrap_servers: str, group: str, values: Sequence[GroupMetadataValue | None], pause_s: float = 0
+) -> None:
+    """On return they are in the topic. None: a tombstone. `pause_s`: between one and the next."""
     key = encode_group_key(GroupMetadataKey(group))
     raw = [(key, None if value is None else encode_group_value(value)) for value in values]
-    asyncio.run(_write(bootstrap_servers, group, raw))
+    asyncio.run(_write(bootstrap_servers, group, raw, pause_s))
 
 
 def write_other_kind(bootstrap_servers: str, group: str, kind: GroupKind) -> None:
@@ -59,10 +61,13 @@ async def _joined(bootstrap_servers: str, group: str, topic: str) -> AIOKafkaCon
     return consumer
 
 
-async def _write(bootstrap_servers: str, group: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+async def _write(
+    bootstrap_servers: str, group: str, records: Sequence[tuple[bytes, bytes | None]], pause_s: float = 0
+) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, client_id=_WHO_MAY, acks="all")
     async with producer:
         partitions = await producer.partitions_for(OFFSETS_TOPIC)
         number = offsets_partition(group, len(partitions))
         for key, value in records:
             await producer.send_and_wait(OFFSETS_TOPIC, key=key, value=value, partition=number)
+            await asyncio.sleep(pause_s)

@@ -33,8 +33,8 @@ class RecorderProcess:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_until_said(self, words: str) -> None:
-        self.wait_until(lambda: any(words in line for line in self.said), repr(words))
+    def wait_until_said(self, words: str, times: int = 1) -> None:
+        self.wait_until(lambda: sum(words in line for line in self.said) >= times, f"{words!r}, {times} times")
 
     def wait_until(self, holds: Callable[[], bool], what: str) -> None:
         """Looks again after each line that it says. Raises AssertionError."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -19,27 +18,28 @@ from tests.streams_runtime.logs.reading_and_writing import read_from, records_of
 
 pytestmark = pytest.mark.kafka
 
-PLAIN, ATOMIC = TopicPartition("plain", 0), TopicPartition("atomic", 0)
+PATIENT = {"transaction.timeout.ms": "60000"}
+"""A broker may take its time to start, and its transactions are to go on then."""
 
 
-@pytest.fixture
-def mortal(oracle_jars: str, tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path / "broker")
+@pytest.fixture(scope="module")
+def mortal(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    broker = Broker(tmp_path_factory.mktemp("mortal") / "broker")
     broker.start()
     yield broker
     broker.stop()
 
 
-def test_should_lose_and_double_nothing_when_the_broker_is_killed_again_and_again(mortal: Broker) -> None:
-    log = KafkaLog(mortal.bootstrap_servers, {"transaction.timeout.ms": "60000"})  # a start may take its time here
-    log.create_topics([NewTopic("plain", 1), NewTopic("atomic", 1)])
+def test_should_lose_and_double_nothing_when_the_broker_is_killed(mortal: Broker) -> None:
+    log = KafkaLog(mortal.bootstrap_servers, PATIENT)
+    plain, atomic = _new_partitions(log, "killed")
     is_over = threading.Event()
 
     def produce() -> int:
         producer, number = log.producer(), 0
         while not is_over.is_set():
             for _ in range(20):
-                producer.send(PLAIN, b"k", b"%d" % number, 0)
+                producer.send(plain, b"k", b"%d" % number, 0)
                 number += 1
             producer.flush()
         producer.close()
@@ -47,19 +47,19 @@ def test_should_lose_and_double_nothing_when_the_broker_is_killed_again_and_agai
 
     def commit() -> int:
         producer, number = log.producer("id"), 0
-        claim = log.claim("group", [PLAIN], "id")
+        claim = log.claim("group", [plain], "id")
         while not is_over.is_set():
             producer.begin_transaction()
             for _ in range(3):
-                producer.send(ATOMIC, b"k", b"%d" % number, 0)
+                producer.send(atomic, b"k", b"%d" % number, 0)
             number += 1
-            producer.commit_transaction([(claim, {PLAIN: OffsetAndMetadata(number)})])
+            producer.commit_transaction([(claim, {plain: OffsetAndMetadata(number)})])
         return number
 
     def follow() -> list[bytes | None]:
         consumer = log.consumer()
-        consumer.assign([ATOMIC])
-        consumer.seek(ATOMIC, 0)
+        consumer.assign([atomic])
+        consumer.seek(atomic, 0)
         values: list[bytes | None] = []
         while not is_over.is_set() or (records := records_of(consumer.poll(1_000, 100))):
             records = records_of(consumer.poll(100, 100)) if not is_over.is_set() else records
@@ -67,57 +67,61 @@ def test_should_lose_and_double_nothing_when_the_broker_is_killed_again_and_agai
         return values
 
     with ThreadPoolExecutor(3) as threads:
-        produced, committed, followed = (threads.submit(each) for each in (produce, commit, follow))
-        for _ in range(2):
-            before = log.end_offsets([PLAIN, ATOMIC])
-            _wait_until_both_grow(log, before)
-            mortal.kill()
-            mortal.start()
-        _wait_until_both_grow(log, log.end_offsets([PLAIN, ATOMIC]))
+        produced, committed, followed = threads.submit(produce), threads.submit(commit), threads.submit(follow)
+        _wait_until_both_grow(log, log.end_offsets([plain, atomic]))
+        mortal.kill()
+        mortal.start()
+        _wait_until_both_grow(log, log.end_offsets([plain, atomic]))
         is_over.set()
-        plain, atomic = produced.result(), committed.result()
-        values = followed.result()
-    assert [record.value for record in read_from(log, PLAIN)] == [b"%d" % number for number in range(plain)]
-    expected = [b"%d" % number for number in range(atomic) for _ in range(3)]
-    assert [record.value for record in read_from(log, ATOMIC)] == expected
+        records, transactions, values = produced.result(), committed.result(), followed.result()
+    assert [record.value for record in read_from(log, plain)] == [b"%d" % number for number in range(records)]
+    expected = [b"%d" % number for number in range(transactions) for _ in range(3)]
+    assert [record.value for record in read_from(log, atomic)] == expected
     assert values == expected
-    assert log.committed_offsets("group", [PLAIN]) == {PLAIN: OffsetAndMetadata(atomic)}
+    assert log.committed_offsets("group", [plain]) == {plain: OffsetAndMetadata(transactions)}
     log.close()
 
 
 def test_should_time_out_while_the_broker_is_away_and_go_on_where_it_was(mortal: Broker) -> None:
-    log = KafkaLog(mortal.bootstrap_servers, {"default.api.timeout.ms": "1000", "transaction.timeout.ms": "60000"})
-    log.create_topics([NewTopic("plain", 1), NewTopic("atomic", 1)])
-    producer, atomic = log.producer(), log.producer("id")
-    claim = log.claim("group", [PLAIN], "id")
-    producer.send(PLAIN, b"k", b"1", 0)
+    log = KafkaLog(mortal.bootstrap_servers, {**PATIENT, "default.api.timeout.ms": "1000"})
+    plain, atomic = _new_partitions(log, "away")
+    producer, transactional = log.producer(), log.producer("away")
+    claim = log.claim("away", [plain], "away")
+    producer.send(plain, b"k", b"1", 0)
     producer.flush()
-    atomic.begin_transaction()
-    atomic.send(ATOMIC, b"k", b"1", 0)
+    transactional.begin_transaction()
+    transactional.send(atomic, b"k", b"1", 0)
     mortal.kill()
-    producer.send(PLAIN, b"k", b"2", 0)
+    producer.send(plain, b"k", b"2", 0)
     begun = time.monotonic()
     with pytest.raises(LogTimeout, match=r"within 1 s \(default.api.timeout.ms\)"):
         producer.flush()
     with pytest.raises(LogTimeout):
-        atomic.commit_transaction([(claim, {PLAIN: OffsetAndMetadata(1)})])
+        transactional.commit_transaction([(claim, {plain: OffsetAndMetadata(1)})])
     with pytest.raises(LogTimeout, match=f"Kafka at {mortal.bootstrap_servers}"):
-        log.end_offsets([PLAIN])
+        log.end_offsets([plain])
     assert time.monotonic() - begun < 10
     mortal.start()
     _until_answered(lambda: producer.flush())
-    _until_answered(lambda: atomic.commit_transaction([(claim, {PLAIN: OffsetAndMetadata(1)})]))
-    assert [record.value for record in read_from(log, PLAIN)] == [b"1", b"2"]
-    assert [record.value for record in read_from(log, ATOMIC)] == [b"1"]
-    assert log.committed_offsets("group", [PLAIN]) == {PLAIN: OffsetAndMetadata(1)}
+    _until_answered(lambda: transactional.commit_transaction([(claim, {plain: OffsetAndMetadata(1)})]))
+    assert [record.value for record in read_from(log, plain)] == [b"1", b"2"]
+    assert [record.value for record in read_from(log, atomic)] == [b"1"]
+    assert log.committed_offsets("away", [plain]) == {plain: OffsetAndMetadata(1)}
     log.close()
 
 
-def _until_answered(call: object) -> None:
+def _new_partitions(log: KafkaLog, test: str) -> tuple[TopicPartition, TopicPartition]:
+    """Where records go without a transaction, and within."""
+    names = f"{test}-plain", f"{test}-atomic"
+    _until_answered(lambda: log.create_topics([NewTopic(name, 1) for name in names]))
+    return TopicPartition(names[0], 0), TopicPartition(names[1], 0)
+
+
+def _until_answered(call: Callable[[], None]) -> None:
     give_up_at = time.monotonic() + 30
     while True:
         try:
-            return call()  # type: ignore[operator,no-any-return]
+            return call()
         except LogTimeout:
             if time.monotonic() > give_up_at:
                 raise

@@ -94,7 +94,7 @@ def test_should_count_every_number_once_when_processes_take_the_partition_from_e
 ) -> None:
     with ExitStack() as stack:
         counting = [
-            stack.enter_context(running("count_up", kafka_broker.bootstrap_servers, partition.topic, number=8))
+            stack.enter_context(running("count_up", kafka_broker.bootstrap_servers, partition.topic, number=5))
             for _ in range(3)
         ]
         for process in counting:
@@ -102,9 +102,9 @@ def test_should_count_every_number_once_when_processes_take_the_partition_from_e
         for process in counting:
             process.go_on()
         counted = [int(line) for process in counting for line in process.rest()]
-    assert sorted(counted) == list(range(24))
-    assert values(log, partition) == [b"%d" % number for number in range(24)]
-    assert log.committed_offsets(partition.topic, [partition]) == {partition: OffsetAndMetadata(24)}
+    assert sorted(counted) == list(range(15))
+    assert values(log, partition) == [b"%d" % number for number in range(15)]
+    assert log.committed_offsets(partition.topic, [partition]) == {partition: OffsetAndMetadata(15)}
 
 
 def test_should_not_fence_an_owner_that_has_opened_its_id_anew_since(log: KafkaLog, partition: TopicPartition) -> None:
