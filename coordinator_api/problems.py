@@ -27,7 +27,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "INVALID_REQUEST": (422, "The request cannot be read"),
     "INVALID_GROUP_ID": (422, "Not a group id"),
     "INVALID_SESSION_TIMEOUT": (422, "The session timeout is out of bounds"),
-    "INCONSISTENT_GROUP_PROTOCOL": (422, "The subscription does not fit the group"),
+    "INCONSISTENT_GROUP_PROTOCOL": (409, "This does not fit the group"),
     "UNSUPPORTED_ASSIGNOR": (422, "The assignor is not available"),
     "UNSUPPORTED_VERSION": (501, "Not in this release"),
     "SASL_AUTHENTICATION_FAILED": (401, "A bearer token is needed"),

@@ -24,6 +24,7 @@ _KEPT = 64
 _WHILE_JOINING_S = 0.05
 _JOINING, _PLACING = "PreparingRebalance", "CompletingRebalance"
 _QUICK_LOOKS_WHILE_PLACING = 10
+_STATE_TIMEOUT_S = 1.0  # no state only means fewer looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,15 @@ class ClusterLooks:
         quick_looks = 0
         while True:
             state = ""
-            with contextlib.suppress(KafkaClientError):  # whoever reads the records says so
+            with contextlib.suppress(KafkaClientError, TimeoutError):  # whoever reads the records says so
                 definition = await self._definition()
                 if definition is None:
                     topics = frozenset(await self._admin.topics())
                     self._looks.append(_Look(time.monotonic(), None, topics, None))
                 else:
                     await self.look(definition)
-                state = (await self._admin.describe_group(self._group)).state
+                async with asyncio.timeout(_STATE_TIMEOUT_S):
+                    state = (await self._admin.describe_group(self._group)).state
             quick_looks = quick_looks + 1 if state == _PLACING else 0
             is_quick = state == _JOINING or 0 < quick_looks <= _QUICK_LOOKS_WHILE_PLACING
             await asyncio.sleep(min(_WHILE_JOINING_S, self._interval_s) if is_quick else self._interval_s)

@@ -20,6 +20,7 @@ import pytest
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.group_watch import Generation, GroupWatch
+from tests.oracle.oracle import Oracle
 from tests.oracle.scenario import GroupScenario
 from tests.oracle.scenario_feed import LineFeed, create_topics, wait_for_counts, write
 from tests.oracle.scenario_script import (
@@ -94,7 +95,8 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
         [_PYTHON],
     ]
     with capsys.disabled():
-        for file in (tmp_path / _RECORDED, *(_led(group) for group in (groups.words[1], groups.keys[1]))):
+        led_files = [_led(group) for group in (groups.words[1], groups.keys[1])]
+        for file in (tmp_path / _RECORDED, *led_files, *map(_decided_by_kafka, led_files)):
             print(f"{file.relative_to(tmp_path)}: {_equal(file)}")
     delivered = _assignments(tmp_path / _RECORDED)
     for group in (groups.words[1], groups.keys[1]):
@@ -118,6 +120,14 @@ def _equal(recording: Path) -> str:
     checked = assignor("assign", str(recording), "--check")
     assert checked.returncode == 0, checked.stderr
     return " ".join(next(line for line in checked.stdout.splitlines() if line.startswith("equal after")).split())
+
+
+def _decided_by_kafka(led: Path) -> Path:
+    """The rounds that Python led, each decided once more by Kafka Streams' own leader."""
+    again = led.with_name("decided-by-kafka.jsonl")
+    with Oracle() as kafka:
+        again.write_text("".join(json.dumps(kafka.ask(line)) + "\n" for line in _lines(led)))
+    return again
 
 
 def _assignments(recording: Path) -> dict[tuple[str, int], dict[str, str]]:

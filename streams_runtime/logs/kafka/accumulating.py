@@ -20,7 +20,6 @@ from assignor.types import TopicPartition
 from streams_runtime.records import Headers
 
 BATCH_BYTES = 256 * 1024
-_HEADER_BYTES = 61
 _MAGIC = 2
 _NO_HEADERS: list[tuple[str, bytes | None]] = []
 
@@ -55,12 +54,15 @@ class Batch:
 
 
 class PartitionQueue:
-    """`full`: closed batches, oldest first; the first may be on its way. `open`: the one that records go into."""
+    """`full`: closed batches, oldest first; the first may be on its way. `open`: the one that records go into.
+
+    `limit`: what the topic takes as one batch, in bytes.
+    """
 
     __slots__ = ("_codec", "_is_transactional", "_limit", "full", "open", "sequence")
 
     def __init__(self, limit: int, codec: int, *, is_transactional: bool) -> None:
-        self._limit = max(1, min(BATCH_BYTES, limit))
+        self._limit = limit
         self._codec = codec
         self._is_transactional = is_transactional
         self.full: deque[Batch] = deque()
@@ -72,15 +74,16 @@ class PartitionQueue:
         batch = self.open
         given = list(headers) if headers else _NO_HEADERS
         if batch is not None:
-            if batch.builder.append(batch.count, timestamp_ms, key, value, given) is not None:
+            if (
+                batch.size + size <= BATCH_BYTES
+                and batch.builder.append(batch.count, timestamp_ms, key, value, given) is not None
+            ):
                 batch.count += 1
                 batch.size += size
                 return False
             self.close()
         # a record that is larger than the limit is taken as the first of its batch
-        builder = DefaultRecordBatchBuilder(
-            _MAGIC, self._codec, self._is_transactional, -1, -1, -1, self._limit + _HEADER_BYTES
-        )
+        builder = DefaultRecordBatchBuilder(_MAGIC, self._codec, self._is_transactional, -1, -1, -1, self._limit)
         builder.append(0, timestamp_ms, key, value, given)
         self.open = Batch(builder, size)
         return batch is not None

@@ -12,7 +12,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from aiokafka.protocol.fetch import FetchRequest
@@ -20,6 +20,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from assignor.types import TopicPartition
 from streams_runtime.kafka.broker_answers import NotNow, check
 from streams_runtime.kafka.errors import KafkaRefused
+from streams_runtime.kafka.partition_leaders import EARLIEST, LATEST, LeaderRequest
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.kafka.chunks import Chunk
@@ -176,13 +177,14 @@ class Fetcher:
             longest_wait_ms, 1, settings.fetch_max_bytes, int(self._read_committed), list(topics.items())
         )
         answer = await self._leadership.connections.send(request, leader)
+        outside = await self._outside(offsets, answer)
         moved: NotNow | None = None
         with self.changed:  # all of an answer at once, so that partitions share a poll
             for topic, answers in answer.topics:
                 for each in answers:
                     partition = TopicPartition(topic, each[0])
                     try:
-                        self._take(partition, of[partition], offsets[partition], each)
+                        self._take(partition, of[partition], offsets[partition], each, outside)
                         of[partition].over(questions[partition].number, is_answered=True)
                     except NotNow as reason:
                         moved = reason
@@ -190,9 +192,34 @@ class Fetcher:
         if moved is not None:
             raise moved
 
-    def _take(self, partition: TopicPartition, one: FetchedPartition, offset: int, answer: Any) -> None:
+    async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
+        """Whose offset is outside for certain: a leader that has just come or gone may say so of any."""
+        said = [
+            TopicPartition(topic, each[0])
+            for topic, answers in answer.topics
+            for each in answers
+            if each[1] == _OFFSET_OUT_OF_RANGE
+        ]
+        if not said:
+            return set()
+        begins, ends = [
+            await LeaderRequest(self._leadership.connections, said).offsets(which, read_committed=False)
+            for which in (EARLIEST, LATEST)
+        ]
+        return {partition for partition in said if not begins[partition] <= offsets[partition] <= ends[partition]}
+
+    def _take(
+        self,
+        partition: TopicPartition,
+        one: FetchedPartition,
+        offset: int,
+        answer: Any,
+        outside: Collection[TopicPartition],
+    ) -> None:
         """`answer`: number, error, high watermark, last stable offset, first offset, aborted, ..., records."""
         code, aborted, records = answer[1], answer[5], answer[-1]
+        if code == _OFFSET_OUT_OF_RANGE and partition not in outside:
+            raise NotNow(f"{partition} has the offset {offset}, and its leader did not find it")
         if code != _OFFSET_OUT_OF_RANGE:
             check(code, f"fetching {partition}")
         if not self._is_current(partition, one) or one.fetch_offset() != offset:

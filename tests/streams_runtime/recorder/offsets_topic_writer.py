@@ -1,7 +1,8 @@
 """Writes into `__consumer_offsets` what a broker writes there, for groups that no broker knows.
 
 Brokers let only one client id do so, that of Kafka's own administration tools. Readers of the topic cannot tell it from
-the real thing, and it costs no JVM.
+the real thing, and it costs no JVM. The coordinator of that partition can, and serves its groups no more: only for a
+broker that nobody shares.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def write_other_kind(bootstrap_servers: str, group: str, kind: GroupKind) -> Non
 
 
 async def _joined(bootstrap_servers: str, group: str, topic: str) -> AIOKafkaConsumer:
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap_servers, group_id=group)
+    consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap_servers, group_id=group, enable_auto_commit=False)
     await consumer.start()
     while not consumer.assignment():
         await consumer.getmany(timeout_ms=100)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue
+from streams_runtime.kafka.offsets_topic import offsets_partition
 from tests.oracle.broker import Broker
 from tests.oracle.scenario_feed import create_topics
 from tests.recorded import documents
@@ -32,14 +33,23 @@ PAUSE_S = 0.05
 
 
 PLAIN_GROUP, PLAIN_TOPIC = "plain-consumers", "plain-input"
+WRITTEN_GROUPS = ("killed-a", "killed-b", "from-now", "of-kip-1071", "beside-it", "later")
 
 
 @pytest.fixture(scope="module")
-def servers(kafka_broker: Broker) -> Iterator[str]:
-    """With an ordinary consumer group beside."""
-    create_topics(kafka_broker.bootstrap_servers, {PLAIN_TOPIC: 1})
-    with plain_consumer(kafka_broker.bootstrap_servers, PLAIN_GROUP, PLAIN_TOPIC):
-        yield kafka_broker.bootstrap_servers
+def servers(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker of its own, with an ordinary consumer group in a partition that the tests do not write to."""
+    partitions = 16
+    number = offsets_partition(PLAIN_GROUP, partitions)
+    assert number not in {offsets_partition(group, partitions) for group in WRITTEN_GROUPS}
+    broker = Broker(tmp_path_factory.mktemp("recorder") / "broker", {"offsets.topic.num.partitions": str(partitions)})
+    try:
+        broker.start()
+        create_topics(broker.bootstrap_servers, {PLAIN_TOPIC: 1})
+        with plain_consumer(broker.bootstrap_servers, PLAIN_GROUP, PLAIN_TOPIC):
+            yield broker.bootstrap_servers
+    finally:
+        broker.stop()
 
 
 def generation(number: int) -> GroupMetadataValue:

@@ -88,7 +88,7 @@ def test_should_say_that_a_stream_is_joined_with_a_table_only() -> None:
         ("statestore.cache.max.bytes", ": stores have no record cache here; every update is forwarded"),
         ("topology.optimization", r": use StreamsBuilder\(optimize=True\)"),
         ("processing.exception.handler", ": handlers are arguments of Application: processing_exception_handler="),
-        ("main.consumer.max.poll.records", ": there is no Kafka client here that would read it"),
+        ("main.consumer.max.poll.records", ": clients are not set up one by one here; it is fixed, or write the key"),
         ("commit.interval", "; did you mean 'commit.interval.ms'"),
         ("num.stream.thread", "; did you mean 'num.stream.threads'"),
         ("something.else.entirely", "$"),

@@ -1,0 +1,158 @@
+"""One Kafka process on loopback and its files: started, killed and started again, whatever its part in a cluster.
+
+A start is over when the process answers on its clients' port; its own words are in `broker.log`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.oracle import jars
+
+_LONGEST_START_S = 60
+_LONGEST_STOP_S = 30
+
+DEFAULT_PROPERTIES = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "auto.create.topics.enable": "false",
+    "broker.session.timeout.ms": "2000",  # after SIGKILL the controller lets the same broker back in only after this
+    "broker.heartbeat.interval.ms": "500",
+    "delete.topic.enable": "true",
+    "num.partitions": "1",
+    "transaction.partition.verification.enable": "true",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",  # what SIGKILL left open blocks its heirs
+}
+
+
+class KafkaNode:
+    """`port`: where clients are answered. `settings`: all of its server.properties. `heap_mb`: of its JVM."""
+
+    def __init__(self, directory: Path, port: int, settings: Mapping[str, str], heap_mb: int) -> None:
+        self.directory = directory
+        self.port = port
+        self._heap_mb = heap_mb
+        self._process: subprocess.Popen[bytes] | None = None
+        self._class_path = jars.class_path()
+        directory.mkdir(parents=True)
+        own = {"log.dirs": str(directory / "data"), **DEFAULT_PROPERTIES, **settings}
+        self._properties = directory / "server.properties"
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in own.items()))
+
+    def format(self, cluster_id: str, scram: Sequence[str] = ()) -> None:
+        """Its files, once, before the first start. `scram`: users, as `SCRAM-SHA-256=[name=...,password=...]`."""
+        users = [argument for user in scram for argument in ("--add-scram", user)]
+        # one argument, since an id may begin with a dash
+        files = (f"--cluster-id={cluster_id}", "-c", str(self._properties))
+        self._run("kafka.tools.StorageTool", "format", *files, *users)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker does not run"
+        return self._process.pid
+
+    def launch(self) -> None:
+        """The process; it is not there for clients yet."""
+        assert self._process is None, "the broker runs already"
+        with (self.directory / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command("kafka.Kafka", str(self._properties)),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def wait_until_it_answers(self) -> None:
+        """Raises AssertionError with the end of its log when it does not."""
+        assert self._process is not None, "it was not launched"
+        give_up_at = time.monotonic() + _LONGEST_START_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > give_up_at:
+                raise AssertionError(f"the broker did not start:\n{self.last_words()}")
+            time.sleep(0.05)  # nothing tells when another program listens
+
+    def start(self) -> None:
+        self.launch()
+        self.wait_until_it_answers()
+
+    def kill(self) -> None:
+        """SIGKILL: what was acknowledged and only in the page cache survives, as it does a crash of the process."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def last_words(self) -> str:
+        with contextlib.suppress(FileNotFoundError):
+            return (self.directory / "broker.log").read_text(errors="replace")[-4000:]
+        return ""
+
+    def _end(self, kind: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(kind)
+        try:
+            process.wait(_LONGEST_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_LONGEST_STOP_S)
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+    def _run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            self._command(*arguments), capture_output=True, text=True, timeout=_LONGEST_START_S, check=False
+        )
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def _command(self, *arguments: str) -> list[str]:
+        options = [
+            f"-Xmx{self._heap_mb}m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            f"-Djava.io.tmpdir={self.directory}",
+        ]
+        logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        return [jars.java(), *options, *logging, "-cp", self._class_path, *arguments]
+
+
+def new_cluster_id() -> str:
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
