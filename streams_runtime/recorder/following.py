@@ -26,6 +26,7 @@ from streams_runtime.recorder.generations import LastSeen, NotStreams
 from streams_runtime.recorder.group_recorder import GroupChoices, GroupRecorder, LookedAtRound, ReadRound, Say
 from streams_runtime.recorder.output import Output
 from streams_runtime.recorder.position import Position
+from streams_runtime.recorder.round_line import decoded_round
 from streams_runtime.round_reports import report_round
 
 _SAVE_EVERY_S = 2.0
@@ -199,6 +200,8 @@ class _Reading:
             if record.offset < recorder.write_from:
                 recorder.show(a_round)
                 return False
+            if not decoded_round(a_round).members:
+                return False  # a leader of this project alone: no round of the application
             is_history = record.offset < self._ends[record.partition]
             looked_at = await self._look_at(recorder, ReadRound(a_round, read_at, read_ms, is_history))
             if looked_at is None:

@@ -32,7 +32,7 @@ KILLS = 3
 PAUSE_S = 0.05
 
 
-PLAIN_GROUP, PLAIN_TOPIC = "plain-consumers", "plain-input"
+PLAIN_GROUP, PLAIN_TOPIC = "readers", "plain-input"
 WRITTEN_GROUPS = ("killed-a", "killed-b", "from-now", "of-kip-1071", "beside-it", "later")
 
 
@@ -102,7 +102,7 @@ def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str) 
     recorder = RecorderProcess("--bootstrap-server", servers, "--group", PLAIN_GROUP, "--once")
     assert recorder.wait() == 2
     assert recorder.said == [
-        "assignor: group plain-consumers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
+        "assignor: group readers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
         "'consumer' and 'stream', and its group is called as its application.id"
     ]
 
@@ -116,7 +116,7 @@ def test_should_refuse_the_streams_rebalance_protocol_and_go_on_with_other_group
     assert "speaks the streams rebalance protocol (KIP-1071)" in alone.said[-1]
     output = tmp_path / "rounds.jsonl"
     both = RecorderProcess(*arguments, "--group", "beside-it", "--output", str(output))
-    assert both.wait() == 0
+    assert both.wait() == 0, both.said
     assert any(line.endswith("; the other groups are recorded") for line in both.said)
     assert [line["group_id"] for line in lines_of(output)] == ["beside-it"]
 
@@ -125,7 +125,7 @@ def test_should_wait_for_a_group_that_is_not_there_yet(servers: str) -> None:
     recorder = RecorderProcess("--bootstrap-server", servers, "--group", "later", "--until-generations", "1")
     recorder.wait_until_said("later: there is no such group yet; waiting for its first generation")
     write_generations(servers, "later", [ROUNDS[0]])
-    assert recorder.wait() == 0
+    assert recorder.wait() == 0, recorder.said
     assert '"id":"later.1@' in recorder.printed
 
 
