@@ -9,11 +9,12 @@ which then is tried again like any failed one.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from assignor.errors import InputError, NotBuiltYet
 from assignor.snapshot import ClusterView, RebalanceSnapshot
@@ -82,13 +83,20 @@ def provider_address(cluster: object) -> ProviderAddress | None:
     return ProviderAddress(provider, servers)
 
 
+class _Listed(NamedTuple):
+    """A cluster as the setting has it."""
+
+    provider: str
+    servers: str
+
+
 class ClusterProviders:
     """The clusters that groups of this service may name; each is opened once, when it is first needed."""
 
     def __init__(self, allowed: tuple[str, ...] = ()) -> None:
         self._allowed = allowed
-        self._opened: dict[ProviderAddress, ClusterProvider] = {}
-        self._opening: dict[ProviderAddress, threading.Lock] = {}
+        self._opened: dict[_Listed, ClusterProvider] = {}
+        self._opening: dict[_Listed, threading.Lock] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -102,19 +110,21 @@ class ClusterProviders:
 
     def provider(self, address: ProviderAddress) -> ClusterProvider:
         """Raises as `check` does, and whatever opening the cluster raises. Opening may take time."""
+        point = _entry_point(address.provider)
+        listed = _Listed(address.provider, self._servers(address))
         with self._lock:
-            opening = self._opening.setdefault(address, threading.Lock())
+            opening = self._opening.setdefault(listed, threading.Lock())
         # one that is slow to open holds up only those who want the same one
         with opening:
-            if address not in self._opened:
-                factory: Callable[[str], ClusterProvider] = _entry_point(address.provider).load()
-                opened = factory(self._servers(address))
+            if listed not in self._opened:
+                factory: Callable[[str], ClusterProvider] = point.load()
+                opened = factory(listed.servers)
                 with self._lock:
                     if self._closed:
                         opened.close()
                         raise InputError("the service is stopping", "cluster")
-                    self._opened[address] = opened
-            return self._opened[address]
+                    self._opened[listed] = opened
+            return self._opened[listed]
 
     def close(self) -> None:
         with self._lock:
@@ -127,15 +137,19 @@ class ClusterProviders:
             return self._allowed[0]
         if address.bootstrap_servers is None:
             raise _refused(f"is missing, and the setting {SETTING} lists {len(self._allowed)} clusters, not one")
+        named = _servers_in(address.provider, address.bootstrap_servers)
         for listed in self._allowed:
-            if _spelt_alike(address.provider, listed) == _spelt_alike(address.provider, address.bootstrap_servers):
+            if named <= _servers_in(address.provider, listed):
                 return listed
         raise _refused(f"{address.bootstrap_servers[:200]!r} is not listed in this service's setting {SETTING}")
 
 
-def _spelt_alike(provider: str, servers: str) -> str:
-    """One cluster, one text: with or without the provider's name before it, commas or semicolons between brokers."""
-    return servers.removeprefix(f"{provider}:").replace(",", ";")
+def _servers_in(provider: str, address: str) -> frozenset[str]:
+    """A cluster is the same however it is spelt: some of its servers name it, in any order, with commas or semicolons
+    between, with or without the provider's name before them.
+    """
+    servers = re.split("[;,]", address.removeprefix(f"{provider}:"))
+    return frozenset(server.strip() for server in servers)
 
 
 def _entry_point(name: str) -> EntryPoint:

@@ -9,6 +9,7 @@ unknown name is an error that tells the nearest known one. Source of the `group.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,9 +26,26 @@ from pydantic_settings import (
 
 ENVIRONMENT_PREFIX = "ASSIGNOR_"
 
+_HOST_AND_PORT = r"(\[[^\]]+\]|[^\s:,;\[\]/]+):\d{1,5}"
+_BROKER = re.compile(_HOST_AND_PORT)
+_BROKERS = re.compile(rf"([a-z]+:)?{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
+
 
 class SettingsError(ValueError):
     """A setting that cannot be used, said in one or more lines a person can act on."""
+
+
+def clusters_in(text: str) -> tuple[str, ...]:
+    """Addresses of clusters: `host:port`s that follow each other are brokers of one, as Kafka writes them. What has a
+    name before it (`kafka:`, `embedded:`) begins another; where brokers have semicolons between, every comma does.
+    """
+    clusters: list[str] = []
+    for part in (each.strip() for each in text.split(",")):
+        if part and ";" not in text and clusters and _BROKER.fullmatch(part) and _BROKERS.fullmatch(clusters[-1]):
+            clusters[-1] += f",{part}"
+        elif part:
+            clusters.append(part)
+    return tuple(clusters)
 
 
 class Settings(BaseSettings):
@@ -97,8 +115,9 @@ class Settings(BaseSettings):
     )
     cluster_bootstrap_servers: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Clusters that groups may name in `cluster`, separated by commas, for example "
-        "`embedded:/var/lib/streams` or `broker-1:9092;broker-2:9092`; others are refused.",
+        description="Clusters that groups may name in `cluster`: a Kafka's `broker-1:9092,broker-2:9092`, or "
+        "`embedded:/var/lib/streams`; others are refused. Several: a list in the file, or with commas between, and "
+        "`kafka:` before each Kafka.",
     )
 
     cluster_metadata_max_age_ms: int = Field(
@@ -114,7 +133,12 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What goes to the log.")
     log_format: Literal["json", "console"] = Field("console", description="One JSON object a line, or text to read.")
 
-    @field_validator("task_assignor_classes", "cluster_bootstrap_servers", mode="before")
+    @field_validator("cluster_bootstrap_servers", mode="before")
+    @classmethod
+    def _split_into_clusters(cls, value: object) -> object:
+        return clusters_in(value) if isinstance(value, str) else value
+
+    @field_validator("task_assignor_classes", mode="before")
     @classmethod
     def _split_at_commas(cls, value: object) -> object:
         if isinstance(value, str):

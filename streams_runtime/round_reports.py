@@ -66,19 +66,32 @@ def report_round(coordinator_url: str, token_file: Path | None, document: Mappin
 
 def check_coordinator(coordinator_url: str, token_file: Path | None) -> str | None:
     """The token to use. Raises InputError for a URL or a token file that cannot be used."""
-    if not coordinator_url.startswith(("http://", "https://")):
+    if not _is_url(coordinator_url):
         raise InputError(f"must be a URL such as http://127.0.0.1:8080, not {coordinator_url!r}", "--coordinator")
     return read_token(token_file)
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """Raises InputError for a file that cannot be read."""
+    """Raises InputError for a file that cannot be read, and for a token that no header can carry."""
     if token_file is None:
-        return os.environ.get(TOKEN_VARIABLE)
+        token, where = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
+    else:
+        where = "--token-file"
+        try:
+            token = token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as fault:
+            raise InputError(f"{token_file} cannot be read: {fault}", where) from None
+    if token and not (token.isascii() and token.isprintable()):
+        raise InputError("a token is one line of printable ASCII", where)
+    return token
+
+
+def _is_url(text: str) -> bool:
     try:
-        return token_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(f"{token_file} cannot be read: {fault}", "--token-file") from None
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        return False
+    return url.scheme in ("http", "https") and bool(url.host)
 
 
 def _post(http: httpx.Client, url: str, body: bytes) -> None:

@@ -39,17 +39,19 @@ def topology_from_description(
     source_changelogs: Mapping[str, str] | None = None,
     retention_ms: Mapping[str, int] | None = None,
     has_run: bool = False,
+    creates_missing: bool = False,
 ) -> DescribedTopology:
     """The topology as Kafka's leader has it, with the application id in front of internal topics.
 
     `partition_counts`: all topics of the cluster; without them every store is taken as logged. `has_run`: the group has
-    been through a rebalance, so a changelog that is not there is not wanted, even when none is. By store:
+    been through a rebalance, so a changelog that is not there is not wanted, even when none is. `creates_missing`: the
+    caller creates topics that are not there, so a changelog that is not there is one still to be made. By store:
     `not_logged`, `source_changelogs` (the source topic that serves as changelog), `retention_ms` (of windowed ones).
     Raises InputError: with the line for text that is no description, and for options that do not fit it.
     """
     graph = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
-    options = StoreOptions(frozenset(not_logged), source_changelogs or {}, retention_ms or {})
+    options = StoreOptions(frozenset(not_logged), source_changelogs or {}, retention_ms or {}, creates_missing)
     stores = described_stores(graph.definition, application_id, partition_counts, has_run, options)
     groups = copartitioned_sources(graph.definition, application_id, counts)
     definition = replace(graph.definition, stores=stores.definitions, copartitioned_sources=groups.sources)

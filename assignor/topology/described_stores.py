@@ -2,7 +2,9 @@
 
 The text does not say it. Kafka calls a changelog `<application id>-<store>-changelog` and creates all of them in the
 first rebalance. So when some are there and one is not, its store is not logged; or, when it is the store of a table
-that is read from one topic, that topic serves as its changelog. Source: `InternalTopologyBuilder`, `TableSourceNode`.
+that is read from one topic, that topic serves as its changelog. A leader cannot conclude that: the topology may have a
+new store, or the leader before it died in the middle of creating them; an empty changelog too many does no harm, one
+that is missing stops a task. Source: `InternalTopologyBuilder`, `TableSourceNode`.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from assignor.topology.topology import ChangelogConfig, ChangelogType
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What the caller knows, by store: `source_changelogs` to topics, `retention_ms` of windowed stores."""
+    """What the caller knows, by store: `source_changelogs` to topics, `retention_ms` of windowed stores.
+    `creates_missing`: whether a changelog that is not there is still to be made.
+    """
 
     not_logged: Collection[str]
     source_changelogs: Mapping[str, str]
     retention_ms: Mapping[str, int]
+    creates_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,9 @@ def described_stores(
         known = _known(store, options)
         if known is not None:
             stores[store] = known
-        elif store in there or not telling:
+        elif store in there or not telling or options.creates_missing:
             stores[store] = StoreDefinition(store, _changelog(store, options))
-            guessed += [] if telling else [store]
+            guessed += [] if store in there else [store]
         else:
             topic = _table_topic(definition, store, users[store])
             stores[store] = StoreDefinition(store, None if topic is None else LOGGED, topic)

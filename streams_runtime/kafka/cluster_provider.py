@@ -31,8 +31,8 @@ LONGEST_WAIT_FOR_OFFSETS_S = 15.0
 
 
 def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:
-    """`host:port`, several with `;` between: commas are between clusters in the coordinator's setting. Connects when it
-    is asked first. Raises InputError.
+    """`host:port,...`; `;` may stand between them, too, as in the coordinator's setting. Connects when it is
+    asked first. Raises InputError.
     """
     servers = bootstrap_servers.removeprefix("kafka:").replace(";", ",")
     path = os.environ.get(CLIENT_CONFIG)

@@ -22,6 +22,7 @@ if importlib.util.find_spec("aiokafka") is None:
 _TOPOLOGY_HELP = "Topology#describe text, or JSON: input.topology of rebalance/1 or a whole definition."
 _CONFIG_HELP = "The application's placement configs, such as num.standby.replicas=1."
 _CONFIG_FILE_HELP = "The application's properties; keys that are not the assignor's are passed over."
+_STORE_HELP = "What Topology#describe does not say: STORE=not-logged, STORE=topic:NAME or STORE=retention.ms:N."
 _INSTANCE_HELP = "group.instance.id that all leaders of the group share. [default: GROUP-assignor-leader]"
 _STANDBY_HELP = "When another `assignor lead` leads: wait, and take over when it ends."
 _JOIN_HELP = "Join although someone else leads; tasks that this member is handed sit idle until it leads."
@@ -40,6 +41,7 @@ def lead(
     topology: Annotated[Path, typer.Option(metavar="FILE", help=_TOPOLOGY_HELP)],
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None,
     config_file: Annotated[Path | None, typer.Option(metavar="FILE", help=_CONFIG_FILE_HELP)] = None,
+    store: Annotated[list[str] | None, typer.Option(metavar="STORE=WHAT", help=_STORE_HELP)] = None,
     assignor: Annotated[str | None, typer.Option(metavar="NAME", help="A built-in one or module:Class.")] = None,
     group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None,
     session_timeout_ms: Annotated[int, typer.Option(min=1, help="As session.timeout.ms of a consumer.")] = 45_000,
@@ -70,6 +72,7 @@ def lead(
     from streams_runtime.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
     from streams_runtime.leader.leading import Application, Reporting, lead_until_stopped
     from streams_runtime.leader.own_member import default_instance_id, leader_client_id
+    from streams_runtime.leader.store_options import stores_from_options
     from streams_runtime.round_reports import check_coordinator
 
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -95,7 +98,8 @@ def lead(
         )
         if coordinator is not None:
             check_coordinator(coordinator, token_file)
-        application = Application(read_application_file(topology), configs, assignor)
+        stores = stores_from_options(store or [])
+        application = Application(read_application_file(topology), configs, assignor, stores)
         reporting = Reporting(output, coordinator, token_file)
         asyncio.run(lead_until_stopped(client, settings, application, reporting, say))
     except InputError as fault:

@@ -21,8 +21,10 @@ from assignor.recording.topology_fields import as_topology
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.described import topology_from_description
 from assignor.topology.topology import Topology
+from streams_runtime.leader.store_options import StoreFacts
 
 DEFAULT_ASSIGNOR = "HighAvailabilityTaskAssignor"
+_NOTHING_SAID = StoreFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +43,27 @@ class ApplicationFile:
         assignor: str | None,
         configs: Mapping[str, object],
         partition_counts: Mapping[str, int],
-        has_run: bool,
+        stores: StoreFacts = _NOTHING_SAID,
     ) -> tuple[RebalanceSnapshot, tuple[str, ...]]:
         """Without members and cluster, and what had to be assumed. `partition_counts`: of the cluster's topics;
-        `has_run`: the application has committed offsets. Raises InputError.
+        `stores`: what the text does not say of them. Raises InputError.
         """
         topology = self.topology
         assumptions: tuple[str, ...] = ()
+        if topology is not None and stores:
+            raise InputError(f"goes with the text of Topology#describe only; {self.path} has the stores", "--store")
         if topology is None:
             assert self.description is not None
             try:
-                described = topology_from_description(self.description, group, partition_counts, has_run=has_run)
+                described = topology_from_description(
+                    self.description,
+                    group,
+                    partition_counts,
+                    not_logged=stores.not_logged,
+                    source_changelogs=stores.source_changelogs,
+                    retention_ms=stores.retention_ms,
+                    creates_missing=True,
+                )
             except InputError as error:
                 raise InputError(str(error), self.path) from None
             topology, assumptions = described.topology, described.assumptions

@@ -31,12 +31,13 @@ from streams_runtime.kafka.group_membership import GroupMembership, Joined
 from streams_runtime.kafka.membership_errors import IllegalGeneration, RebalanceInProgress, UnknownMember
 from streams_runtime.leader.group_entry import GroupEntry
 from streams_runtime.leader.lead_settings import LeadSettings
-from streams_runtime.leader.led_round import LedRound, group_members
+from streams_runtime.leader.led_round import GroupMembers, LedRound, group_members
 from streams_runtime.leader.own_member import own_subscription, source_topics
 from streams_runtime.leader.round_records import RoundRecords
 from streams_runtime.leader.round_text import round_text, seen_round, why_in_words
 from streams_runtime.leader.round_work import DecidedRound, RoundFailed, RoundWork
 from streams_runtime.leader.source_partitions import PartitionCounts, change_in_words, known_to, without_owner
+from streams_runtime.leader.subscribed_topics import mismatch_in_words
 
 T = TypeVar("T")
 
@@ -79,6 +80,7 @@ class Leader:
         self._version = LATEST_SUPPORTED_VERSION
         self._seen: SeenRound | None = None
         self._reason = ""
+        self._mismatch = ""
 
     async def lead(self) -> None:
         """Until cancelled. Raises LeadRefused, FencedInstance, RoundFailed, KafkaRefused; KafkaUnavailable only before
@@ -139,6 +141,7 @@ class Leader:
         told = ((member.member_id, member.group_instance_id, member.metadata) for member in joined.members)
         members = group_members(self._settings.group, told, joined.member_id)
         self._version = members.version
+        self._tell_of_strangers(joined.generation_id, members)
         try:
             decided = await _first(self._work.decide(joined.generation_id, members), self._beating())
         except RoundFailed as failure:
@@ -158,6 +161,17 @@ class Leader:
             known_to(decided.led.snapshot, result, self._topics),
             result.probing_rebalance_at_ms if kept_here else None,
         )
+
+    def _tell_of_strangers(self, generation_id: int, members: GroupMembers) -> None:
+        for member, fault in members.unreadable.items():
+            self._say(
+                f"generation {generation_id}: nobody can read what member {member} says of itself; it gets no tasks, "
+                f"stop it ({fault})"
+            )
+        mismatch, before = mismatch_in_words(self._topics, members.topics), self._mismatch
+        self._mismatch = mismatch
+        if mismatch and mismatch != before:
+            self._say(f"generation {generation_id}: {mismatch}")
 
     async def _tell(
         self, generation_id: int, decided: DecidedRound, led: LedRound, own_reason: str, took_ms: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from streams_runtime.leader.leader import Leader
 from streams_runtime.leader.own_member import PROTOCOL, PROTOCOL_TYPE
 from streams_runtime.leader.round_records import RoundRecords
 from streams_runtime.leader.round_work import RoundFailed, RoundWork
+from streams_runtime.leader.store_options import StoreFacts
 
 _LONGEST_WAY_OUT_S = 10.0
 _LONGEST_REPORT_S = 3.0
@@ -35,11 +36,12 @@ _LONGEST_REPORT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What is led. `configs`, `assignor`: of the command line."""
+    """What is led. `configs`, `assignor`, `stores`: of the command line."""
 
     file: ApplicationFile
     configs: Mapping[str, object]
     assignor: str | None
+    stores: StoreFacts = field(default_factory=StoreFacts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,10 @@ async def _definition(
     admin: ClusterAdmin, settings: LeadSettings, application: Application, say: Callable[[str], None]
 ) -> RebalanceSnapshot:
     counts: dict[str, int] = {}
-    has_run = False
     if application.file.topology is None:
         counts = {name: topic.partitions for name, topic in (await admin.topics()).items()}
-        has_run = bool(await admin.committed_offsets(settings.group))
     definition, assumptions = application.file.definition(
-        settings.group, application.assignor, application.configs, counts, has_run
+        settings.group, application.assignor, application.configs, counts, application.stores
     )
     for assumption in assumptions:
         say(f"topology: {assumption}")

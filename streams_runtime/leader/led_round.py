@@ -2,7 +2,8 @@
 
 Rules:
 
-- Members of this program are left out of the round; each is handed an AssignmentInfo without tasks.
+- Members of this program are left out of the round; each is handed an AssignmentInfo without tasks. So are members
+  whose subscription nobody can read: Kafka's leader dies of one, the next leader, too, and so on through the group.
 - A probing deadline is given to the lowest process that can carry it, so that it triggers the next round also when the
   leader is dead then. The round is run as if that process led, so a recorded line gives the same bytes again. When no
   process can, the leader keeps it itself.
@@ -17,10 +18,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID
-from assignor.errors import IllegalStateError
+from assignor.errors import DecodeError, IllegalStateError
 from assignor.pipeline import assign
 from assignor.protocol.assignment_info import decode_assignment_info
-from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
+from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from assignor.types import ProcessId
@@ -31,10 +33,16 @@ _AT_ONCE_MS = 0
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """`streams`: members of the application, in the order received; `ours`: member ids of this program."""
+    """`streams`: members of the application, in the order received; `ours`: member ids of this program. `unreadable`:
+    other member ids, with what is wrong with their bytes. `sizes`: bytes of everybody's subscription. `topics`: that
+    `streams` subscribe to.
+    """
 
     streams: Mapping[str, Member]
     ours: tuple[str, ...]
+    unreadable: Mapping[str, str]
+    sizes: Mapping[str, int]
+    topics: Mapping[str, tuple[str, ...]]
 
     @property
     def version(self) -> int:
@@ -54,12 +62,20 @@ def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], 
     """`members`: id, group.instance.id and subscription of everybody, as the leader received them."""
     streams: dict[str, Member] = {}
     ours: list[str] = []
+    unreadable: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    topics: dict[str, tuple[str, ...]] = {}
     for member_id, group_instance_id, subscription in members:
+        sizes[member_id] = len(subscription)
         if member_id == own_member_id or is_leader_of_ours(group, group_instance_id, subscription):
             ours.append(member_id)
-        else:
+            continue
+        try:
+            topics[member_id] = _topics(subscription)
             streams[member_id] = Member(subscription, None, group_instance_id)
-    return GroupMembers(streams, tuple(ours))
+        except DecodeError as error:
+            unreadable[member_id] = str(error)
+    return GroupMembers(streams, tuple(ours), unreadable, sizes, topics)
 
 
 def lead_round(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> LedRound:
@@ -80,13 +96,20 @@ def lead_round(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssi
 
 
 def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> dict[str, bytes]:
-    """For every member id. `result`: None when only members of this program are in the group."""
+    """For every member id. `result`: None when no member of the application is in the group."""
     own = own_assignment(members.version)
     assignments = {} if result is None else dict(result.assignments)
     if set(assignments) != set(members.streams) or not all(assignments.values()):
         missing = sorted(set(members.streams).symmetric_difference(assignments))
         raise IllegalStateError(f"the round has no assignment for exactly its members: {', '.join(missing)}")
-    return {**assignments, **dict.fromkeys(members.ours, own)}
+    return {**assignments, **dict.fromkeys((*members.ours, *members.unreadable), own)}
+
+
+def _topics(subscription: bytes) -> tuple[str, ...]:
+    """Raises DecodeError for bytes that are no subscription of Kafka Streams."""
+    decoded = decode_subscription(subscription)
+    decode_subscription_info(decoded.user_data or b"")
+    return decoded.topics
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:

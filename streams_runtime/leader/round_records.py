@@ -1,7 +1,8 @@
 """Where led rounds are kept: rebalance/1 lines in a file, and the coordinator that shows the group.
 
 Rules: a line is on disk before the next round begins, and a file that ends in the middle of a line, after a crash,
-loses that half line and nothing else. Neither of the two ever fails a round: what cannot be kept or reported is said.
+loses that half line and nothing else. Only who leads changes the file: a standby may have the same one. Neither of the
+two ever fails a round: what cannot be kept or reported is said.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ class RoundRecords:
             prepare(output)
 
     async def add(self, document: Mapping[str, object]) -> None:
-        if self._output == STDOUT:
-            print(as_line(document), flush=True)
-        elif self._output is not None:
+        if self._output is not None:
             try:
                 await asyncio.to_thread(append, self._output, document)
             except OSError as error:
@@ -71,23 +70,32 @@ class RoundRecords:
 
 
 def prepare(path: str) -> None:
-    """Make the file, and cut off a line that a crash left half written. Raises InputError."""
+    """Make the file. Raises InputError."""
     if path.endswith((".gz", ".parquet")):
         raise InputError("rounds are appended to a plain file, which ends in .jsonl", path)
     try:
         with open(path, "ab+") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.truncate(_end_of_last_line(file.fileno(), end))
+            file.seek(0, os.SEEK_END)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", path) from None
 
 
 def append(path: str, document: Mapping[str, object]) -> None:
-    """On return the line is on disk. Raises OSError."""
-    with open(path, "ab") as file:
-        file.write(f"{as_line(document)}\n".encode())
-        file.flush()
-        os.fsync(file.fileno())
+    """On return the line is on disk; when it raises OSError, nothing of it is."""
+    if path == STDOUT:
+        print(as_line(document), flush=True)
+        return
+    with open(path, "ab+", buffering=0) as file:
+        end = _end_of_last_line(file.fileno(), file.seek(0, os.SEEK_END))
+        file.truncate(end)
+        try:
+            left = memoryview(f"{as_line(document)}\n".encode())
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
 
 
 def _end_of_last_line(descriptor: int, end: int) -> int:

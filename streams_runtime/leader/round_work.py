@@ -1,7 +1,10 @@
 """The work of one round: look at the cluster, decide, create topics; again and again while it fails and time is left.
 
 What fails is told and tried again with growing pauses, and nothing is sent meanwhile. What Kafka's leader would have
-thrown fails the round, too; an error assignment is a result like any other.
+thrown fails the round, too; an error assignment is a result like any other. The time runs on over generations: JVM
+members that wait for their assignment longer than their session begin a new one each time. Nothing is sent either that
+the brokers could not keep: who leads a group whose record is too large gets an unknown error, and so does every member,
+which kills JVM members.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ from assignor.task_assignors.base import TaskAssignor
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
 from streams_runtime.kafka.cluster_view import cluster_view
 from streams_runtime.leader.led_round import GroupMembers, LedRound, all_assignments, lead_round
+from streams_runtime.leader.record_size import check_record_size
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 _OFFSETS_TIMEOUT_S = 30.0
+_LEAST_TRY_S = 10.0
 
 
 class RoundFailed(AssignorFault):
@@ -33,7 +38,7 @@ class RoundFailed(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class DecidedRound:
-    """`led`: None when nobody but this program is in the group. `assignments`: for every member id."""
+    """`led`: None when no member of the application is in the group. `assignments`: for every member id."""
 
     now_ms: int
     led: LedRound | None
@@ -64,17 +69,22 @@ class RoundWork:
         self._task_assignor = task_assignor
         self._timeout_s = timeout_s
         self._say = say
+        self._undecided_since: float | None = None
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRound:
-        """Raises RoundFailed when time is over."""
+        """Raises RoundFailed when time is over since the first round of those that failed."""
         clock = asyncio.get_running_loop().time
-        give_up_at = clock() + self._timeout_s
+        if self._undecided_since is None:
+            self._undecided_since = clock()
+        give_up_at = self._undecided_since + self._timeout_s
         pause_s = _FIRST_PAUSE_S
         while True:
             failed: DecidedRound | None = None
             try:
-                async with asyncio.timeout_at(give_up_at):
-                    return await self._once(members)
+                async with asyncio.timeout_at(max(give_up_at, clock() + min(_LEAST_TRY_S, self._timeout_s))):
+                    decided = await self._once(members)
+                self._undecided_since = None
+                return decided
             except TimeoutError:
                 words = f"no result within {self._timeout_s:g} s"
             except _NotDecided as error:
@@ -92,7 +102,9 @@ class RoundWork:
     async def _once(self, members: GroupMembers) -> DecidedRound:
         now_ms = time.time_ns() // 1_000_000
         if not members.streams:
-            return DecidedRound(now_ms, None, all_assignments(members, None))
+            assignments = all_assignments(members, None)
+            await check_record_size(self._admin, members.sizes, assignments)
+            return DecidedRound(now_ms, None, assignments)
         view = await cluster_view(self._admin, self._definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
         snapshot = replace(self._definition.seen(view), members=members.streams)
         led = await asyncio.to_thread(lead_round, snapshot, now_ms, self._task_assignor)
@@ -100,4 +112,6 @@ class RoundWork:
             await self._admin.create_topics(led.result.created_topics)
         if led.result.error is not None:
             raise _NotDecided(DecidedRound(now_ms, led, {}), led.result.error.as_recorded())
-        return DecidedRound(now_ms, led, all_assignments(members, led.result))
+        assignments = all_assignments(members, led.result)
+        await check_record_size(self._admin, members.sizes, assignments)
+        return DecidedRound(now_ms, led, assignments)

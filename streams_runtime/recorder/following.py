@@ -24,6 +24,7 @@ from streams_runtime.kafka.errors import KafkaUnavailable
 from streams_runtime.kafka.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic
 from streams_runtime.recorder.generations import LastSeen, NotStreams
 from streams_runtime.recorder.group_recorder import GroupChoices, GroupRecorder, LookedAtRound, ReadRound, Say
+from streams_runtime.recorder.looks import TopicsLook
 from streams_runtime.recorder.output import Output
 from streams_runtime.recorder.position import Position
 from streams_runtime.recorder.round_line import decoded_round
@@ -76,27 +77,35 @@ class Following:
         the groups can be recorded, InputError for a topology that cannot be used.
         """
         async with ClusterAdmin(self.settings) as admin, _stopping(self.stop, self.limits.seconds):
-            partition_count = await self._partition_count(admin)
-            if partition_count is None:
+            found = await self._offsets_topic(admin)
+            if found is None:
                 return
             names = [choices.group for choices in self.groups]
-            async with OffsetsTopic(self.settings, names, partition_count) as topic:
-                await _Reading(self, admin, topic).run()
+            async with OffsetsTopic(self.settings, names, found.partitions) as topic:
+                await _Reading(self, admin, topic, found.before).run()
 
-    async def _partition_count(self, admin: ClusterAdmin) -> int | None:
-        """Of the topic, which is made when the first group is; None when there is nothing to wait for."""
-        said = False
+    async def _offsets_topic(self, admin: ClusterAdmin) -> _FoundTopic | None:
+        """It is made when the first group is; None when there is nothing to wait for."""
+        before: TopicsLook | None = None
         while not self.stop.is_set():
-            found = (await admin.topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
-            if found is not None:
-                return found.partitions
+            found = await admin.topics()
+            if OFFSETS_TOPIC in found:
+                return _FoundTopic(found[OFFSETS_TOPIC].partitions, before)
             if self.limits.at_end:
                 break
-            if not said:
+            if before is None:
                 self.say("this cluster has no group yet; waiting for the first")
-                said = True
+            before = TopicsLook(time.monotonic(), frozenset(found))
             await _sleep(_LOOK_FOR_TOPIC_EVERY_S, self.stop)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundTopic:
+    """`before`: the topics there were while there was no group yet; None: it was there from the start."""
+
+    partitions: int
+    before: TopicsLook | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,9 @@ class _Waiting:
 class _Reading:
     """One run over the partitions of the groups. Reading and looking never wait for lines to be worked out."""
 
-    def __init__(self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic) -> None:
+    def __init__(
+        self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicsLook | None
+    ) -> None:
         self._following = following
         self._say = following.say
         self._topic = topic
@@ -125,6 +136,10 @@ class _Reading:
             )
             for choices in following.groups
         }
+        self._topic_is_new = before is not None
+        if before is not None:
+            for recorder in self._groups.values():
+                recorder.looks.add(before)
         self._others = {group: seen for group, seen in position.groups.items() if group not in self._groups}
         self._refused: dict[str, NotStreams] = {}
         self._said_refused: set[str] = set()
@@ -164,7 +179,7 @@ class _Reading:
             resumed = group in self._resumed
             start = min(self._positions.get(number, 0), max(recorder.generations.seen.offset, 0)) if resumed else 0
             starts[number] = min(start, starts.get(number, start))
-            if not resumed and not self._following.from_start:
+            if not resumed and not self._following.from_start and not self._topic_is_new:
                 recorder.write_from = self._ends[number]
         self._positions.update(starts)
         await self._topic.seek(starts)
@@ -195,14 +210,14 @@ class _Reading:
                 return False
             a_round = recorder.generations.take(record)
             self._refused.pop(recorder.group, None)
-            if a_round is None:
+            if a_round is None or not recorder.has_workers(a_round):
                 return False
             if record.offset < recorder.write_from:
                 recorder.show(a_round)
                 return False
             if not decoded_round(a_round).members:
                 return False  # a leader of this project alone: no round of the application
-            is_history = record.offset < self._ends[record.partition]
+            is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
             looked_at = await self._look_at(recorder, ReadRound(a_round, read_at, read_ms, is_history))
             if looked_at is None:
                 recorder.generations.seen = before  # stopped before it could be looked at: the next run reads it again

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from assignor.errors import DecodeError, InputError
+from assignor.errors import InputError
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue, OtherGroupKey, decode_group_value
 from streams_runtime.kafka.offsets_topic import GroupRecord
 
@@ -35,14 +35,13 @@ class NotStreams(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A new generation. `first`: no round of this group came before it, as far as its records tell."""
+    """A new generation. `written_ms`: the broker's clock."""
 
     group: str
     value: GroupMetadataValue
     partition: int
     offset: int
     written_ms: int
-    first: bool
 
     @property
     def id(self) -> str:
@@ -91,9 +90,7 @@ class GroupGenerations:
         self.seen = LastSeen(record.offset, value.generation, len(value.members), digest)
         if before.generation == value.generation and before.digest in (digest, ""):
             return None
-        return Round(
-            self.group, value, record.partition, record.offset, record.timestamp_ms, first=before.generation is None
-        )
+        return Round(self.group, value, record.partition, record.offset, record.timestamp_ms)
 
     def wrote(self, generation: int, offset: int) -> None:
         """A line of this round is in the output already, although what was seen then is not known."""
@@ -114,6 +111,3 @@ def _digest(value: GroupMetadataValue) -> str:
     """Of the assignments without who has them: a static member comes back under a new member id."""
     sums = sorted(hashlib.sha256(member.assignment).digest() for member in value.members)
     return hashlib.sha256(b"".join(sums)).hexdigest()[:16]
-
-
-__all__ = ["DecodeError", "GroupGenerations", "LastSeen", "NotStreams", "Round"]

@@ -97,11 +97,15 @@ class GroupRecorder:
         self._shown = ShownTasks()
         self._topology: DescribedTopology | None = None
         self._said: tuple[str, ...] = ()
-        self._looks = ClusterLooks(admin, choices.group, self._definition, look_every_s)
+        self.looks = ClusterLooks(admin, choices.group, self._definition, look_every_s)
 
     async def look_on(self) -> None:
         """Keep looking at the cluster until cancelled."""
-        await self._looks.run()
+        await self.looks.run()
+
+    def has_workers(self, a_round: Round) -> bool:
+        """Whether it has a member besides a leader of our own, which gets no tasks. Raises DecodeError."""
+        return bool(decoded_round(a_round).members)
 
     def show(self, a_round: Round) -> None:
         """Learn from a generation that is not written. Raises DecodeError."""
@@ -119,16 +123,17 @@ class GroupRecorder:
         topology that does not fit, KafkaClientError when the cluster does not answer.
         """
         decoded = decoded_round(read.round)
+        is_first = not self._shown.assigned
         self._shown.add(decoded.members)
         definition = self._definition_for(decoded, await self._partition_counts())
-        after = await self._looks.look(definition)
+        after = await self.looks.look(definition)
         looked_ms = int(time.time() * 1000)
-        may_create = not has_state(snapshot_of(decoded, definition))
+        may_create = is_first and not has_state(snapshot_of(decoded, definition))
         if read.is_history:
             return LookedAtRound(read, decoded, definition, Looks((after,), None, may_create), looked_ms)
         joined_at = _joined_at(read)
-        before = self._looks.before(joined_at, definition, after)
-        since = self._looks.since(joined_at, definition) or (after,)
+        before = self.looks.before(joined_at, definition, after)
+        since = self.looks.since(joined_at, definition) or (after,)
         return LookedAtRound(read, decoded, definition, Looks(since, before, may_create), looked_ms)
 
     def line(self, looked_at: LookedAtRound) -> RecordedLine:

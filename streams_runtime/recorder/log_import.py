@@ -7,23 +7,27 @@ the output is written as a whole.
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import TextIO
 
 from assignor.commands.console import as_line
 from assignor.errors import InputError
 from assignor.recording.jvm_log import placements_from_log
 
 STDIN = "-"
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def import_log(
     log: str, output: Path | None, configs: Mapping[str, object], assignor: str | None, say: Callable[[str], None]
 ) -> int:
-    """How many lines there are. `log`: a file, or `-` for stdin. Raises InputError."""
+    """How many lines there are. `log`: a file, plain or gzip, or `-` for stdin. Raises InputError."""
     count = 0
     with _lines(log) as lines, _written(output) as stream:
         for document in placements_from_log(lines, configs, assignor=assignor, on_skipped=say):
@@ -35,19 +39,23 @@ def import_log(
 
 
 @contextlib.contextmanager
-def _lines(log: str) -> Iterator[IO[str]]:
+def _lines(log: str) -> Iterator[TextIO]:
     if log == STDIN:
         yield sys.stdin
         return
     try:
-        with open(log, encoding="utf-8", errors="replace") as stream:
-            yield stream
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", log) from None
+        with open(log, "rb") as raw:
+            is_gzip = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            raw.seek(0)
+            stream = gzip.GzipFile(fileobj=raw) if is_gzip else raw
+            yield io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be read: {reason}", log) from None
 
 
 @contextlib.contextmanager
-def _written(output: Path | None) -> Iterator[IO[str]]:
+def _written(output: Path | None) -> Iterator[TextIO]:
     """A file is complete or not there at all."""
     if output is None:
         yield sys.stdout

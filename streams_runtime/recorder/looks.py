@@ -40,6 +40,14 @@ class _Look:
     view: ClusterView | None
 
 
+@dataclass(frozen=True, slots=True)
+class TopicsLook:
+    """The names of all topics; `at`: when it was over."""
+
+    at: float
+    topics: frozenset[str]
+
+
 class ClusterLooks:
     """`definition`: gives what to look at; None while that is not known. Clock: `time.monotonic`."""
 
@@ -65,7 +73,7 @@ class ClusterLooks:
                 definition = await self._definition()
                 if definition is None:
                     topics = frozenset(await self._admin.topics())
-                    self._looks.append(_Look(time.monotonic(), None, topics, None))
+                    self.add(TopicsLook(time.monotonic(), topics))
                 else:
                     await self.look(definition)
                 async with asyncio.timeout(_STATE_TIMEOUT_S):
@@ -73,6 +81,10 @@ class ClusterLooks:
             quick_looks = quick_looks + 1 if state == _PLACING else 0
             is_quick = state == _JOINING or 0 < quick_looks <= _QUICK_LOOKS_WHILE_PLACING
             await asyncio.sleep(min(_WHILE_JOINING_S, self._interval_s) if is_quick else self._interval_s)
+
+    def add(self, look: TopicsLook) -> None:
+        """One that somebody else took."""
+        self._looks.append(_Look(look.at, None, look.topics, None))
 
     async def look(self, definition: RebalanceSnapshot) -> ClusterView:
         """Now. Raises KafkaUnavailable, KafkaRefused."""

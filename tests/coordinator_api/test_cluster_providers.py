@@ -162,12 +162,24 @@ def test_should_open_only_what_the_settings_list() -> None:
     providers.check(ProviderAddress("embedded", "embedded:a"))
     with pytest.raises(InputError, match=r"'embedded:c' is not listed in this service's setting cluster\.bootstrap"):
         providers.check(ProviderAddress("embedded", "embedded:c"))
-    # one cluster may be spelt in several ways
-    ClusterProviders(("one:1;two:2",)).check(ProviderAddress("kafka", "kafka:one:1,two:2"))
     with pytest.raises(InputError, match="lists 2 clusters, not one"):
         providers.check(ProviderAddress("embedded", None))
     with pytest.raises(NotBuiltYet, match=r"no provider 'pulsar' here \(installed: embedded, kafka\)"):
         providers.check(ProviderAddress("pulsar", "embedded:a"))
+
+
+@pytest.mark.parametrize("listed", ["one:1,two:2,three:3", "kafka:one:1,two:2,three:3", "one:1;two:2;three:3"])
+@pytest.mark.parametrize("named", ["one:1,two:2,three:3", "kafka:two:2, one:1", "three:3", "one:1;three:3"])
+def test_should_know_a_cluster_by_some_of_its_servers_however_they_are_spelt(listed: str, named: str) -> None:
+    providers = ClusterProviders(("other:1", listed))
+
+    opened = providers.provider(ProviderAddress("kafka", named))
+
+    assert providers.provider(ProviderAddress("kafka", "one:1")) is opened
+    assert providers.provider(ProviderAddress("kafka", "other:1")) is not opened
+    with pytest.raises(InputError, match="'one:1,other:1' is not listed"):
+        providers.check(ProviderAddress("kafka", "one:1,other:1"))
+    providers.close()
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,35 @@ def test_should_split_allowed_assignors_at_commas() -> None:
     assert load({"task_assignor_classes": "a:B, c.d:E,"}).task_assignor_classes == ("a:B", "c.d:E")
 
 
+@pytest.mark.parametrize(
+    ("text", "clusters"),
+    [
+        ("a:9092", ("a:9092",)),
+        ("a:9092, b:9092,[::1]:9092", ("a:9092,b:9092,[::1]:9092",)),
+        ("kafka:a:9092,b:9092,kafka:c:9092,d:9092", ("kafka:a:9092,b:9092", "kafka:c:9092,d:9092")),
+        ("kafka:9092,b:9092", ("kafka:9092,b:9092",)),
+        ("a:9092;b:9092,c:9092", ("a:9092;b:9092", "c:9092")),
+        ("embedded:/one,embedded:/two", ("embedded:/one", "embedded:/two")),
+        ("embedded:/one,a:9092,b:9092", ("embedded:/one", "a:9092,b:9092")),
+        ("a:9092,b:9092,embedded:/one,", ("a:9092,b:9092", "embedded:/one")),
+        ("", ()),
+    ],
+)
+def test_should_take_brokers_that_follow_each_other_for_one_cluster(
+    text: str, clusters: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSIGNOR_CLUSTER_BOOTSTRAP_SERVERS", text)
+
+    assert load({"cluster_bootstrap_servers": text}).cluster_bootstrap_servers == clusters
+    assert load({}).cluster_bootstrap_servers == clusters
+
+
+def test_should_take_every_item_of_a_list_for_one_cluster(tmp_path: Path) -> None:
+    file = written(tmp_path, 'cluster.bootstrap.servers = ["a:9092,b:9092", "c:9092", "embedded:/one,two"]')
+
+    assert load({}, file).cluster_bootstrap_servers == ("a:9092,b:9092", "c:9092", "embedded:/one,two")
+
+
 def test_should_not_show_the_token() -> None:
     assert "s3cret" not in repr(load({"auth_token": "s3cret"}))
 

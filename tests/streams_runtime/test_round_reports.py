@@ -71,8 +71,20 @@ def test_should_say_why_a_round_was_refused_and_not_repeat_it() -> None:
         assert len(asked) == 1
 
 
-def test_should_refuse_what_is_no_url_and_a_token_file_that_is_not_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "http://127.0.0.1:abc", "http://[::1", "http://"])
+def test_should_refuse_what_is_no_url(url: str) -> None:
     with pytest.raises(InputError, match="must be a URL"):
-        report_round("127.0.0.1:8080", None, ROUND)
+        report_round(url, None, ROUND)
+
+
+def test_should_refuse_a_token_that_no_header_can_carry(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    for token in ("two\nlines", "t\u00f6ken"):
+        path.write_text(token, encoding="utf-8")
+        with pytest.raises(InputError, match="a token is one line of printable ASCII"):
+            report_round("http://127.0.0.1:8080", path, ROUND)
+
+
+def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         report_round("http://127.0.0.1:8080", tmp_path / "none", ROUND)

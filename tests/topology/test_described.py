@@ -283,6 +283,39 @@ def test_should_not_take_topics_with_different_counts_as_co_partitioned() -> Non
     assert "a, b differ in partitions: taken as not co-partitioned (store shared)" in described.assumptions
 
 
+def test_should_keep_the_topics_of_a_join_together_though_one_has_grown() -> None:
+    text = """Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000002 (topics: [lines])
+      --> KSTREAM-JOIN-0000000003
+    Source: KSTREAM-SOURCE-0000000000 (topics: [modules])
+      --> KTABLE-SOURCE-0000000001
+    Processor: KSTREAM-JOIN-0000000003 (stores: [packages])
+      --> none
+      <-- KSTREAM-SOURCE-0000000002
+    Processor: KTABLE-SOURCE-0000000001 (stores: [packages])
+      --> none
+      <-- KSTREAM-SOURCE-0000000000
+"""
+    described = topology_from_description(text, "app", {"lines": 6, "modules": 4, "app-packages-changelog": 4})
+
+    assert described.topology.copartition_groups == (("lines", "modules"),)
+
+
+def test_should_have_a_leader_create_the_changelog_of_a_new_store() -> None:
+    text = (KAFKA / "process_shared_store.txt").read_text()
+    topics = {"a": 2, "b": 2, "app-shared-changelog": 2}
+    recorded = topology_from_description(text, "app", topics)
+    led = topology_from_description(text, "app", topics, creates_missing=True)
+
+    assert stores_of(recorded)["unlogged"] == (None, None)
+    assert stores_of(led) == {
+        "shared": ("app-shared-changelog", None),
+        "unlogged": ("app-unlogged-changelog", None),
+    }
+    assert "taken as logged, each to a changelog of its own: unlogged" in led.assumptions
+
+
 def test_should_know_a_table_that_is_restored_from_its_topic_by_the_changelog_that_is_not_there() -> None:
     text = (DSL / "source_tables_optimized.txt").read_text()
     topics = {"kept": 2, "read": 2, "stream": 2, "joined": 2}

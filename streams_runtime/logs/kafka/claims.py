@@ -67,11 +67,13 @@ class ClaimTable:
                 return
             partition = _partition(name)
             owner = None if document["owner"] is None else Owner(*document["owner"])
+            predecessors = {Owner(*each) for each in document["predecessors"]}
             record = ClaimRecord(
                 document["mark"],
                 max(document["epoch"], self.epoch(partition) + 1),
                 owner,
-                tuple(Owner(*each) for each in document["predecessors"]),
+                # its writer may have died before it learnt of a claim that had raced it
+                tuple(sorted(predecessors | self.not_fenced(partition, owner))),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise LogError(f"record {key!r} of a claims topic cannot be read: {error}") from error

@@ -21,6 +21,7 @@ has moved. Several commits that wait at the same time share one look.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -29,8 +30,9 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from assignor.types import TopicPartition
-from streams_runtime.kafka.broker_answers import check
+from streams_runtime.kafka.broker_answers import NotNow, check
 from streams_runtime.logs.base import Claim
+from streams_runtime.logs.errors import CommitFenced, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.chunks import Chunk
 from streams_runtime.logs.kafka.claims import ClaimTable, Owner, Settled, claim_records, settled_records
 from streams_runtime.logs.kafka.leadership import Leadership
@@ -77,10 +79,7 @@ class GroupClaims:
         """Fences whoever may still write for these. Raises LogTimeout, LogError."""
         asked = list(dict.fromkeys(partitions))
         async with self._claiming:
-            if not self._is_made:
-                await self._cluster.make_claims_topic(self._partition.topic)
-                self._is_made = True
-            await self._read()
+            await self._make_and_read()
             mark = uuid.uuid4().hex
             known = {each: self._table.not_fenced(each, owner) for each in asked}
             await self._cluster.write_claims(self._partition, claim_records(asked, mark, owner, self._table))
@@ -94,6 +93,8 @@ class GroupClaims:
                 epochs[partition] = table.epoch(partition)
 
             await self._read(_OwnRecords(mark, set(asked), before, after))
+            for partition in asked:  # compaction has taken a record of ours: a newer claim has come after it
+                epochs.setdefault(partition, self._table.epoch(partition))
         to_fence = set().union(*known.values(), *raced.values())
         for transactional_id in sorted({each.transactional_id for each in to_fence}):
             await self._cluster.fence(transactional_id)
@@ -111,9 +112,22 @@ class GroupClaims:
 
     async def check(self, claims: Iterable[Claim]) -> None:
         """With a look that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
-        await self._read_shared()
+        try:
+            await self._read_shared()
+        except UnknownTopicOrPartition as error:
+            raise CommitFenced(f"group {self._group_id}: {error}, and so nobody holds a claim any more") from error
         for claim in claims:
             self._table.check(claim)
+
+    async def _make_and_read(self) -> None:
+        """Also when the topic was there before, and somebody has deleted it."""
+        if self._is_made:
+            with contextlib.suppress(UnknownTopicOrPartition):
+                await self._read()
+                return
+        await self._cluster.make_claims_topic(self._partition.topic)
+        self._is_made = True
+        await self._read()
 
     async def _read_shared(self) -> None:
         self._asked += 1
@@ -122,21 +136,27 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             newest = self._asked
-            await self._read_to_end(None)
+            await self._leadership.call("claims", lambda: self._read_to_end(None))
             self._answered = newest
 
     async def _read(self, own: _OwnRecords | None = None) -> None:
         async with self._reading:
-            await self._read_to_end(own)
+            await self._leadership.call("claims", lambda: self._read_to_end(own))
 
     async def _read_to_end(self, own: _OwnRecords | None) -> None:
-        end = await self._leadership.call("the end of the claims", lambda: self._offset(_LATEST))
+        """One try: another one asks for the end anew. Raises NotNow while a new leader does not give all of it yet."""
+        end = await self._offset(_LATEST)
+        if self._position is not None and end < self._position:
+            self._position = None  # it was deleted and made anew
         while self._position is None or self._position < end:
             if self._position is None:
-                self._position = await self._leadership.call("the first claim", lambda: self._offset(_EARLIEST))
+                self._position = await self._offset(_EARLIEST)
                 self._table = ClaimTable()
                 continue
-            await self._leadership.call("claims", lambda: self._fetch(own))
+            before = self._position
+            await self._fetch(own)
+            if self._position == before:
+                raise NotNow(f"{self._partition} ends at {end} and gives nothing behind {before} yet")
 
     async def _offset(self, which: int) -> int:
         leaders = await self._leadership.leaders([self._partition])
@@ -145,8 +165,6 @@ class GroupClaims:
         ((_, ((_, code, _, offset),)),) = answer.topics
         check(code, f"claims topic {self._partition.topic}")
         found: int = offset
-        if which == _LATEST and self._position is not None and found < self._position:
-            self._position = None  # it was deleted and made anew
         return found
 
     async def _fetch(self, own: _OwnRecords | None) -> None:

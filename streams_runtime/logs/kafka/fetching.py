@@ -104,7 +104,7 @@ class Fetcher:
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
         self.changed = threading.Condition()
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
-        self.error: LogError | None = None
+        self.error: BaseException | None = None
         self._settings = settings
         self._read_committed = isolation is IsolationLevel.READ_COMMITTED
         self._leadership = Leadership(settings.client)
@@ -237,10 +237,8 @@ class Fetcher:
         for reason in reasons:
             if isinstance(reason, KafkaRefused):
                 return self._fail(LogError(f"{where}: fetching: {reason}"))
-            if isinstance(reason, LogError):
-                return self._fail(reason)
             if not isinstance(reason, NotNow):
-                raise reason
+                return self._fail(reason)  # a mistake of ours, too, has to reach the reader
         self._leadership.forget()
         now = time.monotonic()
         longest_s = self._settings.client.api_timeout_s
@@ -255,7 +253,7 @@ class Fetcher:
         self._backoff_s = min(_LONGEST_BACKOFF_S, 2 * self._backoff_s)
         return None
 
-    def _fail(self, error: LogError) -> None:
+    def _fail(self, error: BaseException) -> None:
         with self.changed:
             self.error = error
 

@@ -23,7 +23,7 @@ _INTEGERS: dict[str, tuple[int, int, int]] = {  # default, lowest, highest
     REPLICATION_FACTOR: (-1, -1, 32_767),
     TRANSACTION_TIMEOUT_MS: (10_000, 1, JAVA_INT_MAX),
     "linger.ms": (20, 0, JAVA_INT_MAX),
-    "buffer.memory": (33_554_432, 1, JAVA_INT_MAX),
+    "buffer.memory": (33_554_432, 1_048_576, JAVA_INT_MAX),
     "max.partition.fetch.bytes": (1_048_576, 1, JAVA_INT_MAX),
     "fetch.max.bytes": (52_428_800, 1, JAVA_INT_MAX),
 }

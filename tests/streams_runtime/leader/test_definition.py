@@ -9,7 +9,9 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.recording import rebalance_input
+from assignor.topology.topology import ChangelogConfig, ChangelogType
 from streams_runtime.leader.definition import configs_from_options, configs_of_application, read_application_file
+from streams_runtime.leader.store_options import StoreFacts, stores_from_options
 from tests.group_model import SimulatedGroup, topology_of
 
 GROUP = SimulatedGroup(*topology_of([2]), leader_in_group=False)
@@ -30,7 +32,7 @@ DESCRIBED = """Topologies:
 def test_should_read_json_in_every_form(content: object, tmp_path: Path) -> None:
     path = tmp_path / "application.json"
     path.write_text(json.dumps(content))
-    definition, assumptions = read_application_file(path).definition("app", None, {}, {}, False)
+    definition, assumptions = read_application_file(path).definition("app", None, {}, {})
     assert (definition.topology, assumptions) == (GROUP.topology, ())
     assert (definition.application_id, definition.assignor) == ("app", "HighAvailabilityTaskAssignor")
     assert dict(definition.members) == {}
@@ -39,7 +41,7 @@ def test_should_read_json_in_every_form(content: object, tmp_path: Path) -> None
 def test_should_read_the_text_of_a_description_and_say_what_it_assumed(tmp_path: Path) -> None:
     path = tmp_path / "topology.txt"
     path.write_text(DESCRIBED)
-    definition, assumptions = read_application_file(path).definition("app", None, {}, {"topic-0": 2}, False)
+    definition, assumptions = read_application_file(path).definition("app", None, {}, {"topic-0": 2})
     (subtopology,) = definition.topology.subtopologies
     (store,) = subtopology.stores
     assert (subtopology.source_topics, store.name, store.changelog_topic) == (
@@ -50,11 +52,34 @@ def test_should_read_the_text_of_a_description_and_say_what_it_assumed(tmp_path:
     assert any("store-0" in assumption for assumption in assumptions)
 
 
+def test_should_take_what_is_said_of_stores(tmp_path: Path) -> None:
+    path = tmp_path / "topology.txt"
+    path.write_text(DESCRIBED)
+    stores = stores_from_options(["store-0=retention.ms:86400000"])
+    definition, _ = read_application_file(path).definition("app", None, {}, {"topic-0": 2}, stores)
+    (store,) = definition.topology.subtopologies[0].stores
+    assert store.changelog == ChangelogConfig(ChangelogType.WINDOWED, retention_ms=86_400_000)
+    assert stores_from_options(["a=not-logged", "b=topic:lines"]) == StoreFacts(frozenset({"a"}), {"b": "lines"}, {})
+
+
+@pytest.mark.parametrize("option", ["a", "a=", "=not-logged", "a=topic:", "a=retention.ms:-1", "a=logged"])
+def test_should_refuse_what_says_nothing_of_a_store(option: str) -> None:
+    with pytest.raises(InputError, match="--store: must be STORE=not-logged"):
+        stores_from_options([option])
+
+
+def test_should_refuse_to_be_told_of_stores_that_the_file_describes(tmp_path: Path) -> None:
+    path = tmp_path / "application.json"
+    path.write_text(json.dumps(INPUT))
+    with pytest.raises(InputError, match="goes with the text of Topology#describe only"):
+        read_application_file(path).definition("app", None, {}, {}, stores_from_options(["store-0=not-logged"]))
+
+
 def test_should_let_the_command_line_go_before_the_file(tmp_path: Path) -> None:
     path = tmp_path / "application.json"
     path.write_text(json.dumps({**INPUT, "configs": {"num.standby.replicas": 1, "max.warmup.replicas": 3}}))
     configs = configs_from_options(["num.standby.replicas=2"])
-    definition, _ = read_application_file(path).definition("app", "LegacyStickyTaskAssignor", configs, {}, False)
+    definition, _ = read_application_file(path).definition("app", "LegacyStickyTaskAssignor", configs, {})
     assert (definition.configs.num_standby_replicas, definition.configs.max_warmup_replicas) == (2, 3)
     assert definition.assignor == "LegacyStickyTaskAssignor"
 

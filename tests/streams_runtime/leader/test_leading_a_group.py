@@ -19,6 +19,7 @@ from streams_runtime.leader.group_entry import LeadRefused
 from streams_runtime.leader.round_work import RoundFailed
 from tests.oracle.broker import Broker
 from tests.streams_runtime.leader.led_group import LedGroup
+from tests.streams_runtime.leader.streams_members import StreamsMember
 
 pytestmark = pytest.mark.kafka
 
@@ -112,7 +113,7 @@ def test_should_hand_the_lead_back_when_a_round_fails_for_too_long(kafka_broker:
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
 
-def test_should_let_the_group_wait_while_a_member_cannot_be_read(kafka_broker: Broker, tmp_path: Path) -> None:
+def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker: Broker, tmp_path: Path) -> None:
     async def scenario(group: LedGroup) -> None:
         await group.create_source()
         group.lead()
@@ -120,10 +121,51 @@ def test_should_let_the_group_wait_while_a_member_cannot_be_read(kafka_broker: B
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             async with group.member(2, user_data=b"garbage") as alien:
-                await group.wait_until_said("the round failed, and is tried again in 0.5 s")
-                assert alien.assignments == []
+                await alien.wait_until(lambda: bool(alien.assignments))
+                assert (alien.assignment.version, alien.assignment.active_tasks) == (11, ())
+                said = await group.wait_until_said("nobody can read what member assignor-")
+                assert "SubscriptionInfo: latest supported version needs 4 bytes" in said
+                await member.wait_until(lambda: len(member.assignments) == 2)
+                assert len(member.active) == 2
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Broker, tmp_path: Path) -> None:
+    """They would answer every member with an unknown error, of which JVM members die."""
+
+    async def scenario(group: LedGroup) -> None:
+        await group.create_source()
+        group.lead()
+        await group.wait_until_said("without members")
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            async with group.member(2, user_data=bytes(2_000_000)):
+                said = await group.wait_until_said(
+                    "max.message.bytes of __consumer_offsets is 1048588: stop that member"
+                )
+                assert "the round failed, and is tried again in 0.5 s" in said
             await member.wait_until(lambda: len(member.assignments) == 2)
-            assert member.assignments[0] == member.assignments[1]
+            assert len(member.active) == 2
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_say_which_topics_of_members_its_topology_does_not_have(kafka_broker: Broker, tmp_path: Path) -> None:
+    """As while a version that reads a topic more is rolled out."""
+
+    async def scenario(group: LedGroup) -> None:
+        await group.create_source()
+        group.lead()
+        await group.wait_until_said("without members")
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            newer = StreamsMember(group.address, group.name, 2, (group.source, f"{group.name}-more"))
+            async with newer:
+                await newer.wait_until(lambda: len(newer.active) == 1)
+                said = await group.wait_until_said("not all members run the topology that was given here")
+                assert f"{group.name}-more of the subscription of assignor-" in said
+                assert {*member.active, *newer.active} == ONE_SUBTOPOLOGY
 
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 

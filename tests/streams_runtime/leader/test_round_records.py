@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from assignor.errors import InputError
-from streams_runtime.leader.round_records import RoundRecords, prepare
+from streams_runtime.leader.round_records import RoundRecords, append, prepare
+from tests.program import environment
 
 FIRST, SECOND = {"generation_id": 1}, {"generation_id": 2}
 
@@ -25,8 +30,34 @@ def test_should_append_lines_and_cut_off_one_that_a_crash_left_half_written(tmp_
 def test_should_begin_anew_when_nothing_but_half_a_line_is_there(tmp_path: Path) -> None:
     path = tmp_path / "led.jsonl"
     path.write_bytes(b'{"generat')
-    prepare(str(path))
-    assert path.read_bytes() == b""
+    append(str(path), FIRST)
+    assert path.read_bytes() == b'{"generation_id":1}\n'
+
+
+def test_should_leave_the_file_to_the_one_that_leads(tmp_path: Path) -> None:
+    """A standby with the same file starts while the leader is in the middle of a line, or of what it died in."""
+    path = tmp_path / "led.jsonl"
+    path.write_bytes(b'{"generation_id":0}\n{"generat')
+    standby = RoundRecords(str(path), None, print)
+    assert path.read_bytes() == b'{"generation_id":0}\n{"generat'
+    asyncio.run(standby.add(FIRST))
+    assert path.read_bytes() == b'{"generation_id":0}\n{"generation_id":1}\n'
+
+
+def test_should_keep_nothing_of_a_line_that_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "led.jsonl"
+    append(str(path), FIRST)
+    script = (
+        "import resource, signal, sys; from streams_runtime.leader.round_records import append\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))\n"
+        "try: append(sys.argv[1], {'generation_id': 'x' * 100})\n"
+        "except OSError as error: print(error.strerror)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, env=environment())
+    assert (ran.stdout, ran.stderr) == ("File too large\n", "")
+    append(str(path), SECOND)
+    assert path.read_bytes() == b'{"generation_id":1}\n{"generation_id":2}\n'
 
 
 @pytest.mark.parametrize("name", ["led.jsonl.gz", "missing/led.jsonl"])
@@ -42,6 +73,18 @@ def test_should_say_that_a_round_cannot_be_written_and_go_on(tmp_path: Path) -> 
     (tmp_path / "led.jsonl").mkdir()
     asyncio.run(records.add(FIRST))
     assert said == [f"{tmp_path}/led.jsonl: the round cannot be written: Is a directory"]
+
+
+def test_should_say_that_nobody_reads_its_output_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    said: list[str] = []
+    stdout = os.fdopen(writer, "w")
+    monkeypatch.setattr("sys.stdout", stdout)
+    asyncio.run(RoundRecords("-", None, said.append).add(FIRST))
+    with contextlib.suppress(BrokenPipeError):
+        stdout.close()
+    assert said == ["-: the round cannot be written: Broken pipe"]
 
 
 def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None:

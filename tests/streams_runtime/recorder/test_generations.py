@@ -64,12 +64,6 @@ def test_should_take_a_generation_again_when_its_assignments_are_others() -> Non
     assert ids([FIRST, replace(THIRD, generation=1)]) == ["static.1@3:0", "static.1@3:1"]
 
 
-def test_should_say_which_round_is_the_first_that_is_known() -> None:
-    generations = GroupGenerations("static")
-    rounds = [generations.take(each) for each in records("static", [FIRST, SECOND, None, FIRST])]
-    assert [each is not None and each.first for each in rounds] == [True, False, False, True]
-
-
 def test_should_go_on_where_an_earlier_run_stopped() -> None:
     before = GroupGenerations("static")
     before.take(record("static", 7, FIRST))

@@ -1,4 +1,4 @@
-"""A log on the broker that all tests share, and a topic of one partition for each test."""
+"""A log on the broker that all tests share, a topic of one partition for each test, and a cluster of three nodes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.kafka.log import KafkaLog
 from tests.oracle.broker import Broker
+from tests.oracle.brokers import Brokers
 
 
 @pytest.fixture
@@ -26,3 +27,12 @@ def partition(log: KafkaLog) -> TopicPartition:
     name = f"log-{uuid.uuid4().hex[:12]}"
     log.create_topics([NewTopic(name, 1)])
     return TopicPartition(name, 0)
+
+
+@pytest.fixture(scope="package")
+def brokers(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """Who kills a node starts it again. Compaction runs five times a second."""
+    three = Brokers(tmp_path_factory.mktemp("three") / "brokers", {"log.cleaner.backoff.ms": "200"})
+    three.start()
+    yield three
+    three.kill()

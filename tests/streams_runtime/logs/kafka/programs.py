@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -50,7 +51,8 @@ def stop_before_the_end(log: KafkaLog, name: str, released: int) -> None:
     async def stopped_end(*, commit: bool) -> None:
         if commit:
             say("checked")
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # to this thread: one sent to the process may be taken by another, while this one goes on for a moment
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         await end(commit=commit)
 
     producer.identity.end = stopped_end  # type: ignore[method-assign]

@@ -1,0 +1,37 @@
+"""What an application's configs may say to Kafka's clients, and what they must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignor.errors import InputError
+from streams_runtime.configs import StreamsConfig
+
+KAFKA = {"application.id": "app", "bootstrap.servers": "127.0.0.1:9092"}
+
+
+def test_should_hand_client_properties_and_the_replication_of_topics_to_the_log() -> None:
+    given = {"security.protocol": "PLAINTEXT", "request.timeout.ms": 5_000, "linger.ms": 3, "replication.factor": 3}
+    configs = StreamsConfig.from_dotted({**KAFKA, **given})
+    assert configs.log_properties == {key: str(value) for key, value in given.items()}
+    assert configs.assignment == {"replication.factor": 3}
+
+
+def test_should_refuse_client_properties_for_a_log_that_has_no_clients() -> None:
+    with pytest.raises(InputError, match=r"'linger\.ms' is a property of Kafka's clients, and bootstrap\.servers is"):
+        StreamsConfig.from_dotted({**KAFKA, "bootstrap.servers": "embedded:/a/log", "linger.ms": 3})
+    embedded = StreamsConfig.from_dotted({**KAFKA, "bootstrap.servers": "embedded:/a/log", "replication.factor": 3})
+    assert embedded.log_properties == {}
+
+
+def test_should_refuse_transactions_that_the_brokers_would_abort_before_they_are_committed() -> None:
+    exactly_once = {**KAFKA, "processing.guarantee": "exactly_once_v2", "commit.interval.ms": 20_000}
+    with pytest.raises(InputError, match=r"transaction\.timeout\.ms \(10000\) must not be lower than commit\.interval"):
+        StreamsConfig.from_dotted(exactly_once)
+    longer = StreamsConfig.from_dotted({**exactly_once, "transaction.timeout.ms": 30_000})
+    assert longer.effective_commit_interval_ms == 20_000
+
+
+def test_should_name_a_property_that_cannot_be_used_before_anything_starts() -> None:
+    with pytest.raises(InputError, match=r"security\.protocol: must be one of PLAINTEXT"):
+        StreamsConfig.from_dotted({**KAFKA, "security.protocol": "TLS"})

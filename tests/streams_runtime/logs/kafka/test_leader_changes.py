@@ -1,0 +1,195 @@
+"""One of three nodes dies, stays away, or is not there from the beginning: all goes on, nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from assignor.types import TopicPartition
+from streams_runtime.kafka.cluster_admin import ClusterAdmin
+from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
+from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.logs.kafka.claims_topic import claims_topic
+from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
+from streams_runtime.logs.kafka.log import KafkaLog
+from tests.oracle.brokers import NODES, Brokers
+from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
+from tests.streams_runtime.logs.reading_and_writing import read_from
+
+pytestmark = pytest.mark.kafka
+
+LONGEST_AWAY_S = 30
+VICTIM = 2
+
+
+@pytest.fixture
+def log(brokers: Brokers) -> Iterator[KafkaLog]:
+    opened = KafkaLog(brokers.bootstrap_servers, {"transaction.timeout.ms": "60000"})
+    yield opened
+    opened.close()
+
+
+def test_should_lose_and_double_nothing_when_the_node_that_leads_everything_is_killed(
+    brokers: Brokers, log: KafkaLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The leader of records and claims, and the coordinator of group and transactions; then it comes back to that."""
+    work = _led_by(VICTIM, log)
+    claims = TopicPartition(claims_topic(work.group), 0)
+    with work.going_on():
+        assert _leader(log, claims) == VICTIM
+        brokers.kill_node(VICTIM)
+        without_s = work.wait_for_a_step()
+        assert VICTIM not in {_leader(log, each) for each in (claims, work.plain, *work.atomic)}
+        brokers.start_node(VICTIM)
+        _until(lambda: {_leader(log, each) for each in (claims, work.plain)} == {VICTIM}, "it leads again")
+        with_it_s = work.wait_for_a_step()
+    with capsys.disabled():
+        print(f"\nwent on {without_s:.1f} s after SIGKILL of the leader, {with_it_s:.1f} s after it led again")
+
+
+def test_should_do_everything_while_the_first_of_the_nodes_is_away(
+    brokers: Brokers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client that knew it, and one that only finds it in `bootstrap.servers`."""
+    away = NODES[0]
+    before = KafkaLog(brokers.bootstrap_servers)
+    begun = time.monotonic()
+    try:
+        brokers.kill_node(away)
+        _use(before)
+        known_s = time.monotonic() - begun
+        begun = time.monotonic()
+        after = KafkaLog(brokers.bootstrap_servers)
+        _use(after)
+        new_s = time.monotonic() - begun
+        after.close()
+    finally:
+        brokers.start_node(away)
+    before.close()
+    with capsys.disabled():
+        print(f"\nnode {away} away: {known_s:.1f} s after SIGKILL, {new_s:.1f} s in a new client")
+
+
+def test_should_time_out_with_the_name_of_a_partition_that_has_no_leader_and_go_on_when_it_has_one(
+    brokers: Brokers,
+) -> None:
+    impatient = KafkaLog(brokers.bootstrap_servers, {"default.api.timeout.ms": "2000", "metadata.max.age.ms": "100"})
+    name = f"alone-{uuid.uuid4().hex[:8]}"
+    impatient.create_topics([NewTopic(name, 1, {"min.insync.replicas": "1"}, replication_factor=1)])
+    alone = TopicPartition(name, 0)
+    node = _leader(impatient, alone)
+    producer, consumer = impatient.producer(), impatient.consumer()
+    consumer.assign([alone])
+    consumer.seek(alone, 0)
+    producer.send(alone, b"k", b"1", 0)
+    producer.flush()
+    assert [list(batch.values) for batch in consumer.poll(10_000, 10)] == [[b"1"]]
+    brokers.kill_node(node)
+    try:
+        _until(lambda: _leader(impatient, alone) == -1, "it has no leader")
+        producer.send(alone, b"k", b"2", 0)
+        for call in (producer.flush, lambda: impatient.end_offsets([alone]), lambda: impatient.begin_offsets([alone])):
+            with pytest.raises(LogTimeout, match=f"{alone} has no leader"):
+                call()
+        with pytest.raises(LogTimeout, match=f"{alone} has no leader"):
+            consumer.poll(10_000, 10)
+    finally:
+        brokers.start_node(node)
+    _until_answered(producer.flush)
+    given: list[bytes | None] = []
+    _until_answered(lambda: given.extend(value for batch in consumer.poll(10_000, 1) for value in batch.values))
+    assert given == [b"2"]
+    assert [record.value for record in read_from(impatient, alone)] == [b"1", b"2"]
+    impatient.close()
+
+
+def _use(log: KafkaLog) -> None:
+    """Every kind of call once."""
+    name = f"used-{uuid.uuid4().hex[:8]}"
+    log.create_topics([NewTopic(name, 3)])
+    first = TopicPartition(name, 0)
+    assert log.topics()[name].partitions == 3
+    producer, transactional = log.producer(), log.producer(name)
+    claim = log.claim(name, [first], name)
+    producer.send(first, b"k", b"plain", 0)
+    producer.flush()
+    transactional.begin_transaction()
+    for number in range(3):
+        transactional.send(TopicPartition(name, number), b"k", b"atomic", 0)
+    transactional.commit_transaction([(claim, {first: OffsetAndMetadata(1)})])
+    log.release(claim)
+    log.claim(name, [first], f"{name}-heir")
+    assert log.committed_offsets(name, [first]) == {first: OffsetAndMetadata(1)}
+    assert [record.value for record in read_from(log, first)] == [b"plain", b"atomic"]
+    log.delete_records({first: 1})
+    assert log.begin_offsets([first]) == {first: 1}
+
+
+def _led_by(node: int, log: KafkaLog) -> SteadyWork:
+    """Work of which that node leads everything that only one node can lead. Leaders are drawn, so names are tried."""
+    group = _name(lambda name: _coordinator(log, CoordinatorOf.GROUP, name) == node and _leads(log, node, name))
+    plain = _name(lambda name: _new_leader(log, name) == node)
+    atomic = _name(lambda name: _new_leader(log, name, 3) in NODES)
+    transactional_id = _name(lambda name: _coordinator(log, CoordinatorOf.TRANSACTION, name) == node)
+    partitions = [TopicPartition(atomic, number) for number in range(3)]
+    return SteadyWork(log, group, transactional_id, TopicPartition(plain, 0), partitions)
+
+
+def _name(is_good: Callable[[str], bool]) -> str:
+    while not is_good(name := f"led-{uuid.uuid4().hex[:8]}"):
+        pass
+    return name
+
+
+def _leads(log: KafkaLog, node: int, group: str) -> bool:
+    log._loop.run(log.make_claims_topic(claims_topic(group)))
+    return _leader(log, TopicPartition(claims_topic(group), 0)) == node
+
+
+def _new_leader(log: KafkaLog, topic: str, partitions: int = 1) -> int:
+    log.create_topics([NewTopic(topic, partitions)])
+    return _leader(log, TopicPartition(topic, 0))
+
+
+def _leader(log: KafkaLog, partition: TopicPartition) -> int:
+    """-1 when there is none."""
+
+    async def ask() -> int:
+        async with ClusterAdmin(log.settings.client) as admin:
+            leaders = (await admin.topics([partition.topic]))[partition.topic].leaders
+        assert leaders is not None, "a cluster tells leaders"
+        return leaders[partition.partition]
+
+    return asyncio.run(ask())
+
+
+def _coordinator(log: KafkaLog, kind: CoordinatorOf, key: str) -> int:
+    async def ask() -> int:
+        leadership = Leadership(log.settings.client)
+        found = await leadership.call(key, lambda: leadership.coordinator(kind, key))
+        await leadership.close()
+        return found
+
+    return asyncio.run(ask())
+
+
+def _until(is_so: Callable[[], bool], what: str) -> None:
+    give_up_at = time.monotonic() + LONGEST_AWAY_S
+    while not is_so():
+        assert time.monotonic() < give_up_at, f"never: {what}"
+        time.sleep(0.05)  # nothing tells what the controller has decided
+
+
+def _until_answered(call: Callable[[], object]) -> None:
+    give_up_at = time.monotonic() + LONGEST_AWAY_S
+    while True:
+        try:
+            call()
+        except LogTimeout:
+            assert time.monotonic() < give_up_at, "never answered"
+        else:
+            return
