@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,15 @@ def oracle_jars() -> str:
 def kafka_broker(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One broker for all tests; a test that kills or configures one starts its own."""
     broker = Broker(tmp_path_factory.mktemp("kafka") / "broker")
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def own_broker(oracle_jars: str, tmp_path: Path) -> Iterator[Broker]:
+    """One for this test, which may kill it, and start it again."""
+    broker = Broker(tmp_path / "broker")
     broker.start()
     yield broker
     broker.stop()

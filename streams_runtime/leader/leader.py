@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, TypeVar
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
-from assignor.snapshot import RebalanceSnapshot
 from assignor.story.past import SeenRound
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
 from streams_runtime.kafka.errors import KafkaUnavailable
@@ -32,7 +31,7 @@ from streams_runtime.kafka.membership_errors import IllegalGeneration, Rebalance
 from streams_runtime.leader.group_entry import GroupEntry
 from streams_runtime.leader.lead_settings import LeadSettings
 from streams_runtime.leader.led_round import GroupMembers, LedRound, group_members
-from streams_runtime.leader.own_member import own_subscription, source_topics
+from streams_runtime.leader.own_member import own_subscription
 from streams_runtime.leader.round_records import RoundRecords
 from streams_runtime.leader.round_text import round_text, seen_round, why_in_words
 from streams_runtime.leader.round_work import DecidedRound, RoundFailed, RoundWork
@@ -56,12 +55,11 @@ class _Held(NamedTuple):
 
 
 class Leader:
-    """One process' lead of one group. `definition`: the group without members and cluster."""
+    """One process' lead of one group."""
 
     def __init__(
         self,
         settings: LeadSettings,
-        definition: RebalanceSnapshot,
         admin: ClusterAdmin,
         membership: GroupMembership,
         work: RoundWork,
@@ -69,8 +67,6 @@ class Leader:
         say: Callable[[str], None],
     ) -> None:
         self._settings = settings
-        self._definition = definition
-        self._topics = source_topics(definition.topology)
         self._admin = admin
         self._membership = membership
         self._entry = GroupEntry(settings, admin, membership, say)
@@ -141,13 +137,19 @@ class Leader:
         told = ((member.member_id, member.group_instance_id, member.metadata) for member in joined.members)
         members = group_members(self._settings.group, told, joined.member_id)
         self._version = members.version
-        self._tell_of_strangers(joined.generation_id, members)
+        for member, fault in members.unreadable.items():
+            self._say(
+                f"generation {joined.generation_id}: nobody can read what member {member} says of itself; it gets no "
+                f"tasks, stop it ({fault})"
+            )
         try:
             decided = await _first(self._work.decide(joined.generation_id, members), self._beating())
         except RoundFailed as failure:
             if failure.led is not None and failure.led.led is not None:
                 await self._record(joined.generation_id, failure.led.now_ms, failure.led.led)
             raise
+        finally:
+            self._tell_of_mismatch(joined.generation_id, members)
         await self._membership.sync(decided.assignments)
         took_ms = round((time.monotonic() - began) * 1000)
         if decided.led is None:
@@ -158,17 +160,13 @@ class Leader:
         result = decided.led.result
         kept_here = decided.led.snapshot.leader_process_id is None
         return _Held(
-            known_to(decided.led.snapshot, result, self._topics),
+            known_to(decided.led.snapshot, result, self._work.topics),
             result.probing_rebalance_at_ms if kept_here else None,
         )
 
-    def _tell_of_strangers(self, generation_id: int, members: GroupMembers) -> None:
-        for member, fault in members.unreadable.items():
-            self._say(
-                f"generation {generation_id}: nobody can read what member {member} says of itself; it gets no tasks, "
-                f"stop it ({fault})"
-            )
-        mismatch, before = mismatch_in_words(self._topics, members.topics), self._mismatch
+    def _tell_of_mismatch(self, generation_id: int, members: GroupMembers) -> None:
+        """Once, not in every round of a roll-out."""
+        mismatch, before = mismatch_in_words(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
         if mismatch and mismatch != before:
             self._say(f"generation {generation_id}: {mismatch}")
@@ -200,7 +198,7 @@ class Leader:
         """The group kept its assignments while this leader was away; topics may have changed meanwhile."""
         await self._membership.sync({})
         self._say(f"generation {joined.generation_id}: the lead is kept, and nobody had to rebalance")
-        topics = await self._admin.topics(self._topics)
+        topics = await self._admin.topics(self._work.topics)
         partitions = {name: topic.partitions for name, topic in topics.items()}
         group = await self._admin.describe_group(self._settings.group)
         others = [member for member in group.members if member.member_id != joined.member_id]
@@ -218,7 +216,7 @@ class Leader:
 
     def _subscription(self) -> bytes:
         settings = self._settings
-        return own_subscription(settings.group, settings.group_instance_id, self._topics, self._version)
+        return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _beating(self) -> Any:
         """Ends by the MembershipError that a heartbeat is answered with."""
@@ -243,7 +241,7 @@ class Leader:
         while True:
             await asyncio.sleep(self._settings.metadata_max_age_ms / 1000 if last is None else _UNREACHABLE_PAUSE_S)
             try:
-                topics = await self._admin.topics(self._topics)
+                topics = await self._admin.topics(self._work.topics)
             except KafkaUnavailable as error:
                 self._say(str(error))
                 continue

@@ -69,8 +69,19 @@ async def lead_until_stopped(
         loop.add_signal_handler(number, stopped.set)
     async with ClusterAdmin(client) as admin:
         definition = await _definition(admin, settings, application, say)
+
+        async def redefine() -> RebalanceSnapshot:
+            return await _definition(admin, settings, application, lambda _: None)
+
         task_assignor = load_own_assignor(definition.assignor) if is_class_path(definition.assignor) else None
-        work = RoundWork(admin, definition, task_assignor, settings.round_timeout_ms / 1000, say)
+        work = RoundWork(
+            admin,
+            definition,
+            task_assignor,
+            settings.round_timeout_ms / 1000,
+            say,
+            redefine if application.file.topology is None else None,
+        )
         member = MemberSettings(
             settings.group,
             PROTOCOL_TYPE,
@@ -83,7 +94,7 @@ async def lead_until_stopped(
             Election(client, settings.group, settings.election_timeout_ms, say) as election,
             GroupMembership(client, member) as membership,
         ):
-            leader = Leader(settings, definition, admin, membership, work, records, say)
+            leader = Leader(settings, admin, membership, work, records, say)
             await _Run(election, membership, leader, records, settings, say).until(stopped)
 
 

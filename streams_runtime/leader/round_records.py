@@ -77,7 +77,7 @@ def prepare(path: str) -> None:
         with open(path, "ab+") as file:
             file.seek(0, os.SEEK_END)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", path) from None
+        raise InputError(f"cannot be written: {error.strerror or error}", path) from None
 
 
 def append(path: str, document: Mapping[str, object]) -> None:

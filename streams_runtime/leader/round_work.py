@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from assignor.errors import AssignorFault
@@ -20,6 +20,7 @@ from assignor.task_assignors.base import TaskAssignor
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
 from streams_runtime.kafka.cluster_view import cluster_view
 from streams_runtime.leader.led_round import GroupMembers, LedRound, all_assignments, lead_round
+from streams_runtime.leader.own_member import source_topics
 from streams_runtime.leader.record_size import check_record_size
 
 _FIRST_PAUSE_S = 0.5
@@ -54,7 +55,9 @@ class _NotDecided(Exception):
 
 
 class RoundWork:
-    """`definition`: the group without members and cluster."""
+    """`definition`: the group without members and cluster. `redefine`: makes it anew from the topics of the cluster,
+    for sources by pattern; None when nothing of it depends on them.
+    """
 
     def __init__(
         self,
@@ -63,13 +66,20 @@ class RoundWork:
         task_assignor: TaskAssignor | None,
         timeout_s: float,
         say: Callable[[str], None],
+        redefine: Callable[[], Awaitable[RebalanceSnapshot]] | None = None,
     ) -> None:
         self._admin = admin
         self._definition = definition
+        self._redefine = redefine
         self._task_assignor = task_assignor
         self._timeout_s = timeout_s
         self._say = say
         self._undecided_since: float | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """That the topology reads."""
+        return source_topics(self._definition.topology)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRound:
         """Raises RoundFailed when time is over since the first round of those that failed."""
@@ -105,6 +115,7 @@ class RoundWork:
             assignments = all_assignments(members, None)
             await check_record_size(self._admin, members.sizes, assignments)
             return DecidedRound(now_ms, None, assignments)
+        await self._follow_patterns(members)
         view = await cluster_view(self._admin, self._definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
         snapshot = replace(self._definition.seen(view), members=members.streams)
         led = await asyncio.to_thread(lead_round, snapshot, now_ms, self._task_assignor)
@@ -115,3 +126,16 @@ class RoundWork:
         assignments = all_assignments(members, led.result)
         await check_record_size(self._admin, members.sizes, assignments)
         return DecidedRound(now_ms, led, assignments)
+
+    async def _follow_patterns(self, members: GroupMembers) -> None:
+        """A source by pattern reads what the cluster has now. Another version of the application changes nothing."""
+        before = set(self.topics)
+        if self._redefine is None or set().union(*members.topics.values()) == before:
+            return
+        definition = await self._redefine()
+        now = set(source_topics(definition.topology))
+        if now != before:
+            self._definition = definition
+            changed = [f"{topic} is read, too" for topic in sorted(now - before)]
+            changed += [f"{topic} is not read any more" for topic in sorted(before - now)]
+            self._say(f"topology: by pattern, {', '.join(changed)}")

@@ -10,20 +10,107 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from spark_jobs.coordinator_process import CoordinatorProcess
 from spark_jobs.demo_progress import ProgressMeter
+from spark_jobs.member_process import EXECUTOR_TAG
 from spark_jobs.ownership_history import overlaps, ownership_intervals
 from spark_jobs.ownership_log import OwnershipLine, read_ownership
-from spark_jobs.stdlib_text import SourceLine
-from spark_jobs.word_count import TextFeed
-from spark_jobs.workers import Workers
+from spark_jobs.stdlib_text import SourceLine, stdlib_lines
+from spark_jobs.word_count import COUNT_STORE, LINES, TextFeed, expected_counts, read_counts, word_count
+from spark_jobs.workers import Workers, run
+from streams_runtime.application import Application
+from streams_runtime.logs.opening import open_log
 
 LINES_A_PIECE = 1_000
 PROGRESS_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """`took_s`: of each kill, what it was of and the seconds until work had gone on."""
+
+    found: dict[str, int]
+    expected: dict[str, int]
+    took_s: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WordCountUnderFire:
+    """A word count on a Spark session with one instance of one thread an executor; one standby a task.
+
+    `address`: of its log; `directory`: for everything else. `services`: by name what kills each and starts it again,
+    besides the coordinator.
+    """
+
+    spark: SparkSession
+    executors: int
+    application_id: str
+    address: str
+    guarantee: str
+    text_lines: int
+    directory: Path
+    services: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+
+    def run(self, kills: Sequence[str], chance: random.Random) -> Counted:
+        """Kills in random order; returns when all that was written is counted. Asserts that nothing had two owners."""
+        log = open_log(self.address)
+        lines = list(stdlib_lines(self.text_lines))
+        feed = TextFeed(log, lines)
+        application = self._application()
+        settings = {"group.initial.rebalance.delay.ms": 500, "cluster.bootstrap.servers": self.address}
+        with CoordinatorProcess(self.directory / "coordinator", settings) as coordinator:
+            workers = run(
+                self.spark,
+                application,
+                instances=self.executors,
+                threads=1,
+                coordinator_url=coordinator.url,
+                state_dir=str(self.directory / "state"),
+                log_dir=str(self.directory / "log"),
+            )
+            under_fire = ApplicationUnderFire(
+                workers,
+                {**self.services, "coordinator": lambda: _restart(coordinator)},
+                self.directory / "log",
+                feed,
+                cycle(lines),
+                ProgressMeter(log, self.application_id, (LINES, f"{self.application_id}-{COUNT_STORE}-repartition")),
+                chance,
+            )
+            try:
+                under_fire.work_on(LINES_A_PIECE)
+                took_s = [under_fire.kill_and_go_on(what) for what in chance.sample(kills, len(kills))]
+                under_fire.finish()
+            finally:
+                workers.stop()
+        feed.close()
+        found = read_counts(log)
+        log.close()
+        assert sum(under_fire.killed.values()) == len(kills)
+        under_fire.assert_nothing_had_two_owners()
+        return Counted(found, expected_counts(under_fire.written), tuple(zip(under_fire.order, took_s, strict=True)))
+
+    def _application(self) -> Application:
+        return word_count(
+            {
+                "application.id": self.application_id,
+                "bootstrap.servers": self.address,
+                "processing.guarantee": self.guarantee,
+                "commit.interval.ms": 100,
+                "num.standby.replicas": 1,
+                "rack.aware.assignment.tags": EXECUTOR_TAG,
+                "session.timeout.ms": 3_000,
+                "heartbeat.interval.ms": 300,
+            }
+        )
 
 
 @dataclass(slots=True)
@@ -42,7 +129,11 @@ class ApplicationUnderFire:
     chance: random.Random
     written: list[SourceLine] = field(default_factory=list)
     deaths: dict[int, float] = field(default_factory=dict)
-    killed: dict[str, int] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+
+    @property
+    def killed(self) -> Counter[str]:
+        return Counter(self.order)
 
     def work_on(self, records: int) -> None:
         """Until so many more records are committed; there is always more to read than is asked for."""
@@ -56,8 +147,15 @@ class ApplicationUnderFire:
                 self.feed.write(piece)
                 self.written += piece
 
+    def kill_and_go_on(self, what: str) -> float:
+        """Until a random number of records more is committed; how long that took, in seconds."""
+        self.kill(what)
+        began_s = time.monotonic()
+        self.work_on(self.chance.randrange(1, 3 * LINES_A_PIECE))
+        return time.monotonic() - began_s
+
     def kill(self, what: str) -> None:
-        self.killed[what] = self.killed.get(what, 0) + 1
+        self.order.append(what)
         if what in self.restarts:
             self.restarts[what]()
             return
@@ -115,3 +213,8 @@ def lives(lines: list[OwnershipLine], deaths: dict[int, float]) -> dict[str, lis
     for (instance, pid), times in of_process.items():
         found.setdefault(instance, []).append((min(times), min(max(times), deaths.get(pid, max(times))), pid))
     return {instance: sorted(of_instance) for instance, of_instance in found.items()}
+
+
+def _restart(coordinator: CoordinatorProcess) -> None:
+    coordinator.kill()
+    coordinator.start()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -25,6 +26,9 @@ from spark_jobs.word_count import (
     read_counts,
     word_count,
 )
+from streams_runtime.application import Application
+from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.group_definition import group_body
 from streams_runtime.logs.opening import open_log
 from tests.acceptance.instance_processes import instances
 from tests.oracle.brokers import Brokers
@@ -76,6 +80,7 @@ def test_should_count_exactly_once_while_nodes_of_the_cluster_are_killed(
     settings = {"group.initial.rebalance.delay.ms": 200, "cluster.bootstrap.servers": address}
     with (
         CoordinatorProcess(tmp_path / "coordinator", settings) as coordinator,
+        _declared(application, coordinator),
         instances(InstanceSettings(application, coordinator.url, state_dir=str(tmp_path / "state")), 2),
     ):
         write_and_wait()
@@ -93,3 +98,10 @@ def test_should_count_exactly_once_while_nodes_of_the_cluster_are_killed(
         seconds = ", ".join(f"{each:.1f}" for each in took_s)
         print(f"\n{sum(expected.values())} words; seconds to go on after SIGKILL of a node: {seconds}")
     assert different_counts(found, expected) == []
+
+
+@contextmanager
+def _declared(application: Application, coordinator: CoordinatorProcess) -> Iterator[None]:
+    with CoordinatorClient(coordinator.url) as client:
+        client.declare(application.id, group_body(application))
+    yield

@@ -39,28 +39,20 @@ GUARANTEE = {"processing.guarantee": "exactly_once_v2"}
 
 
 @pytest.fixture
-def broker(oracle_jars: str, tmp_path: Path) -> Iterator[Broker]:
-    one = Broker(tmp_path / "broker")
-    one.start()
-    yield one
-    one.stop()
-
-
-@pytest.fixture
-def log(broker: Broker) -> Iterator[Log]:
-    with closing(open_log(broker.bootstrap_servers)) as opened:
+def log(own_broker: Broker) -> Iterator[Log]:
+    with closing(open_log(own_broker.bootstrap_servers)) as opened:
         yield opened
 
 
 @pytest.fixture
-def coordinator(broker: Broker, tmp_path: Path) -> Iterator[CoordinatorProcess]:
-    settings = {"group.initial.rebalance.delay.ms": 500, "cluster.bootstrap.servers": broker.bootstrap_servers}
+def coordinator(own_broker: Broker, tmp_path: Path) -> Iterator[CoordinatorProcess]:
+    settings = {"group.initial.rebalance.delay.ms": 500, "cluster.bootstrap.servers": own_broker.bootstrap_servers}
     with CoordinatorProcess(tmp_path / "coordinator", settings) as process:
         yield process
 
 
 def test_should_write_the_same_records_in_the_same_order_as_kafka_streams(
-    broker: Broker, log: Log, coordinator: CoordinatorProcess, tmp_path: Path
+    own_broker: Broker, log: Log, coordinator: CoordinatorProcess, tmp_path: Path
 ) -> None:
     lines = list(stdlib_lines(TEXT_LINES))
     feed = TextFeed(log, lines)
@@ -72,11 +64,11 @@ def test_should_write_the_same_records_in_the_same_order_as_kafka_streams(
         key_serde=STRING, value_serde=STRING
     )
     counts.count(store=COUNT_STORE).to_stream().to(f"counts-{IN_PYTHON}", key_serde=STRING, value_serde=LONG)
-    application = Application(builder.build(), python_configs(broker))
+    application = Application(builder.build(), python_configs(own_broker))
     java_configs = {"app.input": LINES, "app.output": f"counts-{IN_JAVA}", **GUARANTEE}
     with ExitStack() as stack:
         in_python(stack, application, coordinator, tmp_path, count=1)
-        in_java(stack, broker, tmp_path, "count-by-key", java_configs, count=1)
+        in_java(stack, own_broker, tmp_path, "count-by-key", java_configs, count=1)
         found = {
             where: contents_when(log, f"counts-{where}", lambda seen: size(seen) == len(lines))
             for where in (IN_PYTHON, IN_JAVA)
@@ -89,18 +81,18 @@ def test_should_write_the_same_records_in_the_same_order_as_kafka_streams(
 
 
 def test_should_count_the_same_as_kafka_streams_when_instances_of_both_and_the_broker_are_killed(
-    broker: Broker, log: Log, coordinator: CoordinatorProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_broker: Broker, log: Log, coordinator: CoordinatorProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = list(stdlib_lines(TEXT_LINES))
     pieces = [lines[start::4] for start in range(4)]
     feed = TextFeed(log, lines)
     log.create_topics([NewTopic(JAVA_COUNTS, 6, {"retention.ms": "-1"})])
-    configs = {**python_configs(broker), "num.standby.replicas": 1, "session.timeout.ms": 3_000}
+    configs = {**python_configs(own_broker), "num.standby.replicas": 1, "session.timeout.ms": 3_000}
     java_configs = {"app.output": JAVA_COUNTS, "num.standby.replicas": "1", **GUARANTEE}
     with ExitStack() as stack:
         settings, processes = in_python(stack, word_count(configs), coordinator, tmp_path, count=2)
-        jvms = in_java(stack, broker, tmp_path, "word-count", java_configs, count=2)
-        for piece, fault in zip(pieces, faults(broker, settings, processes, jvms), strict=True):
+        jvms = in_java(stack, own_broker, tmp_path, "word-count", java_configs, count=2)
+        for piece, fault in zip(pieces, faults(own_broker, settings, processes, jvms), strict=True):
             feed.write(piece)
             fault()
         feed.close()

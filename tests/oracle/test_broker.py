@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -13,18 +12,13 @@ from tests.oracle.broker import Broker
 pytestmark = pytest.mark.kafka
 
 
-def test_should_have_its_topics_again_when_it_was_killed_and_started(oracle_jars: str, tmp_path: Path) -> None:
-    broker = Broker(tmp_path / "broker")
-    address = broker.bootstrap_servers
-    try:
-        broker.start()
-        asyncio.run(_create_topic(address))
-        broker.kill()
-        broker.start()
-        assert broker.bootstrap_servers == address
-        assert asyncio.run(_topics(address)) == ["kept"]
-    finally:
-        broker.stop()
+def test_should_have_its_topics_again_when_it_was_killed_and_started(own_broker: Broker) -> None:
+    address = own_broker.bootstrap_servers
+    asyncio.run(_create_topic(address))
+    own_broker.kill()
+    own_broker.start()
+    assert own_broker.bootstrap_servers == address
+    assert asyncio.run(_topics(address)) == ["kept"]
 
 
 async def _create_topic(bootstrap_servers: str) -> None:

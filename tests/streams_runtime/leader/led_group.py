@@ -25,12 +25,15 @@ from tests.streams_runtime.leader.streams_members import StreamsMember
 
 @dataclass
 class LedGroup:
-    """`said`: every line of progress. `rounds`: the file of what was led."""
+    """`said`: every line of progress. `rounds`: the file of what was led. `pattern`: the source reads by it, so the
+    topology is given as the text of a description.
+    """
 
     address: str
     directory: Path
     partitions: int = 2
     stateful: bool = True
+    pattern: str | None = None
     name: str = field(default_factory=lambda: f"led-{uuid.uuid4().hex[:8]}")
     settings: dict[str, object] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
@@ -88,7 +91,12 @@ class LedGroup:
         """Start leading; what it raises is the task's. A cancelled one dies like a process: it does not leave."""
         stores = (StateStore("store", changelog_topic=self.changelog),) if self.stateful else ()
         topology = Topology((Subtopology(0, (self.source,), stores=stores),))
-        application = Application(ApplicationFile("topology.json", topology, None, {}, None), {}, None)
+        described = None
+        if self.pattern is not None:
+            source = f"Source: KSTREAM-SOURCE-0000000000 (topics: {self.pattern})\n      --> none"
+            described = f"Topologies:\n   Sub-topology: 0\n    {source}\n"
+        file = ApplicationFile("topology", topology if described is None else None, described, {}, None)
+        application = Application(file, {}, None)
         lead_settings = LeadSettings(
             self.name,
             f"{self.name}-assignor-leader",

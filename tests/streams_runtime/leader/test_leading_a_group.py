@@ -11,8 +11,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from assignor.rounds import RebalanceRound, run
+from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from streams_runtime.kafka.client_settings import client_settings
+from streams_runtime.kafka.cluster_admin import ClusterAdmin
 from streams_runtime.kafka.group_membership import GroupMembership, MemberSettings
 from streams_runtime.leader.election import LeadTaken
 from streams_runtime.leader.group_entry import LeadRefused
@@ -166,6 +168,29 @@ def test_should_say_which_topics_of_members_its_topology_does_not_have(kafka_bro
                 said = await group.wait_until_said("not all members run the topology that was given here")
                 assert f"{group.name}-more of the subscription of assignor-" in said
                 assert {*member.active, *newer.active} == ONE_SUBTOPOLOGY
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_appears(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async def scenario(group: LedGroup) -> None:
+        group.pattern = f"{group.source}.*"
+        await group.create_source()
+        group.lead()
+        await group.wait_until_said("without members")
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+        more = f"{group.source}-more"
+        async with ClusterAdmin(client_settings(group.address)) as admin:
+            await admin.create_topics({more: CreatedTopic(3, 1, {})})
+        newer = StreamsMember(group.address, group.name, 2, (group.source, more))
+        async with newer:
+            await newer.wait_until(lambda: len(newer.active) == 3)
+        assert [line for line in group.said if "by pattern" in line or "not all members" in line] == [
+            f"topology: by pattern, {more} is read, too"
+        ]
 
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 

@@ -37,7 +37,7 @@ def test_should_count_every_number_once_when_processes_are_stopped_anywhere(
     chance = random.Random(seed)
     name = f"stopped-{uuid.uuid4().hex[:8]}"
     log, partition = KafkaLog(brokers.bootstrap_servers), TopicPartition(name, 0)
-    log.create_topics([NewTopic(name, 1), NewTopic(claims_topic(name), 1, COMPACTS_AT_ONCE)])
+    log.create_topics([NewTopic(name, 1, {"retention.ms": "-1"}), NewTopic(claims_topic(name), 1, COMPACTS_AT_ONCE)])
     stops = 0
     with ExitStack() as stack:
         counting = [
