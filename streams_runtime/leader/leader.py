@@ -195,13 +195,17 @@ class Leader:
         )
 
     async def _resume(self, joined: Joined) -> _Held:
-        """The group kept its assignments while this leader was away; topics may have changed meanwhile."""
+        """The group kept its assignments while this leader was away; topics, and the topology, may have changed."""
         await self._membership.sync({})
         self._say(f"generation {joined.generation_id}: the lead is kept, and nobody had to rebalance")
-        topics = await self._admin.topics(self._work.topics)
-        partitions = {name: topic.partitions for name, topic in topics.items()}
+        wanted = (*self._work.topics, *self._work.changelogs)
+        topics = await self._admin.topics(wanted)
+        partitions = {name: topics[name].partitions for name in self._work.topics if name in topics}
         group = await self._admin.describe_group(self._settings.group)
         others = [member for member in group.members if member.member_id != joined.member_id]
+        missing = sorted(set(wanted) - topics.keys())
+        if others and missing:  # of a newer topology, or of a leader that died when it was about to create them
+            return _Held(reason=f"topics of the topology are not there, {missing[0]} among them")
         if others and without_owner(partitions, [member.assignment for member in others]):
             return _Held(reason="source topics have partitions that nobody is assigned")
         return _Held(partitions)

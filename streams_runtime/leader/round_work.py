@@ -81,6 +81,11 @@ class RoundWork:
         """That the topology reads."""
         return source_topics(self._definition.topology)
 
+    @property
+    def changelogs(self) -> tuple[str, ...]:
+        stores = (store for each in self._definition.topology.subtopologies for store in each.stores)
+        return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
+
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRound:
         """Raises RoundFailed when time is over since the first round of those that failed."""
         clock = asyncio.get_running_loop().time

@@ -36,7 +36,8 @@ from streams_runtime.recorder.topologies import ShownTopology, TopologySource
 
 Say = Callable[[str], None]
 
-_LONGEST_SEARCH_S = 10.0
+_LONGEST_SEARCH_S = 20.0
+_LONGEST_SEARCH_AFTER_NONE_S = 1.0
 _LATE_MS = 2000
 _CLOCK_MARGIN_S = 0.05
 
@@ -94,6 +95,7 @@ class GroupRecorder:
         self._choices = choices
         self._admin = admin
         self._say = say
+        self._longest_search_s = _LONGEST_SEARCH_S
         self._shown = ShownTasks()
         self._topology: DescribedTopology | None = None
         self._said: tuple[str, ...] = ()
@@ -145,8 +147,10 @@ class GroupRecorder:
         chosen = LeaderView(looks.since[0])
         if decoded.led_by is None:
             output = recorded_output(decoded, internal, None)
-            time_is_left = _seconds(_LONGEST_SEARCH_S)
+            time_is_left = _seconds(self._longest_search_s)
             chosen = leader_view(snapshot, now_ms, output, looks, time_is_left, self._choices.task_assignor)
+            # after one that nothing explains, the configs are most likely not the application's
+            self._longest_search_s = _LONGEST_SEARCH_AFTER_NONE_S if chosen.differences else _LONGEST_SEARCH_S
         created = created_topics_of(chosen.view, looks.after) if looks.before is not None else None
         if self._choices.configs.rack_aware and created is not None:
             snapshot = _with_created(snapshot, created, looks.after)

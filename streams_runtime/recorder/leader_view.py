@@ -22,7 +22,6 @@ from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from streams_runtime.recorder.offset_range import OffsetRange, reported_sums
 
-_STEPS = 8
 _LONGEST_WALK = 5000
 _STUCK_AFTER = 60
 
@@ -85,7 +84,7 @@ def leader_view(
             break
     assert first is not None, "there always is the look after the round"
     for base, words in _topic_variants(looks.after, looks):
-        between = OffsetRange(snapshot, looks.before, base)
+        between = OffsetRange(snapshot, looks.before, (*looks.since[:-1], base))
         draw = random.Random(",".join(snapshot.members))  # noqa: S311 (drawn to be repeated, not to be secret)
         walked = _walked(between, words, tried, draw, time_is_left)
         if walked is not None:
@@ -137,34 +136,34 @@ def _walked(
     draw: random.Random,
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
-    """First at even shares of the way, then from the best of them on, changing a few tasks at a time."""
+    """First at one time after the other, then from the best of them on, changing some tasks at a time."""
     if not between.is_open:
         return None
     words = _joined(words, f"offsets between {between.words}")
-    best: tuple[int, dict[int, int]] | None = None
-    for step in range(1, _STEPS):
+    starts: list[tuple[int, int, dict[int, int]]] = []
+    for number, sums in enumerate(between.instants()):
         if not time_is_left():
             return None
-        sums = between.at(step / _STEPS)
         found = tried(between.view(sums), words)
         if not found.differences:
             return found
-        if best is None or len(found.differences) < best[0]:
-            best = len(found.differences), sums
-    assert best is not None
-    current, stuck = best, 0
+        starts.append((len(found.differences), number, sums))
+    starts.sort()
+    start, stuck = 0, 0
+    fewest, _, current = starts[start]
     for _ in range(_LONGEST_WALK):
         if not time_is_left():
             return None
-        sums = between.changed(current[1], draw)
+        sums = between.changed(current, draw)
         found = tried(between.view(sums), words)
         if not found.differences:
             return found
-        stuck = 0 if len(found.differences) < current[0] else stuck + 1
-        if len(found.differences) <= current[0]:
-            current = len(found.differences), sums
+        stuck = 0 if len(found.differences) < fewest else stuck + 1
+        if len(found.differences) <= fewest:
+            fewest, current = len(found.differences), sums
         if stuck > _STUCK_AFTER:
-            current, stuck = (10**9, between.at(draw.random())), 0
+            start, stuck = (start + 1) % len(starts), 0
+            fewest, _, current = starts[start]
     return None
 
 

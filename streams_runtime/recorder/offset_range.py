@@ -8,15 +8,19 @@ which some member just is, or just is not, caught up. Pure.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.types import TaskId, TopicPartition
 
+_STEPS = 12
 _MOST_CHANGES = 3
+_SHARE_OF_SNAPS = 0.4
 _SHARE_OF_TURNING_POINTS = 0.6
 
 
@@ -29,6 +33,17 @@ class _TaskRange:
     high: int
     turning_points: tuple[int, ...]
 
+    def sum_in(self, look: ClusterView) -> int:
+        """Within the range, whatever topics the look had."""
+        known = {**look.committed_offsets, **(look.changelog_end_offsets or {})}
+        offsets = (_offset(known, partition.topic, partition.partition) for partition, _, _ in self.partitions)
+        return min(max(sum(offsets), self.low), self.high)
+
+    def turning_point_near(self, total: int, draw: random.Random) -> int:
+        """One of the two beside it."""
+        index = bisect_left(self.turning_points, total)
+        return draw.choice(self.turning_points[max(index - 1, 0) : index + 1])
+
     def offsets(self, total: int) -> dict[TopicPartition, int]:
         left = total - self.low
         offsets: dict[TopicPartition, int] = {}
@@ -40,30 +55,43 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """`before` None: from 0. Only tasks whose offsets differ between the looks count; sums go by their index."""
+    """`before` None: from 0. `since`: looks after it, the last of them with the internal topics to be taken. Only tasks
+    whose offsets differ between the looks count; sums go by their index.
+    """
 
-    def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, after: ClusterView) -> None:
-        self._after = after
+    def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
+        self._after = since[-1]
         self.words = "0 and those of now" if before is None else "the look before the round and the one after it"
         reported = reported_sums(snapshot)
         lag = snapshot.configs.acceptable_recovery_lag
         ranges = (
             _range(partitions, reported.get(task, ()), lag)
-            for task, partitions in _open(snapshot, before, after).items()
+            for task, partitions in _open(snapshot, before, self._after).items()
         )
         self._tasks = tuple(each for each in ranges if each.low < each.high)
+        self._looks = (
+            {index: task.low for index, task in enumerate(self._tasks)},
+            *({index: task.sum_in(look) for index, task in enumerate(self._tasks)} for look in since),
+        )
 
     @property
     def is_open(self) -> bool:
         return bool(self._tasks)
 
-    def at(self, share: float) -> dict[int, int]:
-        """Every task at this share of the way."""
-        return {index: task.low + round((task.high - task.low) * share) for index, task in enumerate(self._tasks)}
+    def instants(self) -> Iterator[dict[int, int]]:
+        """All tasks at one time, evenly between one look and the next; the leader looked at one time, too."""
+        for earlier, later in pairwise(self._looks):
+            for step in range(_STEPS):
+                yield {index: total + round((later[index] - total) * step / _STEPS) for index, total in earlier.items()}
 
     def changed(self, sums: Mapping[int, int], draw: random.Random) -> dict[int, int]:
-        """A few tasks drawn anew."""
+        """A few tasks drawn anew, or some moved to where a member just is, or just is not, caught up."""
         changed = dict(sums)
+        if draw.random() < _SHARE_OF_SNAPS:
+            for index, task in enumerate(self._tasks):
+                if draw.random() < _SHARE_OF_SNAPS:
+                    changed[index] = task.turning_point_near(sums[index], draw)
+            return changed
         for index in draw.sample(range(len(self._tasks)), min(draw.randint(1, _MOST_CHANGES), len(self._tasks))):
             task = self._tasks[index]
             if draw.random() < _SHARE_OF_TURNING_POINTS:

@@ -12,7 +12,7 @@ from streams_runtime.records import Headers
 
 _POLL_MS = 200
 _POLL_RECORDS = 10_000
-_LONGEST_WAIT_S = 90.0
+_LONGEST_WAIT_S = 180.0
 
 
 class TopicRecord(NamedTuple):

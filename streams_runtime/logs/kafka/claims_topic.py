@@ -32,7 +32,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from assignor.types import TopicPartition
 from streams_runtime.kafka.broker_answers import NotNow, check
 from streams_runtime.logs.base import Claim
-from streams_runtime.logs.errors import CommitFenced, UnknownTopicOrPartition
+from streams_runtime.logs.errors import CommitFenced, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.chunks import Chunk
 from streams_runtime.logs.kafka.claims import ClaimTable, Owner, Settled, claim_records, settled_records
 from streams_runtime.logs.kafka.leadership import Leadership
@@ -74,6 +74,7 @@ class GroupClaims:
         self._claiming = asyncio.Lock()
         self._asked = 0
         self._answered = 0
+        self._given_up, self._reason = 0, ""
 
     async def claim(self, partitions: Iterable[TopicPartition], owner: Owner | None) -> Claim:
         """Fences whoever may still write for these. Raises LogTimeout, LogError."""
@@ -135,8 +136,14 @@ class GroupClaims:
         async with self._reading:
             if self._answered >= mine:
                 return
+            if self._given_up >= mine:
+                raise LogTimeout(self._reason)  # not one time-out after the other
             newest = self._asked
-            await self._leadership.call("claims", lambda: self._read_to_end(None))
+            try:
+                await self._leadership.call("claims", lambda: self._read_to_end(None))
+            except LogTimeout as error:
+                self._given_up, self._reason = newest, str(error)
+                raise
             self._answered = newest
 
     async def _read(self, own: _OwnRecords | None = None) -> None:

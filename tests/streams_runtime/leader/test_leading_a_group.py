@@ -188,7 +188,7 @@ def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_appears(
         newer = StreamsMember(group.address, group.name, 2, (group.source, more))
         async with newer:
             await newer.wait_until(lambda: len(newer.active) == 3)
-        assert [line for line in group.said if "by pattern" in line or "not all members" in line] == [
+        assert [line for line in group.said if ": by pattern" in line or "not all members" in line] == [
             f"topology: by pattern, {more} is read, too"
         ]
 
@@ -237,6 +237,25 @@ def test_should_keep_the_lead_over_a_crash_and_over_a_standby_without_a_rebalanc
                 await other.wait_until(lambda: len(other.active) == 1)
 
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT))
+
+
+def test_should_begin_a_round_when_it_comes_back_with_a_topology_that_needs_more_topics(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async def scenario(group: LedGroup) -> None:
+        await group.create_source()
+        lead = group.lead()
+        await group.wait_until_said("without members")
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            lead.cancel()
+            await asyncio.wait([lead])
+            group.stateful = True
+            group.lead()
+            said = await group.wait_until_said("1 internal topic created")
+            assert f"because topics of the topology are not there, {group.changelog} among them" in said
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False, settings=SHORT))
 
 
 def test_should_end_when_another_took_its_place(kafka_broker: Broker, tmp_path: Path) -> None:

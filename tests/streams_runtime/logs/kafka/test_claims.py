@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim
-from streams_runtime.logs.errors import CommitFenced, LogError
+from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout
 from streams_runtime.logs.kafka.claims import ClaimTable, Owner, Settled, claim_records, settled_records
+from streams_runtime.logs.kafka.claims_topic import GroupClaims
+from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.logs.kafka.settings import log_settings
+
+T = TypeVar("T")
 
 PARTITION = TopicPartition("a-b", 0)
 A, B, C = (Owner(name, number, 0) for number, name in enumerate("ABC"))
@@ -75,3 +84,22 @@ def test_should_read_what_it_wrote() -> None:
 
     assert (key, others) == (b"a-b-0", [])
     assert json.loads(value) == {"mark": "c", "epoch": 2, "owner": ["C", 2, 0], "predecessors": [["A", 0, 0]]}
+
+
+def test_should_let_commits_that_wait_together_time_out_together() -> None:
+    """The first look is that of the first commit alone; all others share the second."""
+    looks = []
+
+    class Away(Leadership):
+        async def call(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+            looks.append(what)
+            await asyncio.sleep(0)
+            raise LogTimeout("away")
+
+    async def check_all() -> list[object]:
+        settings = log_settings("127.0.0.1:1")
+        group = GroupClaims("group", Away(settings.client), KafkaLog("127.0.0.1:1"))
+        return await asyncio.gather(*(group.check([]) for _ in range(5)), return_exceptions=True)
+
+    assert [str(each) for each in asyncio.run(check_all())] == ["away"] * 5
+    assert looks == ["claims", "claims"]

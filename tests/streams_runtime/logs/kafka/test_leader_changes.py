@@ -6,17 +6,24 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from assignor.recording import rebalance_input
+from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
+from streams_runtime.kafka.cluster_provider import kafka_cluster_provider
+from streams_runtime.kafka.cluster_view import source_topics
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.kafka.claims_topic import claims_topic
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.kafka.log import KafkaLog
 from tests.oracle.brokers import NODES, Brokers
+from tests.streams_runtime.kafka.definitions import definition_of
 from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
 from tests.streams_runtime.logs.reading_and_writing import read_from
 
@@ -72,6 +79,34 @@ def test_should_do_everything_while_the_first_of_the_nodes_is_away(
     before.close()
     with capsys.disabled():
         print(f"\nnode {away} away: {known_s:.1f} s after SIGKILL, {new_s:.1f} s in a new client")
+
+
+def test_should_tell_the_leader_of_a_round_racks_and_replicas_also_while_a_node_is_away(brokers: Brokers) -> None:
+    name = f"racks-{uuid.uuid4().hex[:8]}"
+    definition = definition_of(name)
+    provider = kafka_cluster_provider(brokers.bootstrap_servers)
+    provider.create_topics({topic: CreatedTopic(3, -1, {}) for topic in source_topics(definition.topology)})
+    racks = [{"id": number, "rack": f"r{number}"} for number in NODES]
+
+    def recorded() -> Any:
+        return rebalance_input(replace(definition, cluster=provider.view(name, definition).cluster))["cluster"]
+
+    whole = recorded()
+    assert whole["brokers"] == racks
+    for topic in whole["topics"].values():
+        assert [sorted(replicas) for replicas in topic["replicas"]] == [[*NODES]] * 3
+        assert topic["leaders"] == [replicas[0] for replicas in topic["replicas"]]
+    brokers.kill_node(VICTIM)
+    try:
+        _until(lambda: VICTIM not in {each["id"] for each in recorded()["brokers"]}, "the node is missed")
+        without = recorded()
+    finally:
+        brokers.start_node(VICTIM)
+    provider.close()
+    assert without["brokers"] == [each for each in racks if each["id"] != VICTIM]
+    for topic, metadata in without["topics"].items():
+        assert metadata["replicas"] == whole["topics"][topic]["replicas"]
+        assert VICTIM not in metadata["leaders"]
 
 
 def test_should_time_out_with_the_name_of_a_partition_that_has_no_leader_and_go_on_when_it_has_one(
