@@ -43,6 +43,7 @@ pytestmark = pytest.mark.kafka
 
 _ASSIGNMENT_CONFIGS = ("num.standby.replicas", "acceptable.recovery.lag", "probing.rebalance.interval.ms")
 _RECORDED = "recorded.jsonl"
+_CHOSEN_OFFSETS = "taken because the leader's result follows from it"
 _KEYS_WRITTEN = 800
 _APPLICATION, _PYTHON = "one of the application", "Python"
 _LEAD_SESSION_MS = "60000"
@@ -98,6 +99,8 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
         led_files = [_led(group) for group in (groups.words[1], groups.keys[1])]
         for file in (tmp_path / _RECORDED, *led_files, *map(_decided_by_kafka, led_files)):
             print(f"{file.relative_to(tmp_path)}: {_equal(file)}")
+        chosen = sum(_CHOSEN_OFFSETS in line["note"] for line in _lines(tmp_path / _RECORDED))
+        print(f"lines of {_RECORDED} with offsets that nobody saw, only found between two looks: {chosen}")
     delivered = _assignments(tmp_path / _RECORDED)
     for group in (groups.words[1], groups.keys[1]):
         name = group.application_id

@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -109,6 +110,29 @@ def test_should_tell_the_leader_of_a_round_racks_and_replicas_also_while_a_node_
         assert VICTIM not in metadata["leaders"]
 
 
+def test_should_write_once_what_too_few_replicas_have_until_one_of_them_comes_back(
+    brokers: Brokers, log: KafkaLog
+) -> None:
+    """The leader has appended it, and must not say so before the others have it, too."""
+    name = f"every-{uuid.uuid4().hex[:8]}"
+    every = TopicPartition(name, 0)
+    log.create_topics([NewTopic(name, 1, {"min.insync.replicas": "3"})])
+    producer = log.producer()
+    producer.send(every, b"k", b"1", 0)
+    producer.flush()
+    follower = min({*NODES} - {_leader(log, every)})
+    brokers.kill_node(follower)
+    producer.send(every, b"k", b"2", 0)
+    with ThreadPoolExecutor(1) as threads:
+        flushing = threads.submit(producer.flush)
+        try:
+            _until(lambda: follower not in _brokers(log), "the node is missed")
+        finally:
+            brokers.start_node(follower)
+        flushing.result(LONGEST_AWAY_S)
+    assert [record.value for record in read_from(log, every)] == [b"1", b"2"]
+
+
 def test_should_time_out_with_the_name_of_a_partition_that_has_no_leader_and_go_on_when_it_has_one(
     brokers: Brokers,
 ) -> None:
@@ -198,6 +222,16 @@ def _leader(log: KafkaLog, partition: TopicPartition) -> int:
             leaders = (await admin.topics([partition.topic]))[partition.topic].leaders
         assert leaders is not None, "a cluster tells leaders"
         return leaders[partition.partition]
+
+    return asyncio.run(ask())
+
+
+def _brokers(log: KafkaLog) -> set[int]:
+    """Those that run, as the cluster says."""
+
+    async def ask() -> set[int]:
+        async with ClusterAdmin(log.settings.client) as admin:
+            return {broker.id for broker in await admin.brokers()}
 
     return asyncio.run(ask())
 
