@@ -19,6 +19,7 @@ from aiokafka import TopicPartition as ClientPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
+from assignor.errors import DecodeError
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
 from assignor.protocol.primitives import Reader
@@ -81,7 +82,10 @@ class Generation:
 
 @dataclass(slots=True)
 class _Seen:
+    """`unreadable`: groups that hold bytes of no Kafka Streams member. Other tests make such on the same broker."""
+
     generations: dict[str, list[Generation]] = field(default_factory=dict)
+    unreadable: dict[str, DecodeError] = field(default_factory=dict)
     failure: BaseException | None = None
 
 
@@ -99,7 +103,7 @@ class GroupWatch:
     def __enter__(self) -> GroupWatch:
         self._thread.start()
         assert self._follows.wait(_LONGEST_START_S), f"{OFFSETS_TOPIC} cannot be followed"
-        self._check()
+        self._check(None)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -107,8 +111,8 @@ class GroupWatch:
         self._thread.join(_LONGEST_START_S)
 
     def generations(self, group: str) -> tuple[Generation, ...]:
-        """All so far that had an assignment, ascending."""
-        self._check()
+        """All so far that had an assignment, ascending. Raises AssertionError when one of them cannot be read."""
+        self._check(group)
         with self._news:
             return tuple(self._seen.generations.get(group, ()))
 
@@ -124,9 +128,10 @@ class GroupWatch:
             with self._news:
                 self._news.wait(0.02)
 
-    def _check(self) -> None:
-        if self._seen.failure is not None:
-            raise AssertionError("the watch of the groups failed") from self._seen.failure
+    def _check(self, group: str | None) -> None:
+        failure = self._seen.failure or self._seen.unreadable.get(group or "")
+        if failure is not None:
+            raise AssertionError(f"the watch of the groups failed: {failure}") from failure
 
     def _run(self) -> None:
         try:
@@ -161,7 +166,11 @@ class GroupWatch:
         if key is None or value is None or int.from_bytes(key[:2], "big") != _GROUP_METADATA_KEY:
             return
         group = Reader(key[2:], "group metadata key").string("group")
-        generation = _generation(group, value)
+        try:
+            generation = _generation(group, value)
+        except DecodeError as failure:
+            self._seen.unreadable[group] = failure
+            return
         if generation is None:
             return
         with self._news:

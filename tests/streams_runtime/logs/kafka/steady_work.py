@@ -127,5 +127,7 @@ class SteadyWork:
 
 
 def _now_ms() -> int:
-    """What is older than retention.ms would be deleted while it is worked with."""
+    """What is older than retention.ms would be deleted while it is worked with; and a broker that was killed forgets
+    the sequence numbers of producers whose last record is older than producer.id.expiration.ms (one day).
+    """
     return round(time.time() * 1_000)

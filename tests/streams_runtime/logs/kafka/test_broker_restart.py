@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,7 +12,8 @@ from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.kafka.log import KafkaLog
 from tests.oracle.broker import Broker
-from tests.streams_runtime.logs.reading_and_writing import read_from, records_of
+from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
+from tests.streams_runtime.logs.reading_and_writing import read_from
 
 pytestmark = pytest.mark.kafka
 
@@ -33,52 +32,11 @@ def mortal(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_should_lose_and_double_nothing_when_the_broker_is_killed(mortal: Broker) -> None:
     log = KafkaLog(mortal.bootstrap_servers, PATIENT)
     plain, atomic = _new_partitions(log, "killed")
-    is_over = threading.Event()
-
-    def produce() -> int:
-        producer, number = log.producer(), 0
-        while not is_over.is_set():
-            for _ in range(20):
-                producer.send(plain, b"k", b"%d" % number, 0)
-                number += 1
-            producer.flush()
-        producer.close()
-        return number
-
-    def commit() -> int:
-        producer, number = log.producer("id"), 0
-        claim = log.claim("group", [plain], "id")
-        while not is_over.is_set():
-            producer.begin_transaction()
-            for _ in range(3):
-                producer.send(atomic, b"k", b"%d" % number, 0)
-            number += 1
-            producer.commit_transaction([(claim, {plain: OffsetAndMetadata(number)})])
-        return number
-
-    def follow() -> list[bytes | None]:
-        consumer = log.consumer()
-        consumer.assign([atomic])
-        consumer.seek(atomic, 0)
-        values: list[bytes | None] = []
-        while not is_over.is_set() or (records := records_of(consumer.poll(1_000, 100))):
-            records = records_of(consumer.poll(100, 100)) if not is_over.is_set() else records
-            values += [record.value for record in records]
-        return values
-
-    with ThreadPoolExecutor(3) as threads:
-        produced, committed, followed = threads.submit(produce), threads.submit(commit), threads.submit(follow)
-        _wait_until_both_grow(log, log.end_offsets([plain, atomic]))
+    work = SteadyWork(log, "group", "id", plain, [atomic])
+    with work.going_on():
         mortal.kill()
         mortal.start()
-        _wait_until_both_grow(log, log.end_offsets([plain, atomic]))
-        is_over.set()
-        records, transactions, values = produced.result(), committed.result(), followed.result()
-    assert [record.value for record in read_from(log, plain)] == [b"%d" % number for number in range(records)]
-    expected = [b"%d" % number for number in range(transactions) for _ in range(3)]
-    assert [record.value for record in read_from(log, atomic)] == expected
-    assert values == expected
-    assert log.committed_offsets("group", [plain]) == {plain: OffsetAndMetadata(transactions)}
+        work.wait_for_a_step()
     log.close()
 
 
@@ -125,10 +83,3 @@ def _until_answered(call: Callable[[], None]) -> None:
         except LogTimeout:
             if time.monotonic() > give_up_at:
                 raise
-
-
-def _wait_until_both_grow(log: KafkaLog, before: dict[TopicPartition, int]) -> None:
-    give_up_at = time.monotonic() + 30
-    while any(end <= before[partition] + 20 for partition, end in log.end_offsets(before).items()):
-        assert time.monotonic() < give_up_at, "nothing is written any more"
-        time.sleep(0.05)  # nothing tells when others have written
