@@ -12,6 +12,7 @@
 `offsets_topic`                                `__consumer_offsets`, read as it is written
 `group_membership` with `group_requests`,      one member of a classic group, on raw bytes
 `membership_errors`
+`first_contact`                                a wrong address is noticed, and can be broken off
 `event_loop`                                   a synchronous face for callers that are threads
 =============================================  =====================================================================
 """

@@ -19,6 +19,7 @@ from assignor.recording import is_class_path
 from assignor.snapshot import RebalanceSnapshot
 from streams_runtime.kafka.client_settings import ClientSettings
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
+from streams_runtime.kafka.first_contact import first_contact
 from streams_runtime.kafka.group_membership import GroupMembership, MemberSettings
 from streams_runtime.kafka.membership_errors import FencedInstance
 from streams_runtime.leader.definition import ApplicationFile
@@ -68,6 +69,8 @@ async def lead_until_stopped(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     async with ClusterAdmin(client) as admin:
+        if not await first_contact(admin, client, stopped, say):
+            return
         definition = await _definition(admin, settings, application, say)
 
         async def redefine() -> RebalanceSnapshot:

@@ -21,6 +21,7 @@ from assignor.errors import AssignorFault, DecodeError, InputError
 from streams_runtime.kafka.client_settings import ClientSettings
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
 from streams_runtime.kafka.errors import KafkaUnavailable
+from streams_runtime.kafka.first_contact import first_contact
 from streams_runtime.kafka.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic
 from streams_runtime.recorder.generations import LastSeen, NotStreams
 from streams_runtime.recorder.group_recorder import GroupChoices, GroupRecorder, LookedAtRound, ReadRound, Say
@@ -77,6 +78,8 @@ class Following:
         the groups can be recorded, InputError for a topology that cannot be used.
         """
         async with ClusterAdmin(self.settings) as admin, _stopping(self.stop, self.limits.seconds):
+            if not await first_contact(admin, self.settings, self.stop, self.say):
+                return
             found = await self._offsets_topic(admin)
             if found is None:
                 return

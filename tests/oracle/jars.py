@@ -92,4 +92,7 @@ def _program(name: str) -> str:
 
 
 if __name__ == "__main__":
-    print(class_path())
+    try:
+        print(class_path())
+    except JarsUnavailable as reason:
+        sys.exit(str(reason))
