@@ -6,7 +6,6 @@ Kafka and HTTP are imported when the command runs, so that the other commands of
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,9 +14,7 @@ import typer
 
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
 from assignor.errors import AssignorFault, InputError
-
-if importlib.util.find_spec("aiokafka") is None:
-    raise ImportError("pip install 'assignor[kafka,streams]'")
+from streams_runtime.kafka_command_options import ClientProperties, CoordinatorUrl, TokenFile
 
 _TOPOLOGY_HELP = "Topology#describe text, or JSON: input.topology of rebalance/1 or a whole definition."
 _CONFIG_HELP = "The application's placement configs, such as num.standby.replicas=1."
@@ -52,11 +49,9 @@ def lead(
     join_anyway: Annotated[bool, typer.Option("--join-anyway", help=_JOIN_HELP)] = False,
     wait: Annotated[bool, typer.Option("--wait", help=_WAIT_HELP)] = False,
     output: Annotated[str | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None,
-    coordinator: Annotated[str | None, typer.Option(metavar="URL", help="Report every round there, too.")] = None,
-    token_file: Annotated[Path | None, typer.Option(help="Its token; else ASSIGNOR_AUTH_TOKEN.")] = None,
-    command_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Properties of the Kafka client: TLS, SASL, time-outs.")
-    ] = None,
+    coordinator: CoordinatorUrl = None,
+    token_file: TokenFile = None,
+    command_config: ClientProperties = None,
 ) -> None:
     """Join a Kafka Streams group as its first member and lead its rebalances, until SIGTERM or Ctrl-C.
 

@@ -6,7 +6,6 @@ Kafka and HTTP are imported when the command runs, so that the other commands of
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import signal
 from collections.abc import Sequence
@@ -17,12 +16,10 @@ import typer
 
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
 from assignor.errors import AssignorFault, InputError
+from streams_runtime.kafka_command_options import ClientProperties, CoordinatorUrl, TokenFile
 
 if TYPE_CHECKING:
     from streams_runtime.recorder.following import Following
-
-if importlib.util.find_spec("aiokafka") is None:
-    raise ImportError("pip install 'assignor[kafka,streams]'")
 
 _GROUP_HELP = "The application.id; may be given several times."
 _TOPOLOGY_HELP = "[GROUP=]FILE: Topology#describe text, or JSON as input.topology of rebalance/1; inferred without it."
@@ -50,14 +47,12 @@ def record(
     assignor: Annotated[str | None, typer.Option(help="The task assignor of the application.")] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None,
     config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None,
-    command_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Properties of the Kafka client: TLS, SASL, time-outs.")
-    ] = None,
+    command_config: ClientProperties = None,
     look_every: Annotated[
         float, typer.Option(min=0.05, metavar="SECONDS", help="Look at topics and offsets between rounds.")
     ] = 0.5,
-    coordinator: Annotated[str | None, typer.Option(metavar="URL", help="Report every round there, too.")] = None,
-    token_file: Annotated[Path | None, typer.Option(help="Its token; else ASSIGNOR_AUTH_TOKEN.")] = None,
+    coordinator: CoordinatorUrl = None,
+    token_file: TokenFile = None,
     from_log: Annotated[
         str | None, typer.Option(metavar="FILE|-", help="Instead: what JVM assignors logged, as placement/1 lines.")
     ] = None,
