@@ -31,7 +31,7 @@ DEFAULT_PROPERTIES = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "log.cleaner.dedupe.buffer.size": "8388608",
-    "log.retention.check.interval.ms": "86400000",  # tests write records that are more than fifty years old
+    "log.retention.ms": "-1",  # tests write records that are more than fifty years old
     "auto.create.topics.enable": "false",
     "broker.session.timeout.ms": "2000",  # after SIGKILL the controller lets the same broker back in only after this
     "broker.heartbeat.interval.ms": "500",
