@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from tests.oracle import jars
 from tests.oracle.broker import Broker, require_jars
+from tests.told import PROPERTY, Tell, told
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +40,19 @@ def own_broker(oracle_jars: str, tmp_path: Path) -> Iterator[Broker]:
     broker.start()
     yield broker
     broker.stop()
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Tell:
+    """For what a reader of the run should see, also when it passed."""
+    return lambda text: record_property(PROPERTY, text)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    texts = told([report for reports in terminalreporter.stats.values() for report in reports])
+    if texts:
+        terminalreporter.section("what the tests say")
+    for test, of_test in groupby(texts, key=lambda each: each[0]):
+        terminalreporter.write_line(f"-- {test}")
+        for _, text in of_test:
+            terminalreporter.write_line(text)

@@ -32,6 +32,7 @@ from streams_runtime.group_definition import group_body
 from streams_runtime.logs.opening import open_log
 from tests.acceptance.instance_processes import instances
 from tests.oracle.brokers import Brokers
+from tests.told import Tell
 
 pytestmark = pytest.mark.kafka
 
@@ -49,7 +50,7 @@ def brokers(oracle_jars: str, tmp_path: Path) -> Iterator[Brokers]:
 
 
 def test_should_count_exactly_once_while_nodes_of_the_cluster_are_killed(
-    brokers: Brokers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    brokers: Brokers, tmp_path: Path, tell: Tell
 ) -> None:
     address = brokers.bootstrap_servers
     application = word_count(
@@ -94,9 +95,8 @@ def test_should_count_exactly_once_while_nodes_of_the_cluster_are_killed(
     feed.close()
     found, expected = read_counts(log), expected_counts(written)
     log.close()
-    with capsys.disabled():
-        seconds = ", ".join(f"{each:.1f}" for each in took_s)
-        print(f"\n{sum(expected.values())} words; seconds to go on after SIGKILL of a node: {seconds}")
+    seconds = ", ".join(f"{each:.1f}" for each in took_s)
+    tell(f"{sum(expected.values())} words; seconds to go on after SIGKILL of a node: {seconds}")
     assert different_counts(found, expected) == []
 
 

@@ -17,6 +17,7 @@ from spark_jobs.session import spark_session
 from spark_jobs.word_count import different_counts
 from tests.acceptance.application_under_fire import WordCountUnderFire
 from tests.oracle.broker import Broker
+from tests.told import Tell
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -32,7 +33,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 def test_should_count_exactly_once_when_executors_and_the_broker_are_killed(
-    own_broker: Broker, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_broker: Broker, spark: SparkSession, tmp_path: Path, tell: Tell
 ) -> None:
     def restart_broker() -> None:
         own_broker.kill()
@@ -50,7 +51,6 @@ def test_should_count_exactly_once_when_executors_and_the_broker_are_killed(
         services={"broker": restart_broker},
     )
     counted = under_fire.run(KILLS, random.Random(seed))
-    with capsys.disabled():
-        went_on = ", ".join(f"{what} {seconds:.1f}" for what, seconds in counted.took_s)
-        print(f"\nseed {seed}: {sum(counted.expected.values())} words; seconds to go on after a kill: {went_on}")
+    went_on = ", ".join(f"{what} {seconds:.1f}" for what, seconds in counted.took_s)
+    tell(f"seed {seed}: {sum(counted.expected.values())} words; seconds to go on after a kill: {went_on}")
     assert different_counts(counted.found, counted.expected) == [], f"seed {seed}"

@@ -28,6 +28,7 @@ from tests.acceptance.instance_processes import InstanceProcess, instances
 from tests.oracle.broker import Broker
 from tests.oracle.streams_app import StreamsInstance
 from tests.oracle.topic_contents import Contents, TopicRecord, by_key, contents, contents_when
+from tests.told import Tell
 
 pytestmark = pytest.mark.kafka
 
@@ -90,7 +91,7 @@ def test_should_write_the_same_records_in_the_same_order_as_kafka_streams(
 
 
 def test_should_count_the_same_as_kafka_streams_when_instances_of_both_and_the_broker_are_killed(
-    own_broker: Broker, log: Log, coordinator: CoordinatorProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_broker: Broker, log: Log, coordinator: CoordinatorProcess, tmp_path: Path, tell: Tell
 ) -> None:
     lines = list(stdlib_lines(TEXT_LINES))
     pieces = [lines[start::4] for start in range(4)]
@@ -116,8 +117,7 @@ def test_should_count_the_same_as_kafka_streams_when_instances_of_both_and_the_b
                 ("packages", changelog(IN_PYTHON, PACKAGE_STORE), changelog(IN_JAVA, PACKAGE_STORE)),
             )
         }
-    with capsys.disabled():
-        print(f"\n{len(lines)} lines, {sum(expected.values())} words, {len(expected)} keys: the same from both")
+    tell(f"{len(lines)} lines, {sum(expected.values())} words, {len(expected)} keys: the same from both")
     assert_counted_once_each(found["output"], expected)
     assert_counted_once_each(found["counts"], expected)
     python_table, java_table = found["packages"]

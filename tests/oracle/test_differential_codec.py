@@ -14,6 +14,7 @@ from tests.oracle.generated_codec import codec_lines, damaged
 from tests.oracle.oracle import Line, Oracle
 from tests.protocol.codec_vectors import without_set_order
 from tests.protocol.test_codec_vectors import DECODE, ENCODE, message_of
+from tests.told import Tell
 
 pytestmark = pytest.mark.java
 
@@ -23,15 +24,12 @@ STRICTER_THAN_KAFKA = ("is not in the dictionary of", "count of characters in to
 """What `decode_assignment_info` refuses where Kafka makes a partition of the topic null, or no name, of it."""
 
 
-def test_should_write_and_read_fresh_messages_as_kafka_does(
-    oracle_jars: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_write_and_read_fresh_messages_as_kafka_does(oracle_jars: str, tell: Tell) -> None:
     with Oracle() as oracle:
         fresh = DifferentialRun("codec", oracle.ask)
         for line in codec_lines(fresh.seed, VALUES_PER_VERSION):
             _compare(fresh, fresh.ask(line))
-    with capsys.disabled():
-        print(f"\n{fresh.as_text()}")
+    tell(f"{fresh.as_text()}")
     fresh.check()
 
 

@@ -9,13 +9,12 @@ import pytest
 from tests.oracle.differential_run import DifferentialRun, cases_of_this_run
 from tests.oracle.generated_placements import placement_history
 from tests.oracle.oracle import Oracle
+from tests.told import Tell
 
 pytestmark = pytest.mark.java
 
 
-def test_should_place_the_tasks_of_fresh_problems_as_kafka_does(
-    oracle_jars: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_place_the_tasks_of_fresh_problems_as_kafka_does(oracle_jars: str, tell: Tell) -> None:
     with Oracle() as oracle:
         fresh = DifferentialRun("placements", oracle.ask)
         for number in count():
@@ -26,6 +25,5 @@ def test_should_place_the_tasks_of_fresh_problems_as_kafka_does(
                 fresh.compare(line)
                 fresh.features[line["assignor"]] += 1
                 fresh.features["with a probing rebalance"] += line["output"]["probing_rebalance_needed"]
-    with capsys.disabled():
-        print(f"\n{fresh.as_text()}")
+    tell(f"{fresh.as_text()}")
     fresh.check()

@@ -14,11 +14,12 @@ from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from tests.oracle.differential_run import DifferentialRun, cases_of_this_run
 from tests.oracle.generated_rebalances import rebalance_history
 from tests.oracle.oracle import Oracle
+from tests.told import Tell
 
 pytestmark = pytest.mark.java
 
 
-def test_should_decide_fresh_rebalances_as_kafka_does(oracle_jars: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_should_decide_fresh_rebalances_as_kafka_does(oracle_jars: str, tell: Tell) -> None:
     with Oracle() as oracle:
         fresh = DifferentialRun("rebalances", oracle.ask)
         for number in count():
@@ -28,8 +29,7 @@ def test_should_decide_fresh_rebalances_as_kafka_does(oracle_jars: str, capsys: 
             for line in rebalance_history(f"{fresh.seed}-{number}", fresh.ask):
                 fresh.compare(line)
                 fresh.features.update(_features(line["output"]))
-    with capsys.disabled():
-        print(f"\n{fresh.as_text()}")
+    tell(f"{fresh.as_text()}")
     fresh.check()
 
 

@@ -38,6 +38,7 @@ from tests.oracle.scenario_script import (
 )
 from tests.oracle.streams_app import topology_description
 from tests.program import assignor
+from tests.told import Tell
 
 pytestmark = pytest.mark.kafka
 
@@ -63,7 +64,7 @@ class _Groups:
 
 
 def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothing(
-    kafka_broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kafka_broker: Broker, tmp_path: Path, tell: Tell
 ) -> None:
     address = kafka_broker.bootstrap_servers
     create_topics(address, {LINES: LINES_PARTITIONS, KEYS: KEYS_PARTITIONS})
@@ -75,9 +76,8 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
     ):
         with LineFeed(address, LINES) as feed:
             _run(groups, feed)
-        with capsys.disabled():
-            print(f"\n{table([('static members, exactly-once', *groups.words), ('warm-ups', *groups.keys)])}")
-            print(f"{feed.lines} lines, {feed.words.total()} words counted by each of the two applications")
+        tell(f"{table([('static members, exactly-once', *groups.words), ('warm-ups', *groups.keys)])}")
+        tell(f"{feed.lines} lines, {feed.words.total()} words counted by each of the two applications")
         for group in groups.words:
             wait_for_counts(address, f"{group.application_id}-counts", feed.words)
         rounds = {group.application_id: _rounds(watch, group) for group in groups.all}
@@ -95,12 +95,11 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
         [_APPLICATION],
         [_PYTHON],
     ]
-    with capsys.disabled():
-        led_files = [_led(group) for group in (groups.words[1], groups.keys[1])]
-        for file in (tmp_path / _RECORDED, *led_files, *map(_decided_by_kafka, led_files)):
-            print(f"{file.relative_to(tmp_path)}: {_equal(file)}")
-        chosen = sum(_CHOSEN_OFFSETS in line["note"] for line in _lines(tmp_path / _RECORDED))
-        print(f"lines of {_RECORDED} with offsets that nobody saw, only found between two looks: {chosen}")
+    led_files = [_led(group) for group in (groups.words[1], groups.keys[1])]
+    for file in (tmp_path / _RECORDED, *led_files, *map(_decided_by_kafka, led_files)):
+        tell(f"{file.relative_to(tmp_path)}: {_equal(file)}")
+    chosen = sum(_CHOSEN_OFFSETS in line["note"] for line in _lines(tmp_path / _RECORDED))
+    tell(f"lines of {_RECORDED} with offsets that nobody saw, only found between two looks: {chosen}")
     delivered = _assignments(tmp_path / _RECORDED)
     for group in (groups.words[1], groups.keys[1]):
         name = group.application_id

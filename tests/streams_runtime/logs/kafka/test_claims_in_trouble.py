@@ -20,6 +20,7 @@ from streams_runtime.logs.kafka.log import KafkaLog
 from tests.oracle.brokers import Brokers
 from tests.streams_runtime.logs.kafka.programs import running
 from tests.streams_runtime.logs.reading_and_writing import read_from
+from tests.told import Tell
 
 pytestmark = pytest.mark.kafka
 
@@ -29,9 +30,7 @@ COMPACTS_AT_ONCE = {"cleanup.policy": "compact", "segment.ms": "50", "min.cleana
 LONGEST_S = 120
 
 
-def test_should_count_every_number_once_when_processes_are_stopped_anywhere(
-    brokers: Brokers, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_count_every_number_once_when_processes_are_stopped_anywhere(brokers: Brokers, tell: Tell) -> None:
     """They take the partition from each other all the time, and the claims are compacted meanwhile."""
     seed = time.time_ns() % 1_000_000
     chance = random.Random(seed)
@@ -59,8 +58,7 @@ def test_should_count_every_number_once_when_processes_are_stopped_anywhere(
         counted = [int(line) for process in counting for line in process.rest()]
     claims = TopicPartition(claims_topic(name), 0)
     kept, written = len(read_from(log, claims)), log.end_offsets([claims])[claims]
-    with capsys.disabled():
-        print(f"\nseed {seed}: {stops} stops; {kept} of {written} records of claims were left by compaction")
+    tell(f"seed {seed}: {stops} stops; {kept} of {written} records of claims were left by compaction")
     assert sorted(counted) == list(range(PROCESSES * EACH)), f"seed {seed}"
     assert [record.value for record in read_from(log, partition)] == [b"%d" % n for n in range(PROCESSES * EACH)]
     assert log.committed_offsets(name, [partition]) == {partition: OffsetAndMetadata(PROCESSES * EACH)}
@@ -120,9 +118,7 @@ def test_should_fence_whoever_holds_a_claim_when_the_topic_is_deleted_and_make_i
     log.close()
 
 
-def test_should_claim_a_thousand_partitions_of_many_owners_at_once(
-    brokers: Brokers, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_claim_a_thousand_partitions_of_many_owners_at_once(brokers: Brokers, tell: Tell) -> None:
     log, group = KafkaLog(brokers.bootstrap_servers), f"many-{uuid.uuid4().hex[:8]}"
     everything = [TopicPartition(f"{group}-a-store-with-a-long-name-changelog", number) for number in range(1_000)]
     for owner in range(20):
@@ -133,8 +129,7 @@ def test_should_claim_a_thousand_partitions_of_many_owners_at_once(
     claim = log.claim(group, everything, group)
     took_s = time.monotonic() - begun
     assert claim.epochs == dict.fromkeys(everything, 2)
-    with capsys.disabled():
-        print(f"\n1,000 partitions of 20 owners claimed, and these fenced, in {took_s:.2f} s")
+    tell(f"1,000 partitions of 20 owners claimed, and these fenced, in {took_s:.2f} s")
     log.close()
 
 

@@ -27,6 +27,7 @@ from tests.oracle.brokers import NODES, Brokers
 from tests.streams_runtime.kafka.definitions import definition_of
 from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
 from tests.streams_runtime.logs.reading_and_writing import read_from
+from tests.told import Tell
 
 pytestmark = pytest.mark.kafka
 
@@ -42,7 +43,7 @@ def log(brokers: Brokers) -> Iterator[KafkaLog]:
 
 
 def test_should_lose_and_double_nothing_when_the_node_that_leads_everything_is_killed(
-    brokers: Brokers, log: KafkaLog, capsys: pytest.CaptureFixture[str]
+    brokers: Brokers, log: KafkaLog, tell: Tell
 ) -> None:
     """The leader of records and claims, and the coordinator of group and transactions; then it comes back to that."""
     work = _led_by(VICTIM, log)
@@ -55,13 +56,10 @@ def test_should_lose_and_double_nothing_when_the_node_that_leads_everything_is_k
         brokers.start_node(VICTIM)
         _until(lambda: {_leader(log, each) for each in (claims, work.plain)} == {VICTIM}, "it leads again")
         with_it_s = work.wait_for_a_step()
-    with capsys.disabled():
-        print(f"\nwent on {without_s:.1f} s after SIGKILL of the leader, {with_it_s:.1f} s after it led again")
+    tell(f"went on {without_s:.1f} s after SIGKILL of the leader, {with_it_s:.1f} s after it led again")
 
 
-def test_should_do_everything_while_the_first_of_the_nodes_is_away(
-    brokers: Brokers, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_do_everything_while_the_first_of_the_nodes_is_away(brokers: Brokers, tell: Tell) -> None:
     """A client that knew it, and one that only finds it in `bootstrap.servers`."""
     away = NODES[0]
     before = KafkaLog(brokers.bootstrap_servers)
@@ -78,8 +76,7 @@ def test_should_do_everything_while_the_first_of_the_nodes_is_away(
     finally:
         brokers.start_node(away)
     before.close()
-    with capsys.disabled():
-        print(f"\nnode {away} away: {known_s:.1f} s after SIGKILL, {new_s:.1f} s in a new client")
+    tell(f"node {away} away: {known_s:.1f} s after SIGKILL, {new_s:.1f} s in a new client")
 
 
 def test_should_tell_the_leader_of_a_round_racks_and_replicas_also_while_a_node_is_away(brokers: Brokers) -> None:
