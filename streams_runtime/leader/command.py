@@ -58,12 +58,9 @@ def lead(
     Start it before the application. Progress goes to stderr, one line a round. Exit 0: the lead was handed over or
     back; 1: the group cannot be led, or not any longer.
     """
+    from streams_runtime.application_file import configured_assignor, placement_configs, read_application_file
     from streams_runtime.kafka.client_settings import client_settings, read_properties_file
-    from streams_runtime.leader.definition import (
-        configs_from_options,
-        configs_of_application,
-        read_application_file,
-    )
+    from streams_runtime.leader.definition import configs_from_options
     from streams_runtime.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
     from streams_runtime.leader.leading import Application, Reporting, lead_until_stopped
     from streams_runtime.leader.own_member import default_instance_id, leader_client_id
@@ -75,12 +72,10 @@ def lead(
         if standby and join_anyway:
             raise InputError("does not go with --standby: a standby never follows", "--join-anyway")
         properties = {} if command_config is None else read_properties_file(command_config)
-        metadata_max_age_ms = int(properties.get("metadata.max.age.ms", DEFAULT_METADATA_MAX_AGE_MS))
         client = client_settings(bootstrap_server, {"client.id": leader_client_id(group), **properties})
-        configs: dict[str, object] = {}
-        if config_file is not None:
-            configs.update(configs_of_application(read_properties_file(config_file)))
-        configs.update(configs_from_options(config or []))
+        metadata_max_age_ms = int(properties.get("metadata.max.age.ms", DEFAULT_METADATA_MAX_AGE_MS))
+        of_application = {} if config_file is None else read_properties_file(config_file)
+        configs = {**placement_configs(of_application), **configs_from_options(config or [])}
         settings = LeadSettings(
             group,
             group_instance_id or default_instance_id(group),
@@ -94,7 +89,8 @@ def lead(
         if coordinator is not None:
             check_coordinator(coordinator, token_file)
         stores = stores_from_options(store or [])
-        application = Application(read_application_file(topology), configs, assignor, stores)
+        chosen = assignor or configured_assignor(of_application)
+        application = Application(read_application_file(topology), configs, chosen, stores)
         reporting = Reporting(output, coordinator, token_file)
         asyncio.run(lead_until_stopped(client, settings, application, reporting, say))
     except InputError as fault:

@@ -17,12 +17,13 @@ from assignor.commands.own_assignors import load_own_assignor
 from assignor.errors import AssignorFault
 from assignor.recording import is_class_path
 from assignor.snapshot import RebalanceSnapshot
+from streams_runtime.application_file import ApplicationFile
 from streams_runtime.kafka.client_settings import ClientSettings
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
 from streams_runtime.kafka.first_contact import first_contact
 from streams_runtime.kafka.group_membership import GroupMembership, MemberSettings
 from streams_runtime.kafka.membership_errors import FencedInstance
-from streams_runtime.leader.definition import ApplicationFile
+from streams_runtime.leader.definition import definition_of
 from streams_runtime.leader.election import Election, LeadTaken
 from streams_runtime.leader.lead_settings import LeadSettings
 from streams_runtime.leader.leader import Leader
@@ -107,8 +108,8 @@ async def _definition(
     counts: dict[str, int] = {}
     if application.file.topology is None:
         counts = {name: topic.partitions for name, topic in (await admin.topics()).items()}
-    definition, assumptions = application.file.definition(
-        settings.group, application.assignor, application.configs, counts, application.stores
+    definition, assumptions = definition_of(
+        application.file, settings.group, application.assignor, application.configs, counts, application.stores
     )
     for assumption in assumptions:
         say(f"topology: {assumption}")

@@ -11,16 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assignor.commands.own_assignors import load_own_assignor
-from assignor.configs import KNOWN_KEYS, TOPIC_PREFIX, AssignmentConfigs
+from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording.assignors import as_assignor, is_class_path
+from streams_runtime.application_file import DEFAULT_ASSIGNOR, configured_assignor, placement_configs
 from streams_runtime.kafka.properties_file import read_properties_file
 from streams_runtime.recorder.group_recorder import GroupChoices
 from streams_runtime.recorder.topologies import ShownTopology, TopologySource, read_topology
-
-DEFAULT_ASSIGNOR = "HighAvailabilityTaskAssignor"
-_ASSIGNOR_KEYS = ("task.assignor.class", "internal.task.assignor.class")
-_OLD_STICKY = "StickyTaskAssignor"
 
 
 def group_choices(
@@ -52,21 +49,10 @@ def _choices(
     group: str, topology: str | None, config_file: str | None, explicit: Mapping[str, str], assignor: str | None
 ) -> GroupChoices:
     properties = {} if config_file is None else read_properties_file(config_file)
-    values = {key: value for key, value in properties.items() if key in KNOWN_KEYS or key.startswith(TOPIC_PREFIX)}
-    parsed = AssignmentConfigs.from_dotted({**values, **explicit}, f"configs of {group}")
-    name = as_assignor(assignor or _assignor_of(properties), "--assignor")
+    parsed = AssignmentConfigs.from_dotted({**placement_configs(properties), **explicit}, f"configs of {group}")
+    name = as_assignor(assignor or configured_assignor(properties) or DEFAULT_ASSIGNOR, "--assignor")
     source: TopologySource = ShownTopology() if topology is None else read_topology(Path(topology))
     return GroupChoices(group, name, parsed, source, load_own_assignor(name) if is_class_path(name) else None)
-
-
-def _assignor_of(properties: Mapping[str, str]) -> str:
-    """The simple name of the class that the application is configured with."""
-    for key in _ASSIGNOR_KEYS:
-        name = properties.get(key, "").strip().rpartition(".")[2]
-        if name:
-            is_old = key == _ASSIGNOR_KEYS[1] and name == _OLD_STICKY
-            return "LegacyStickyTaskAssignor" if is_old else name
-    return DEFAULT_ASSIGNOR
 
 
 def _per_group(groups: Sequence[str], values: Sequence[str], option: str) -> dict[str, str]:

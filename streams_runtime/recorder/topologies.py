@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from assignor.errors import InputError
-from assignor.recording.json_line import document_of_line
-from assignor.recording.topology_fields import as_topology
 from assignor.topology.described import DescribedTopology, topology_from_description
 from assignor.topology.inferred import topology_from_cluster
 from assignor.topology.topology import Subtopology, Topology
+from streams_runtime.application_file import read_application_file
 from streams_runtime.recorder.shown_tasks import ShownTasks
 
 
@@ -80,28 +79,13 @@ class ShownTopology:
 
 def read_topology(path: Path) -> TopologySource:
     """JSON or text, by what it begins with. Raises InputError."""
+    file = read_application_file(path)
+    if file.topology is not None:
+        return GivenTopology(file.topology, f"definition {path.name}")
+    assert file.description is not None
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"cannot be read: {reason}", str(path)) from None
-    if not text.lstrip().startswith("{"):
-        source = TextTopology(text, f"Topology#describe text {path.name}")
-        try:
-            topology_from_description(text, "application")
-        except InputError as error:
-            if "the topics of the cluster are needed" not in str(error):
-                raise InputError(str(error), str(path)) from None
-        return source
-    document = document_of_line(text.encode())
-    for field in ("input", "topology"):
-        document = _inside(document, field)
-    try:
-        return GivenTopology(as_topology(document, "topology"), f"definition {path.name}")
+        topology_from_description(file.description, "application")
     except InputError as error:
-        raise InputError(str(error), str(path)) from None
-
-
-def _inside(document: dict[str, object], field: str) -> dict[str, object]:
-    inner = document.get(field)
-    return inner if isinstance(inner, dict) else document
+        if "the topics of the cluster are needed" not in str(error):
+            raise InputError(str(error), str(path)) from None
+    return TextTopology(file.description, f"Topology#describe text {path.name}")

@@ -15,9 +15,9 @@ from aiokafka import AIOKafkaProducer
 from assignor.recording.json_line import document_of_line
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.topology.topology import StateStore, Subtopology, Topology
+from streams_runtime.application_file import ApplicationFile
 from streams_runtime.kafka.client_settings import client_settings
 from streams_runtime.kafka.cluster_admin import ClusterAdmin
-from streams_runtime.leader.definition import ApplicationFile
 from streams_runtime.leader.lead_settings import LeadSettings
 from streams_runtime.leader.leading import Application, Reporting, lead_until_stopped
 from tests.streams_runtime.leader.streams_members import StreamsMember

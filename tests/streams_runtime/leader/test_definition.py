@@ -10,7 +10,8 @@ import pytest
 from assignor.errors import InputError
 from assignor.recording import rebalance_input
 from assignor.topology.topology import ChangelogConfig, ChangelogType
-from streams_runtime.leader.definition import configs_from_options, configs_of_application, read_application_file
+from streams_runtime.application_file import placement_configs, read_application_file
+from streams_runtime.leader.definition import configs_from_options, definition_of
 from streams_runtime.leader.store_options import StoreFacts, stores_from_options
 from tests.group_model import SimulatedGroup, topology_of
 
@@ -32,7 +33,7 @@ DESCRIBED = """Topologies:
 def test_should_read_json_in_every_form(content: object, tmp_path: Path) -> None:
     path = tmp_path / "application.json"
     path.write_text(json.dumps(content))
-    definition, assumptions = read_application_file(path).definition("app", None, {}, {})
+    definition, assumptions = definition_of(read_application_file(path), "app", None, {}, {})
     assert (definition.topology, assumptions) == (GROUP.topology, ())
     assert (definition.application_id, definition.assignor) == ("app", "HighAvailabilityTaskAssignor")
     assert dict(definition.members) == {}
@@ -41,7 +42,7 @@ def test_should_read_json_in_every_form(content: object, tmp_path: Path) -> None
 def test_should_read_the_text_of_a_description_and_say_what_it_assumed(tmp_path: Path) -> None:
     path = tmp_path / "topology.txt"
     path.write_text(DESCRIBED)
-    definition, assumptions = read_application_file(path).definition("app", None, {}, {"topic-0": 2})
+    definition, assumptions = definition_of(read_application_file(path), "app", None, {}, {"topic-0": 2})
     (subtopology,) = definition.topology.subtopologies
     (store,) = subtopology.stores
     assert (subtopology.source_topics, store.name, store.changelog_topic) == (
@@ -56,7 +57,7 @@ def test_should_take_what_is_said_of_stores(tmp_path: Path) -> None:
     path = tmp_path / "topology.txt"
     path.write_text(DESCRIBED)
     stores = stores_from_options(["store-0=retention.ms:86400000"])
-    definition, _ = read_application_file(path).definition("app", None, {}, {"topic-0": 2}, stores)
+    definition, _ = definition_of(read_application_file(path), "app", None, {}, {"topic-0": 2}, stores)
     (store,) = definition.topology.subtopologies[0].stores
     assert store.changelog == ChangelogConfig(ChangelogType.WINDOWED, retention_ms=86_400_000)
     assert stores_from_options(["a=not-logged", "b=topic:lines"]) == StoreFacts(frozenset({"a"}), {"b": "lines"}, {})
@@ -72,21 +73,21 @@ def test_should_refuse_to_be_told_of_stores_that_the_file_describes(tmp_path: Pa
     path = tmp_path / "application.json"
     path.write_text(json.dumps(INPUT))
     with pytest.raises(InputError, match="goes with the text of Topology#describe only"):
-        read_application_file(path).definition("app", None, {}, {}, stores_from_options(["store-0=not-logged"]))
+        definition_of(read_application_file(path), "app", None, {}, {}, stores_from_options(["store-0=not-logged"]))
 
 
 def test_should_let_the_command_line_go_before_the_file(tmp_path: Path) -> None:
     path = tmp_path / "application.json"
     path.write_text(json.dumps({**INPUT, "configs": {"num.standby.replicas": 1, "max.warmup.replicas": 3}}))
     configs = configs_from_options(["num.standby.replicas=2"])
-    definition, _ = read_application_file(path).definition("app", "LegacyStickyTaskAssignor", configs, {})
+    definition, _ = definition_of(read_application_file(path), "app", "LegacyStickyTaskAssignor", configs, {})
     assert (definition.configs.num_standby_replicas, definition.configs.max_warmup_replicas) == (2, 3)
     assert definition.assignor == "LegacyStickyTaskAssignor"
 
 
 def test_should_take_from_the_application_s_properties_what_the_assignor_knows() -> None:
     properties = {"application.id": "app", "num.standby.replicas": "1", "topic.retention.ms": "5", "poll.ms": "1"}
-    assert configs_of_application(properties) == {"num.standby.replicas": "1", "topic.retention.ms": "5"}
+    assert placement_configs(properties) == {"num.standby.replicas": "1", "topic.retention.ms": "5"}
 
 
 @pytest.mark.parametrize("option", ["num.standby.replicas", "=1"])
