@@ -24,10 +24,10 @@ from spark_jobs.member_process import EXECUTOR_TAG
 from spark_jobs.ownership_history import overlaps, ownership_intervals
 from spark_jobs.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.stdlib_text import SourceLine, stdlib_lines
-from spark_jobs.word_count import COUNT_STORE, LINES, TextFeed, expected_counts, read_counts, word_count
+from spark_jobs.word_count import TextFeed, expected_counts, read_counts
 from spark_jobs.workers import Workers, run
-from streams_runtime.application import Application
 from streams_runtime.logs.opening import open_log
+from tests.acceptance.counting import exactly_once_word_count, meter_of
 
 LINES_A_PIECE = 1_000
 PROGRESS_TIMEOUT_S = 120.0
@@ -64,7 +64,15 @@ class WordCountUnderFire:
         log = open_log(self.address)
         lines = list(stdlib_lines(self.text_lines))
         feed = TextFeed(log, lines)
-        application = self._application()
+        application = exactly_once_word_count(
+            self.application_id,
+            self.address,
+            processing_guarantee=self.guarantee,
+            num_standby_replicas=1,
+            rack_aware_assignment_tags=EXECUTOR_TAG,
+            session_timeout_ms=3_000,
+            heartbeat_interval_ms=300,
+        )
         settings = {"group.initial.rebalance.delay.ms": 500, "cluster.bootstrap.servers": self.address}
         with CoordinatorProcess(self.directory / "coordinator", settings) as coordinator:
             workers = run(
@@ -82,7 +90,7 @@ class WordCountUnderFire:
                 self.directory / "log",
                 feed,
                 cycle(lines),
-                ProgressMeter(log, self.application_id, (LINES, f"{self.application_id}-{COUNT_STORE}-repartition")),
+                meter_of(log, self.application_id),
                 chance,
             )
             try:
@@ -97,20 +105,6 @@ class WordCountUnderFire:
         assert sum(under_fire.killed.values()) == len(kills)
         under_fire.assert_nothing_had_two_owners()
         return Counted(found, expected_counts(under_fire.written), tuple(zip(under_fire.order, took_s, strict=True)))
-
-    def _application(self) -> Application:
-        return word_count(
-            {
-                "application.id": self.application_id,
-                "bootstrap.servers": self.address,
-                "processing.guarantee": self.guarantee,
-                "commit.interval.ms": 100,
-                "num.standby.replicas": 1,
-                "rack.aware.assignment.tags": EXECUTOR_TAG,
-                "session.timeout.ms": 3_000,
-                "heartbeat.interval.ms": 300,
-            }
-        )
 
 
 @dataclass(slots=True)

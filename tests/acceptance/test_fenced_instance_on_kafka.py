@@ -13,22 +13,14 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.demo_progress import ProgressMeter
 from spark_jobs.group_view import GroupView, wait_for_group
 from spark_jobs.member_process import InstanceSettings
 from spark_jobs.stdlib_text import stdlib_lines
-from spark_jobs.word_count import (
-    COUNT_STORE,
-    LINES,
-    TextFeed,
-    different_counts,
-    expected_counts,
-    read_counts,
-    word_count,
-)
+from spark_jobs.word_count import TextFeed, different_counts, expected_counts, read_counts
 from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.group_definition import group_body
 from streams_runtime.logs.opening import open_log
+from tests.acceptance.counting import exactly_once_word_count, meter_of
 from tests.acceptance.instance_processes import instances
 from tests.oracle.broker import Broker
 
@@ -43,16 +35,7 @@ def test_should_join_again_when_it_was_stopped_and_its_tasks_went_to_another(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
     address = kafka_broker.bootstrap_servers
-    application = word_count(
-        {
-            "application.id": APPLICATION_ID,
-            "bootstrap.servers": address,
-            "processing.guarantee": "exactly_once_v2",
-            "commit.interval.ms": 100,
-            "session.timeout.ms": 1_500,
-            "heartbeat.interval.ms": 200,
-        }
-    )
+    application = exactly_once_word_count(APPLICATION_ID, address, session_timeout_ms=1_500)
     lines = list(stdlib_lines(3 * A_PIECE))
     settings = {"group.initial.rebalance.delay.ms": 200, "cluster.bootstrap.servers": address}
     with (
@@ -62,7 +45,7 @@ def test_should_join_again_when_it_was_stopped_and_its_tasks_went_to_another(
     ):
         client.declare(APPLICATION_ID, group_body(application))
         feed = TextFeed(log, lines)
-        meter = ProgressMeter(log, APPLICATION_ID, (LINES, f"{APPLICATION_ID}-{COUNT_STORE}-repartition"))
+        meter = meter_of(log, APPLICATION_ID)
         runs = InstanceSettings(application, coordinator.url, state_dir=str(tmp_path / "state"))
         with instances(runs, 2) as processes:
 

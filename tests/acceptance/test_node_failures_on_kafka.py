@@ -14,22 +14,14 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.demo_progress import ProgressMeter
 from spark_jobs.member_process import InstanceSettings
 from spark_jobs.stdlib_text import SourceLine, stdlib_lines
-from spark_jobs.word_count import (
-    COUNT_STORE,
-    LINES,
-    TextFeed,
-    different_counts,
-    expected_counts,
-    read_counts,
-    word_count,
-)
+from spark_jobs.word_count import TextFeed, different_counts, expected_counts, read_counts
 from streams_runtime.application import Application
 from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.group_definition import group_body
 from streams_runtime.logs.opening import open_log
+from tests.acceptance.counting import exactly_once_word_count, meter_of
 from tests.acceptance.instance_processes import instances
 from tests.oracle.brokers import Brokers
 from tests.told import Tell
@@ -53,21 +45,12 @@ def test_should_count_exactly_once_while_nodes_of_the_cluster_are_killed(
     brokers: Brokers, tmp_path: Path, tell: Tell
 ) -> None:
     address = brokers.bootstrap_servers
-    application = word_count(
-        {
-            "application.id": APPLICATION_ID,
-            "bootstrap.servers": address,
-            "processing.guarantee": "exactly_once_v2",
-            "commit.interval.ms": 100,
-            "session.timeout.ms": 10_000,
-            "heartbeat.interval.ms": 300,
-        }
-    )
+    application = exactly_once_word_count(APPLICATION_ID, address, session_timeout_ms=10_000)
     log = open_log(address)
     lines = list(stdlib_lines(2 * A_PIECE))
     text: Iterator[SourceLine] = cycle(lines)
     feed, written = TextFeed(log, lines), list[SourceLine]()
-    meter = ProgressMeter(log, APPLICATION_ID, (LINES, f"{APPLICATION_ID}-{COUNT_STORE}-repartition"))
+    meter = meter_of(log, APPLICATION_ID)
 
     def write_and_wait() -> float:
         """Until a part of it is counted, and some is left to do."""

@@ -110,6 +110,13 @@ class LedGroup:
         self._leads.append(task)
         return task
 
+    async def lead_alone(self, **settings: object) -> asyncio.Task[None]:
+        """Make the source topic and start leading; returns when the group is led and has no other member yet."""
+        await self.create_source()
+        task = self.lead(**settings)
+        await self.wait_until_said("without members of the application")
+        return task
+
     def _say(self, line: str) -> None:
         self.said.append(line)
         self._spoke.set()

@@ -39,9 +39,7 @@ def _run(scenario: Callable[[LedGroup], Awaitable[None]], group: LedGroup) -> No
 
 def test_should_lead_members_and_record_rounds_that_can_be_run_again(kafka_broker: Broker, tmp_path: Path) -> None:
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members of the application")
+        await group.lead_alone()
         async with group.member(5) as first:
             await first.wait_until(lambda: set(first.active) == ONE_SUBTOPOLOGY)
             async with group.member(3) as second:
@@ -82,9 +80,7 @@ def test_should_tell_members_of_missing_topics_and_begin_a_round_when_they_appea
 
 def test_should_begin_a_round_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members")
+        await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             await _grow(group, 3)
@@ -97,9 +93,7 @@ def test_should_hand_the_lead_back_when_a_round_fails_for_too_long(kafka_broker:
     """A changelog has another number of partitions than its source now: Kafka's own leader would throw."""
 
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        lead = group.lead(round_timeout_ms=1500)
-        await group.wait_until_said("without members")
+        lead = await group.lead_alone(round_timeout_ms=1500)
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             await _grow(group, 3)
@@ -117,9 +111,7 @@ def test_should_hand_the_lead_back_when_a_round_fails_for_too_long(kafka_broker:
 
 def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker: Broker, tmp_path: Path) -> None:
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members")
+        await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             async with group.member(2, user_data=b"garbage") as alien:
@@ -137,9 +129,7 @@ def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Broker, 
     """They would answer every member with an unknown error, of which JVM members die."""
 
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members")
+        await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             async with group.member(2, user_data=bytes(2_000_000)):
@@ -157,9 +147,7 @@ def test_should_say_which_topics_of_members_its_topology_does_not_have(kafka_bro
     """As while a version that reads a topic more is rolled out."""
 
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members")
+        await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             newer = StreamsMember(group.address, group.name, 2, (group.source, f"{group.name}-more"))
@@ -177,9 +165,7 @@ def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_appears(
 ) -> None:
     async def scenario(group: LedGroup) -> None:
         group.pattern = f"{group.source}.*"
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members")
+        await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
         more = f"{group.source}-more"
@@ -199,9 +185,7 @@ def test_should_ask_a_member_of_a_future_version_to_come_again_in_a_common_one(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members")
+        await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             async with group.member(2, user_data=struct.pack(">ii", 12, 12)) as future:
@@ -243,9 +227,7 @@ def test_should_begin_a_round_when_it_comes_back_with_a_topology_that_needs_more
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        lead = group.lead()
-        await group.wait_until_said("without members")
+        lead = await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             lead.cancel()
@@ -307,9 +289,7 @@ def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_p
     """A new member is far behind: it warms up, and the round has to be looked at again."""
 
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members")
+        await group.lead_alone()
         async with group.member(5) as first:
             await first.wait_until(lambda: len(first.active) == 2)
             await group.produce_changelog(20_000)
@@ -328,9 +308,7 @@ def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_p
 
 def test_should_lead_on_after_a_restart_of_the_broker(oracle_jars: str, tmp_path: Path) -> None:
     async def scenario(group: LedGroup) -> None:
-        await group.create_source()
-        group.lead()
-        await group.wait_until_said("without members")
+        await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             await asyncio.to_thread(broker.kill)
