@@ -19,7 +19,7 @@ from assignor.clients.client_state import ClientState, client_state
 from assignor.clients.end_offsets import EndOffsets, EndOffsetSums, end_offset_sums
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
-from assignor.java_order import hash_set_order, int64, process_hash, task_hash
+from assignor.java.order import hash_set_order, int64, process_hash, task_hash
 from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
 from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor

@@ -12,9 +12,9 @@ from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.processors.api import Processor
+from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG
 from streams_runtime.state_stores.base import StoreBuilder
-from streams_runtime.topology import Topology
 
 EVENTS = "events"
 RESULTS = "results"

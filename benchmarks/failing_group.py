@@ -21,17 +21,17 @@ from typing import Self
 
 from assignor.types import TopicPartition
 from benchmarks.applications import APPLICATION_ID, EVENTS, counting, create_topics
-from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.executor_identity import ExecutorIdentity
-from spark_jobs.group_view import GroupView, wait_until_held
-from spark_jobs.member_process import InstanceSettings, run_instance
-from spark_jobs.ownership_history import ownership_intervals
-from spark_jobs.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from spark_jobs.workers.executor_identity import ExecutorIdentity
+from spark_jobs.workers.group_view import GroupView, wait_until_held
+from spark_jobs.workers.member_process import InstanceSettings, run_instance
+from spark_jobs.workers.ownership_history import ownership_intervals
+from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
 from streams_runtime.application import Application
-from streams_runtime.coordinator_client import CoordinatorClient
-from streams_runtime.group_definition import group_body
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_definition import group_body
 
 INSTANCES = 3
 TASKS = 6

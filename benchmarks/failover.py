@@ -22,8 +22,8 @@ from rich.table import Table
 from assignor.errors import AssignorFault
 from benchmarks.failing_group import HEARTBEAT_INTERVAL_MS, INSTANCES, SESSION_TIMEOUT_MS, TASKS, FailingGroup
 from benchmarks.turns import progress
-from spark_jobs.ownership_log import OwnershipEvent, OwnershipLine
-from spark_jobs.takeovers import Takeover, takeovers
+from spark_jobs.demo.takeovers import Takeover, takeovers
+from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
 
 ENDS = 20
 QUICK_ENDS = 1

@@ -14,11 +14,11 @@ from streams_runtime.logs.base import Log
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_isolation import restore_isolation
 from streams_runtime.restore.restore_listener import RestoreListener
+from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task_creation import TaskCreator
 
 TASK = TaskId(0, 0)
 

@@ -23,9 +23,9 @@ from benchmarks.thread_alone import ThreadAlone
 from benchmarks.turns import medians
 from streams_runtime.application import Application
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
-from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 RECORDS = 200_000
 QUICK_RECORDS = 10_000

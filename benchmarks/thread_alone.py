@@ -8,18 +8,18 @@ from assignor.types import TaskId
 from benchmarks.applications import EVENTS_0
 from streams_runtime.application import Application
 from streams_runtime.clock import SystemClock
-from streams_runtime.coordinator_client import CoordinatorClient
-from streams_runtime.group_member import MemberSettings
 from streams_runtime.logs.base import Log
-from streams_runtime.member_subscription import SubscriptionWriter
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_member import MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
+from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.metrics import InstanceMetrics
-from streams_runtime.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.restore.restore_listener import SilentRestoreListener
-from streams_runtime.stream_thread import ThreadSetting
-from streams_runtime.task_holder import Partitions
+from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.thread_listener import SilentListener
-from streams_runtime.thread_work import ThreadWork
+from streams_runtime.threads.stream_thread import ThreadSetting
+from streams_runtime.threads.thread_work import ThreadWork
 
 TASKS: Mapping[TaskId, Partitions] = {TaskId(0, 0): frozenset({EVENTS_0})}
 _NAME = "bench-StreamThread-1"

@@ -41,8 +41,8 @@ def register(app: typer.Typer) -> None:
 
 def demo() -> None:
     """A word count on Spark executors, one of them killed, checked to the last count; then Kafka's recorded rounds."""
-    from spark_jobs.demo import Demo
-    from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+    from spark_jobs.demo.demo import Demo
+    from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
     console = Console()
     if not console.is_terminal:
@@ -76,13 +76,13 @@ def run(
     The coordinator has to allow the application's log by its setting cluster.bootstrap.servers; an embedded log is
     named by an absolute directory.
     """
-    from spark_jobs.session import spark_session
-    from spark_jobs.watching import show_until_ended
-    from spark_jobs.workers import run as workers_run
+    from spark_jobs.session.session import spark_session
+    from spark_jobs.workers.running import run as workers_run
+    from spark_jobs.workers.watching import show_until_ended
     from streams_runtime.application import load_application
-    from streams_runtime.coordinator_client import CoordinatorClient
-    from streams_runtime.coordinator_errors import CoordinatorError, CoordinatorUnavailable
-    from streams_runtime.group_definition import group_body
+    from streams_runtime.membership.coordinator_client import CoordinatorClient
+    from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+    from streams_runtime.membership.group_definition import group_body
 
     try:
         application = load_application(app)

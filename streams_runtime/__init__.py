@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from streams_runtime.configs import OffsetReset as OffsetReset
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
     from streams_runtime.configs import StreamsConfig as StreamsConfig
-    from streams_runtime.coordinator_client import CoordinatorClient as CoordinatorClient
     from streams_runtime.dsl import KGroupedStream as KGroupedStream
     from streams_runtime.dsl import KGroupedTable as KGroupedTable
     from streams_runtime.dsl import KStream as KStream
@@ -55,9 +54,10 @@ if TYPE_CHECKING:
     from streams_runtime.errors import LockError as LockError
     from streams_runtime.errors import ProcessingFailed as ProcessingFailed
     from streams_runtime.errors import StreamsRuntimeError as StreamsRuntimeError
-    from streams_runtime.group_definition import group_body as group_body
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.opening import open_log as open_log
+    from streams_runtime.membership.coordinator_client import CoordinatorClient as CoordinatorClient
+    from streams_runtime.membership.group_definition import group_body as group_body
     from streams_runtime.processors.api import Cancellable as Cancellable
     from streams_runtime.processors.api import ExceptionHandler as ExceptionHandler
     from streams_runtime.processors.api import FailedRecord as FailedRecord
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from streams_runtime.processors.api import Processor as Processor
     from streams_runtime.processors.api import ProcessorContext as ProcessorContext
     from streams_runtime.processors.api import PunctuationType as PunctuationType
+    from streams_runtime.processors.topology import Topology as Topology
     from streams_runtime.records import Headers as Headers
     from streams_runtime.records import Record as Record
     from streams_runtime.records import RecordMetadata as RecordMetadata
@@ -93,10 +94,9 @@ if TYPE_CHECKING:
     from streams_runtime.tasks.exception_handling import dead_letter as dead_letter
     from streams_runtime.tasks.exception_handling import fail as fail
     from streams_runtime.tasks.exception_handling import log_and_continue as log_and_continue
-    from streams_runtime.topology import Topology as Topology
-    from streams_runtime.topology_test_driver import TopologyTestDriver as TopologyTestDriver
-    from streams_runtime.topology_test_topics import InputTopic as InputTopic
-    from streams_runtime.topology_test_topics import OutputTopic as OutputTopic
+    from streams_runtime.testing.topology_test_driver import TopologyTestDriver as TopologyTestDriver
+    from streams_runtime.testing.topology_test_topics import InputTopic as InputTopic
+    from streams_runtime.testing.topology_test_topics import OutputTopic as OutputTopic
 
 # the same once more, for when the program runs; a test keeps the two in step
 _NAMES_OF = {
@@ -104,7 +104,7 @@ _NAMES_OF = {
     "assignor.types": ("TaskId", "TopicPartition"),
     "streams_runtime.application": ("Application", "ThreadErrorResponse", "load_application"),
     "streams_runtime.configs": ("OffsetReset", "ProcessingGuarantee", "StreamsConfig"),
-    "streams_runtime.coordinator_client": ("CoordinatorClient",),
+    "streams_runtime.membership.coordinator_client": ("CoordinatorClient",),
     "streams_runtime.dsl": (
         "KGroupedStream",
         "KGroupedTable",
@@ -116,7 +116,7 @@ _NAMES_OF = {
         "TimeWindows",
     ),
     "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
-    "streams_runtime.group_definition": ("group_body",),
+    "streams_runtime.membership.group_definition": ("group_body",),
     "streams_runtime.logs.base": ("NewTopic",),
     "streams_runtime.logs.opening": ("open_log",),
     "streams_runtime.processors.api": (
@@ -146,9 +146,9 @@ _NAMES_OF = {
     ),
     "streams_runtime.streams_instance": ("InstanceOptions", "InstanceState", "StreamsInstance"),
     "streams_runtime.tasks.exception_handling": ("dead_letter", "fail", "log_and_continue"),
-    "streams_runtime.topology": ("Topology",),
-    "streams_runtime.topology_test_driver": ("TopologyTestDriver",),
-    "streams_runtime.topology_test_topics": ("InputTopic", "OutputTopic"),
+    "streams_runtime.processors.topology": ("Topology",),
+    "streams_runtime.testing.topology_test_driver": ("TopologyTestDriver",),
+    "streams_runtime.testing.topology_test_topics": ("InputTopic", "OutputTopic"),
 }
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

@@ -21,9 +21,9 @@ from assignor.errors import InputError, TopologyError
 from assignor.topology.topology import Topology as ParsedTopology
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.processors.api import ExceptionHandler
+from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.tasks.exception_handling import fail
-from streams_runtime.topology import Topology
 
 _LEGAL_APPLICATION_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
 

@@ -23,20 +23,20 @@ from enum import StrEnum
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application, ThreadErrorResponse
 from streams_runtime.clock import Clock, SystemClock
-from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.group_member import MemberEnd, MemberSettings
-from streams_runtime.housekeeping import Housekeeping
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
-from streams_runtime.member_subscription import SubscriptionWriter
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_member import MemberEnd, MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
-from streams_runtime.stream_thread import StreamThread, ThreadSetting
-from streams_runtime.task_holder import HostMaps
+from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.thread_listener import SilentListener, ThreadListener
-from streams_runtime.thread_status import TaskCopy, ThreadState, ThreadStatus
+from streams_runtime.threads.housekeeping import Housekeeping
+from streams_runtime.threads.stream_thread import StreamThread, ThreadSetting
+from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
 
 _log = logging.getLogger(__name__)
 _SYSTEM_CLOCK = SystemClock()

@@ -18,9 +18,9 @@ from unittest import mock
 import pytest
 
 from assignor.commands import main
-from tests.recorded import VECTORS, document
+from tests.checkout import ROOT, VECTORS
+from tests.recorded import document
 
-ROOT = Path(__file__).parents[1]
 SMOKE = str(VECTORS / "recordings/smoke.jsonl.gz")
 BRIDGE = str(VECTORS / "recordings/bridge1.jsonl.gz")
 PROGRAM = [sys.executable, "-c", "from assignor.commands import main; main()"]

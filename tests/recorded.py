@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
-VECTORS = Path(__file__).parent / "vectors"
+from tests.checkout import VECTORS
 
 REBALANCES = "rebalances.jsonl.gz"
 FRESH_REBALANCES = "fresh_rebalances.jsonl.gz"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from coordinator_api.documentation import metrics_table, settings_table
+from coordinator_api.cli.documentation import metrics_table, settings_table
+from tests.checkout import ROOT
 
-ROOT = Path(__file__).parent.parent
 RULES = ROOT / "docs" / "runtime" / "rules.md"
 OPERATING = ROOT / "docs" / "operating.md"
 LOCK_FILES = ("requirements.lock", "requirements-java.lock")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
-from assignor.java_order import hash_set_order, process_hash, string_hash
+from assignor.java.order import hash_set_order, process_hash, string_hash
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions

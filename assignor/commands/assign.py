@@ -12,11 +12,11 @@ import typer
 
 from assignor.commands.check import Tally
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
-from assignor.commands.lines import read_lines
 from assignor.commands.output_text import output_text
-from assignor.commands.own_assignors import load_own_assignor
-from assignor.commands.sources import shown
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
+from assignor.reading.lines import read_lines
+from assignor.reading.own_assignors import load_own_assignor
+from assignor.reading.sources import shown
 from assignor.rounds import PlacementRound, RebalanceRound, run
 
 

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from assignor.commands.console import Format, as_line
-from assignor.commands.sources import STDIN
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
+from assignor.reading.sources import STDIN
 
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
 

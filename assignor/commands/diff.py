@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from assignor.commands.console import EXIT_NO, Format, as_line, leave
-from assignor.commands.lines import read_lines
 from assignor.commands.task_owners import Owners, owners_in
 from assignor.errors import AssignorFault, InputError
+from assignor.reading.lines import read_lines
 from assignor.types import TaskId
 
 

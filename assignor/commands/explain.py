@@ -11,11 +11,11 @@ import typer
 
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
 from assignor.commands.explain_history import group_story_lines, task_story_lines
-from assignor.commands.lines import read_lines
-from assignor.commands.own_assignors import load_own_assignor
 from assignor.commands.past_rounds import Chosen, from_coordinator, from_lines
 from assignor.errors import AssignorFault, InputError
 from assignor.explain import explanation_document
+from assignor.reading.lines import read_lines
+from assignor.reading.own_assignors import load_own_assignor
 from assignor.rounds import PlacementRound, RebalanceRound, run
 from assignor.story import group_story, group_story_document, story, task_story_document
 from assignor.types import TaskId

@@ -5,14 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from assignor.commands.story_words import (
-    Processes,
-    called,
-    copies_text,
-    duration,
-    time_text,
-    triggers_text,
-)
 from assignor.decisions import DecisionKind
 from assignor.story import (
     Change,
@@ -23,6 +15,14 @@ from assignor.story import (
     TaskStory,
     TaskSummary,
     Waiting,
+)
+from assignor.story.words import (
+    Processes,
+    called,
+    copies_text,
+    duration,
+    time_text,
+    triggers_text,
 )
 from assignor.types import TaskId
 

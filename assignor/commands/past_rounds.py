@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
 from assignor.commands.console import say
-from assignor.commands.lines import Line, as_read
-from assignor.commands.own_assignors import load_own_assignor
-from assignor.commands.sources import RawLine
 from assignor.errors import AssignorFault, InputError
+from assignor.reading.lines import Line, as_read
+from assignor.reading.own_assignors import load_own_assignor
+from assignor.reading.sources import RawLine
 from assignor.recording import PLACEMENT_FORMAT
 from assignor.rounds import run
 from assignor.story import PastRound

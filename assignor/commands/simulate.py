@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.chosen_rounds import ChosenRounds
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
-from assignor.commands.lines import Line
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
-from assignor.commands.own_assignors import load_own_assignor
 from assignor.commands.simulate_picture import draw
 from assignor.commands.simulate_text import forecast_text
 from assignor.commands.what_if_text import changes_text
 from assignor.errors import AssignorFault, InputError
 from assignor.figures import check_picture_path, save_figure
+from assignor.reading.chosen_rounds import ChosenRounds
+from assignor.reading.lines import Line
+from assignor.reading.own_assignors import load_own_assignor
 from assignor.rounds import parse_recorded
 from assignor.simulate import End, Forecast, ForecastModel, forecast, forecast_document
 from assignor.what_if import Changes, changed

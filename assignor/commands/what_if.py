@@ -13,16 +13,16 @@ from typing import Annotated
 import typer
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.chosen_rounds import ChosenRounds
 from assignor.commands.console import EXIT_UNUSABLE, Format, as_line, leave, say
-from assignor.commands.lines import Line
 from assignor.commands.option_groups import options_of
-from assignor.commands.own_assignors import load_own_assignor
 from assignor.commands.what_if_history import History
 from assignor.commands.what_if_picture import draw
 from assignor.commands.what_if_text import difference_text
 from assignor.errors import AssignorFault, InputError
 from assignor.figures import check_picture_path, save_figure
+from assignor.reading.chosen_rounds import ChosenRounds
+from assignor.reading.lines import Line
+from assignor.reading.own_assignors import load_own_assignor
 from assignor.rounds import PlacementRound, RebalanceRound, parse_recorded, run_recorded
 from assignor.what_if import Changes, Difference, changed, changed_document, difference, difference_document
 from assignor.what_if.difference import RESTORE_RECORDS_PER_S

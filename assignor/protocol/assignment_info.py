@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from assignor.errors import IllegalArgumentError
-from assignor.protocol import java_text
+from assignor.java import text as java_text
 from assignor.protocol.primitives import Reader
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_ASSIGNMENT_ERROR,

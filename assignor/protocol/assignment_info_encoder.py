@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from assignor.errors import TaskAssignmentError
-from assignor.java_order import JavaHashMap, JavaHashSet
-from assignor.protocol import java_text
+from assignor.java import text as java_text
+from assignor.java.order import JavaHashMap, JavaHashSet
 from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, check_version
 from assignor.protocol.primitives import Writer, pack_ints, pack_modified_utf8
 from assignor.protocol.versions import (

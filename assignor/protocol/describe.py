@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from assignor.errors import InputError
-from assignor.protocol import consumer_protocol, java_text
+from assignor.java import text as java_text
+from assignor.protocol import consumer_protocol
 from assignor.protocol.assignment_info import HostPartitions, decode_assignment_info
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TopicPartition

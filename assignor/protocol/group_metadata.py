@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from assignor.errors import InputError
-from assignor.protocol import java_text
+from assignor.java import text as java_text
 from assignor.protocol.primitives import Reader, Writer
 
 HIGHEST_VALUE_VERSION = 4

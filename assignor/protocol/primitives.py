@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from assignor.errors import DecodeError, InputError
-from assignor.protocol import java_text
+from assignor.java import text as java_text
 from assignor.types import ProcessId
 
 _INT8 = struct.Struct(">b")

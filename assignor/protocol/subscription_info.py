@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import IllegalArgumentError, IllegalStateError, TaskAssignmentError
-from assignor.java_order import JavaHashSet, compute_if_absent_order
-from assignor.protocol import java_text
+from assignor.java import text as java_text
+from assignor.java.order import JavaHashSet, compute_if_absent_order
 from assignor.protocol.primitives import Reader, Writer
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_CLIENT_TAGS,

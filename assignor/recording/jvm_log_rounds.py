@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.configs import NUM_STANDBY_REPLICAS
-from assignor.java_order import hash_set_order, process_hash, string_hash, task_hash
+from assignor.java.order import hash_set_order, process_hash, string_hash, task_hash
 from assignor.recording.jvm_log_values import LoggedClient, Unreadable
 from assignor.recording.placement import PLACEMENT_FORMAT
 from assignor.types import ProcessId, TaskId

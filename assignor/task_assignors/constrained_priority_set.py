@@ -21,8 +21,8 @@ from heapq import heappop, heappush
 from operator import le
 from struct import Struct
 
-from assignor.java_hash_table import MIN_TREEIFY_CAPACITY, TREEIFY_THRESHOLD, spread_hash
-from assignor.java_order import hash_set_order, process_hash
+from assignor.java.hash_table import MIN_TREEIFY_CAPACITY, TREEIFY_THRESHOLD, spread_hash
+from assignor.java.order import hash_set_order, process_hash
 from assignor.types import ProcessId
 
 Entry = int

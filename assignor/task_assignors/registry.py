@@ -20,7 +20,7 @@ BUILT_IN_ASSIGNORS = {
     "HighAvailabilityTaskAssignor": "assignor.task_assignors.high_availability:HighAvailabilityTaskAssignor",
     "LegacyStickyTaskAssignor": "assignor.task_assignors.sticky:LegacyStickyTaskAssignor",
     "FallbackPriorTaskAssignor": "assignor.task_assignors.fallback_prior:FallbackPriorTaskAssignor",
-    "MinimalMovementTaskAssignor": "assignor.task_assignors.minimal_movement:MinimalMovementTaskAssignor",
+    "MinimalMovementTaskAssignor": "assignor.task_assignors.minimal.movement:MinimalMovementTaskAssignor",
 }
 """Name to `module:Class`."""
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from assignor.java_hash_table import DEFAULT_INITIAL_CAPACITY, is_crowded, spread_hash
-from assignor.java_order import hash_set_order, process_hash
+from assignor.java.hash_table import DEFAULT_INITIAL_CAPACITY, is_crowded, spread_hash
+from assignor.java.order import hash_set_order, process_hash
 from assignor.task_assignors.client_queue import Client, ClientQueue, roomiest
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from assignor.decisions import DecisionKind
-from assignor.java_order import JavaHashMap
+from assignor.java.order import JavaHashMap
 from assignor.task_assignors.standby_default import assign_to_least_loaded
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError
-from assignor.java_order import JavaHashMap, JavaHashSet, hash_set_copy_order, hash_set_order, process_hash, task_hash
+from assignor.java.order import JavaHashMap, JavaHashSet, hash_set_copy_order, hash_set_order, process_hash, task_hash
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.task_assignors.client_queue import EMPTY, Client, ClientQueue, roomiest
 from assignor.task_assignors.standby_candidates import StandbyCandidates

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from assignor.decisions import DecisionKind
 from assignor.errors import IllegalStateError
-from assignor.java_priority_queue import JavaPriorityQueue
+from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.task_assignors.constrained_priority_set import ConstrainedPrioritySet
 from assignor.task_assignors.lag_ranking import LagRanking
 from assignor.task_assignors.working_state import WorkingState

@@ -17,7 +17,7 @@ from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
 from assignor.clients.client_state import ClientState
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError
-from assignor.java_order import hash_set_order, task_hash
+from assignor.java.order import hash_set_order, task_hash
 from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import Assignment, encode_assignment
 from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST_SUPPORTED_VERSION

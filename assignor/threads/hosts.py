@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from assignor.clients.client_metadata import ClientMetadata
-from assignor.java_order import hash_set_order, host_hash, topic_partition_hash
+from assignor.java.order import hash_set_order, host_hash, topic_partition_hash
 from assignor.task_assignors.base import Placement
 from assignor.threads.partition_order import PartitionsInJavaOrder
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition

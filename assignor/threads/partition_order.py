@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from assignor.java_order import hash_set_order, topic_partition_hash
+from assignor.java.order import hash_set_order, topic_partition_hash
 from assignor.topology.topology import Topology
 from assignor.types import TaskId, TopicPartition
 

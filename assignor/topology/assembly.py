@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from assignor.errors import TopologyError
-from assignor.java_order import hash_set_copy_order, hash_set_order, int32, string_hash
+from assignor.java.order import hash_set_copy_order, hash_set_order, int32, string_hash
 from assignor.topology.definition import ProcessorNode, SinkNode, StoreDefinition, TopologyDefinition
 from assignor.topology.node_groups import node_groups
 from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.configs import AssignmentConfigs
-from assignor.java_order import hash_set_order, task_hash
+from assignor.java.order import hash_set_order, task_hash
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
 from assignor.topology.partition_grouper import check_group_size
 from assignor.topology.topics_info import changelog_configs, topic_groups_walk

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from assignor.cluster import Cluster
 from assignor.errors import IllegalStateError, TopologyError
-from assignor.java_order import hash_set_order, string_hash
+from assignor.java.order import hash_set_order, string_hash
 from assignor.topology.internal_topics import InternalTopic
 
 

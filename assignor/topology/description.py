@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from assignor.java_order import hash_set_copy_order, hash_set_order, string_hash
+from assignor.java.order import hash_set_copy_order, hash_set_order, string_hash
+from assignor.java.tree_set import JavaTreeSet
 from assignor.topology.definition import GlobalStore, Node, ProcessorNode, SinkNode, SourceNode, TopologyDefinition
-from assignor.topology.java_tree_set import JavaTreeSet
 from assignor.topology.node_groups import node_groups
 from assignor.types import utf16_order
 

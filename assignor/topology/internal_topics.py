@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import IllegalArgumentError, KafkaError, StreamsError
-from assignor.java_order import hash_set_copy_order, string_hash
+from assignor.java.order import hash_set_copy_order, string_hash
 from assignor.topology.topology import ChangelogConfig, ChangelogType
 from assignor.types import JAVA_LONG_MAX
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from assignor.cluster import Cluster
 from assignor.errors import IllegalStateError, InputError
-from assignor.java_order import hash_set_order, task_hash
+from assignor.java.order import hash_set_order, task_hash
 from assignor.topology.topics_info import source_topics_walk
 from assignor.topology.topology import Subtopology, Topology
 from assignor.types import TaskId, TopicPartition, utf16_order

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import MissingSourceTopicError, TaskAssignmentError
-from assignor.java_order import hash_set_order, string_hash
+from assignor.java.order import hash_set_order, string_hash
 from assignor.topology.copartition import enforce_copartitioning
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
 from assignor.topology.topics_info import subtopology_walk

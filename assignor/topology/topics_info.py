@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from assignor.java_order import JavaHashMap, hash_set_order, int32, int64, string_hash
+from assignor.java.order import JavaHashMap, hash_set_order, int32, int64, string_hash
 from assignor.topology.topology import ChangelogConfig, ChangelogType, Subtopology
 
 _FALSE_HASH = 1237  # Boolean.FALSE; a changelog never has an enforced partition count

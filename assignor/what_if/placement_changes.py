@@ -8,7 +8,7 @@ from itertools import islice
 
 from assignor.clients.task_lags import TaskLags
 from assignor.errors import InputError
-from assignor.java_order import hash_set_order, process_hash
+from assignor.java.order import hash_set_order, process_hash
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes

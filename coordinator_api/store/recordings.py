@@ -23,8 +23,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from assignor.commands.sources import RawLine, shown
 from assignor.errors import InputError
+from assignor.reading.sources import RawLine, shown
 from coordinator_api.store import schema
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_api.store.errors import StoreError

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from assignor.commands.sources import RESULT_FORMAT, RESULT_MARK
 from assignor.errors import InputError
+from assignor.reading.sources import RESULT_FORMAT, RESULT_MARK
 from spark_jobs.batch.work import ChunkT, Plan
 
 COMPUTE_MS = "compute_ms"

@@ -20,7 +20,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from assignor.commands.sources import (
+from assignor.errors import InputError
+from assignor.reading.sources import (
     DamagedSource,
     Source,
     SourceKind,
@@ -30,7 +31,6 @@ from assignor.commands.sources import (
     raw_lines,
     shown,
 )
-from assignor.errors import InputError
 from spark_jobs.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk, as_text
 from spark_jobs.recordings.parquet import count_rows

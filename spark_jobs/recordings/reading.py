@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
-from assignor.commands.sources import DamagedSource, RawLine, Source, SourceKind, lines_of, opened
 from assignor.errors import InputError
+from assignor.reading.sources import DamagedSource, RawLine, Source, SourceKind, lines_of, opened
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
 from spark_jobs.recordings.parquet import rows_from
 from spark_jobs.recordings.spool import spooled_line

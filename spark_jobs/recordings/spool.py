@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from assignor.commands.sources import RawLine
 from assignor.errors import InputError
+from assignor.reading.sources import RawLine
 
 _TAB = b"\t"  # JSON text never has one as it is
 

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from assignor.commands.sources import RawLine
+from assignor.reading.sources import RawLine
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import LINES_A_CHUNK, Reject
 from spark_jobs.recordings.columns import FORMAT_COLUMN, LINE_COLUMN, lines_of_batch, read_columns

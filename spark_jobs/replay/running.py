@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from assignor.commands.sources import shown
 from assignor.errors import InputError
+from assignor.reading.sources import shown
 from assignor.recording import is_class_path
 from assignor.what_if import changes_document
 from assignor.what_if.changes import Changes

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from assignor.commands.sources import RawLine
 from assignor.errors import AssignorFault, NotBuiltYet
+from assignor.reading.sources import RawLine
 from assignor.recording import RecordedRebalance, document_of_line
 from assignor.rounds import parse_recorded, run_recorded
 from assignor.what_if import changed

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from assignor.clients.client_metadata import group_metadata
-from assignor.commands.lines import Line
 from assignor.errors import AssignorFault, InputError, KafkaError, NotBuiltYet
+from assignor.reading.lines import Line
 from assignor.recording import RecordedPlacement, RecordedRebalance
 from assignor.rounds import parse_recorded
 from spark_jobs.batch.work import LINES_A_CHUNK, REFUSED, UNUSABLE, Reject

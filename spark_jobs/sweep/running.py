@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.commands.console import EXIT_NO, Format, as_line, leave, say
-from assignor.commands.lines import read_lines
 from assignor.errors import InputError
 from assignor.figures import check_picture_path
+from assignor.reading.lines import read_lines
 from assignor.recording import is_class_path
 from assignor.simulate.model import ForecastModel
 from assignor.what_if import changes_document

@@ -14,9 +14,9 @@ from streams_runtime.configs import OffsetReset
 from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
+from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StoreBuilder
-from streams_runtime.topology import Topology
 
 
 class GraphNode:

@@ -16,8 +16,8 @@ from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
 from streams_runtime.dsl.stream_processors import NullKeyFilter
 from streams_runtime.processors.api import StreamPartitioner
+from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
-from streams_runtime.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

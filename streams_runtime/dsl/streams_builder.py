@@ -21,9 +21,9 @@ from streams_runtime.dsl.streams_graph import StreamsGraph
 from streams_runtime.dsl.table_nodes import TableSourceNode
 from streams_runtime.dsl.table_source import KTableSource
 from streams_runtime.processors.api import TimestampExtractor
+from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StoreBuilder
-from streams_runtime.topology import Topology
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -18,7 +18,7 @@ from streams_runtime.dsl.naming import Naming
 from streams_runtime.dsl.repartition_merging import RepartitionMerging
 from streams_runtime.dsl.repartition_node import RepartitionNode
 from streams_runtime.dsl.table_nodes import TableSourceNode
-from streams_runtime.topology import Topology
+from streams_runtime.processors.topology import Topology
 
 
 class StreamsGraph:

@@ -15,8 +15,8 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.nodes import CurrentNode, NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
 from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
-from streams_runtime.topology import SinkSettings, SourceSettings, Topology
 
 __all__ = ["ProcessorGraph", "SourceRunner"]
 

@@ -18,7 +18,7 @@ from streams_runtime.records import Record
 
 if TYPE_CHECKING:
     from streams_runtime.processors.context import NodeContext
-    from streams_runtime.topology import SinkSettings, SourceSettings
+    from streams_runtime.processors.topology import SinkSettings, SourceSettings
 
 Child = tuple[str, Callable[[Record[Any, Any]], None]]
 """A node's name, and what takes its records."""

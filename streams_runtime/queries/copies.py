@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from assignor.types import TaskId
+from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
-from streams_runtime.task_holder import HostMaps
 from streams_runtime.tasks.task import TaskState, TaskType
 
 

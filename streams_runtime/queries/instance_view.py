@@ -13,13 +13,13 @@ from typing import NamedTuple
 from assignor.topology.definition import SinkNode
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError
+from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.copies import StoreCopy, StoreLocation
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.streams_instance import StreamsInstance
-from streams_runtime.task_holder import HostMaps
 from streams_runtime.tasks.task import TaskState, TaskType
-from streams_runtime.thread_status import TaskCopy, TaskStatus
-from streams_runtime.topology import SinkSettings
+from streams_runtime.threads.thread_status import TaskCopy, TaskStatus
 
 
 class _Store(NamedTuple):

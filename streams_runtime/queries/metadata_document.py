@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignor.types import HostInfo, TopicPartition
+from streams_runtime.membership.task_holder import HostMaps, Partitions
 from streams_runtime.queries.copies import Queryable, StoreLocation
-from streams_runtime.task_holder import HostMaps, Partitions
 
 
 @dataclass(frozen=True, slots=True)

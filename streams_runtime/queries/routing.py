@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assignor.types import HostInfo, TopicPartition
+from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.queries.copies import StoreLocation
 from streams_runtime.queries.problems import QueryCode, QueryProblem
-from streams_runtime.task_holder import HostMaps
 from streams_runtime.tasks.partitioner import partition_of
 
 

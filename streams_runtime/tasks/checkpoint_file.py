@@ -21,7 +21,7 @@ from typing import NamedTuple
 from assignor.errors import DecodeError
 from assignor.types import TopicPartition
 from streams_runtime.errors import ProcessorStateError
-from streams_runtime.offset_checkpoint import OFFSET_UNKNOWN, format_checkpoint, parse_checkpoint
+from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN, format_checkpoint, parse_checkpoint
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
 """Everything whose name begins so belongs to the checkpoint, and is no state."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
-from assignor.java_priority_queue import JavaPriorityQueue
+from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.records import Record

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 
-from assignor.java_priority_queue import JavaPriorityQueue
+from assignor.java.priority_queue import JavaPriorityQueue
 from streams_runtime.processors.api import PunctuationType, Punctuator
 
 

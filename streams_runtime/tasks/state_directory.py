@@ -31,9 +31,9 @@ from assignor.errors import DecodeError, InputError
 from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.errors import LockError, ProcessorStateError
-from streams_runtime.process_id import stored_process_id
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME, DirectoryLock
+from streams_runtime.tasks.process_id import stored_process_id
 
 _log = logging.getLogger(__name__)
 _DELETED = ".deleted"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_jobs.demo_progress import ProgressMeter
-from spark_jobs.word_count import COUNT_STORE, LINES, word_count
+from spark_jobs.demo.progress import ProgressMeter
+from spark_jobs.demo.word_count import COUNT_STORE, LINES, word_count
 from streams_runtime.application import Application
 from streams_runtime.logs.base import Log
 

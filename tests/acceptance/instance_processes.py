@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from pyspark.cloudpickle import dumps
 
-from spark_jobs.executor_identity import ExecutorIdentity
-from spark_jobs.member_process import InstanceSettings, run_instance
+from spark_jobs.workers.executor_identity import ExecutorIdentity
+from spark_jobs.workers.member_process import InstanceSettings, run_instance
 
 EXIT_TIMEOUT_S = 30.0
 _BODY = "import pickle, sys; pickle.load(sys.stdin.buffer)()"

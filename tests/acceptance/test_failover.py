@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.group_view import GroupView, round_summaries, wait_for_group
-from spark_jobs.member_process import EXECUTOR_TAG, InstanceEnd
-from spark_jobs.ownership_history import executors_of_members
-from spark_jobs.session import spark_session
-from spark_jobs.workers import run
-from streams_runtime.coordinator_client import CoordinatorClient
+from spark_jobs.session.session import spark_session
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from spark_jobs.workers.group_view import GroupView, round_summaries, wait_for_group
+from spark_jobs.workers.member_process import EXECUTOR_TAG, InstanceEnd
+from spark_jobs.workers.ownership_history import executors_of_members
+from spark_jobs.workers.running import run
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.streams_instance import InstanceState
 from tests.acceptance.group_under_test import THREADS, TIMEOUT_S, GroupUnderTest
 from tests.spark_jobs.log_directories import LogDirectories

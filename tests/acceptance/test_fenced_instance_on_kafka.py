@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.group_view import GroupView, wait_for_group
-from spark_jobs.member_process import InstanceSettings
-from spark_jobs.stdlib_text import stdlib_lines
-from spark_jobs.word_count import TextFeed, different_counts, expected_counts, read_counts
-from streams_runtime.coordinator_client import CoordinatorClient
-from streams_runtime.group_definition import group_body
+from spark_jobs.demo.stdlib_text import stdlib_lines
+from spark_jobs.demo.word_count import TextFeed, different_counts, expected_counts, read_counts
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from spark_jobs.workers.group_view import GroupView, wait_for_group
+from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_definition import group_body
 from tests.acceptance.counting import exactly_once_word_count, meter_of
 from tests.acceptance.instance_processes import instances
 from tests.oracle.broker import Broker

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.coordinator_process import CoordinatorProcess
-from spark_jobs.group_view import GroupView, group_view, round_summaries, wait_for_group
-from streams_runtime.coordinator_client import CoordinatorClient
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from spark_jobs.workers.group_view import GroupView, group_view, round_summaries, wait_for_group
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.acceptance.group_under_test import THREADS, TIMEOUT_S, GroupUnderTest
 from tests.acceptance.instance_processes import InstanceProcess, instances
 from tests.spark_jobs.log_directories import LogDirectories

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.session import spark_session
-from spark_jobs.word_count import different_counts
+from spark_jobs.demo.word_count import different_counts
+from spark_jobs.session.session import spark_session
 from tests.acceptance.application_under_fire import WordCountUnderFire
 
 pytestmark = pytest.mark.spark

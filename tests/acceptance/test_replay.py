@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.checkout import VECTORS
 from tests.program import PROGRAM, assignor, environment, smoke, write_lines
-from tests.recorded import VECTORS
 
 NO_ROUNDS = {"codec.jsonl.gz", "java_collections.jsonl.gz", "java_order.jsonl.gz"}
 OWN = "own.jsonl"

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.failing_group import TASKS, all_run
 from benchmarks.failover import Handover, handover, percentile
-from spark_jobs.ownership_log import OwnershipEvent, OwnershipLine
-from spark_jobs.takeovers import takeovers
+from spark_jobs.demo.takeovers import takeovers
+from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
 
 DIED_MS = 10_000.0
 DEAD, ALIVE = 7, 8

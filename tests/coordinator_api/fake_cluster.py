@@ -17,16 +17,16 @@ from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import ProcessId
 from coordinator_api.clock import Clock
-from coordinator_api.cluster_providers import ClusterProviders, ProviderAddress
-from coordinator_api.clusters import Clusters
-from coordinator_api.definitions import AllowedAssignors, read_definition
-from coordinator_api.events import GroupRuntime, Surroundings
+from coordinator_api.clusters.clusters import Clusters
+from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, Joined
+from coordinator_api.groups.definitions import AllowedAssignors, read_definition
+from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
+from coordinator_api.groups.rebalance_runner import RoundRunner
 from coordinator_api.journal import Journal
 from coordinator_api.metrics import Metrics
-from coordinator_api.round_runner import RoundRunner
 from coordinator_api.store import schema
 from coordinator_api.store.repository import Repository
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription

@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
 from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
 
-ROOT = Path(__file__).parents[2]
 QUICK = ("--group-initial-rebalance-delay-ms", "50")
 
 

@@ -86,7 +86,7 @@ public final class StreamsApp {
     }
 
     /**
-     * word-count: what `spark_jobs/word_count.py` builds in Python; the same nodes, stores, topics and serdes.
+     * word-count: what `spark_jobs/demo/word_count.py` builds in Python; the same nodes, stores, topics and serdes.
      * words: the words of the lines, counted; two subtopologies without a table.
      * count-by-key: how often each key came; one subtopology, nothing between.
      */

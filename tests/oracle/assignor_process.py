@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.program import PROGRAM, ROOT, environment
+from tests.checkout import ROOT
+from tests.program import PROGRAM, environment
 
 _LONGEST_END_S = 30.0
 _END_OF_STDERR = 3000

@@ -13,8 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.checkout import ROOT
+
 HERE = Path(__file__).parent
-BUILD = HERE.parent.parent / "build" / "oracle"
+BUILD = ROOT / "build" / "oracle"
 POM = HERE / "pom.xml"
 MINIMUM_JAVA = 17
 _LONGEST_FETCH_S = 600

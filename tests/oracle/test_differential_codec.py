@@ -9,11 +9,11 @@ from random import Random
 import pytest
 
 from assignor.errors import DecodeError, KafkaError
+from tests.assignor.protocol.codec_vectors import without_set_order
+from tests.assignor.protocol.test_codec_vectors import DECODE, ENCODE, message_of
 from tests.oracle.differential_run import DifferentialRun
 from tests.oracle.generated_codec import codec_lines, damaged
 from tests.oracle.oracle import Line, Oracle
-from tests.protocol.codec_vectors import without_set_order
-from tests.protocol.test_codec_vectors import DECODE, ENCODE, message_of
 from tests.told import Tell
 
 pytestmark = pytest.mark.java

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.word_count import word_count
+from spark_jobs.demo.word_count import word_count
 from tests.oracle.streams_app import topology_description
 
 pytestmark = pytest.mark.java

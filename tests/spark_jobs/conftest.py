@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.coordinator_process import CoordinatorProcess
-from streams_runtime.coordinator_client import CoordinatorClient
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.small_application import write_records
 

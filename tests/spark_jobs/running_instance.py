@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spark_jobs.executor_identity import ExecutorIdentity
-from spark_jobs.member_process import InstanceEnd, InstanceSettings, run_instance
-from streams_runtime.coordinator_client import CoordinatorClient
+from spark_jobs.workers.executor_identity import ExecutorIdentity
+from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 TIMEOUT_S = 60.0
 EXECUTOR = ExecutorIdentity("7", None)

@@ -11,9 +11,9 @@ from typing import Any
 
 from assignor.types import HostInfo, TaskId
 from streams_runtime.application import Application
-from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
 from streams_runtime.tasks.task import TaskState, TaskType
 from tests.streams_runtime.word_counting import (

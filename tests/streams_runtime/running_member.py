@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
-from streams_runtime.coordinator_client import CoordinatorClient
-from streams_runtime.group_member import GroupMember, MemberEnd, MemberSettings
-from streams_runtime.member_subscription import SubscriptionWriter
-from streams_runtime.task_holder import HeldTasks
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_member import GroupMember, MemberEnd, MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.task_holder import HeldTasks
 from tests.streams_runtime.small_group import GroupDefinition
 
 TIMEOUT_S = 20.0

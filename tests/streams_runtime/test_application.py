@@ -15,11 +15,11 @@ from assignor.errors import InputError
 from streams_runtime.application import Application, ThreadErrorResponse, load_application
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.processors.api import FailedRecord, HandlerResponse
+from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.tasks.exception_handling import fail
-from streams_runtime.topology import Topology
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder
-from tests.streams_runtime.test_topology import word_count
+from tests.streams_runtime.processors.test_topology import word_count
 
 CONFIGS: dict[str, object] = {"application.id": "word-count", "bootstrap.servers": "memory:test"}
 
@@ -122,7 +122,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 MODULE = """
 from streams_runtime.application import Application
-from tests.streams_runtime.test_topology import word_count
+from tests.streams_runtime.processors.test_topology import word_count
 
 def make():
     return Application(word_count(), {"application.id": "made", "bootstrap.servers": "memory:test"})

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from spark_jobs.coordinator_process import CoordinatorProcess
-from streams_runtime.coordinator_client import CoordinatorClient
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.streams_instance import InstanceState, StreamsInstance
-from streams_runtime.task_holder import HostMaps
+from streams_runtime.task_manager.thread_listener import RestoreOrigin
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
-from streams_runtime.thread_listener import RestoreOrigin
+from tests.checkout import ROOT
 from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group, running_group
 from tests.streams_runtime.word_counting import (
     LINES,
@@ -29,8 +30,6 @@ from tests.streams_runtime.word_counting import (
     totals,
     wait_for,
 )
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -221,7 +220,7 @@ def test_should_go_on_from_standbys_when_the_process_with_the_active_tasks_is_ki
     other = subprocess.Popen(
         [sys.executable, "-c", program, coordinator.url, group.id, str(group.directory), group.guarantee],
         stdout=subprocess.PIPE,
-        cwd=REPOSITORY,
+        cwd=ROOT,
     )
     try:
         assert other.stdout is not None

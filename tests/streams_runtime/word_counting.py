@@ -16,13 +16,13 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.logs.base import Log, NewTopic
+from streams_runtime.membership.task_holder import HeldTasks
 from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
 from streams_runtime.serdes import LongSerde, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.task_holder import HeldTasks
-from streams_runtime.thread_listener import TaskRestored
-from streams_runtime.topology import Topology
+from streams_runtime.task_manager.thread_listener import TaskRestored
 from tests.streams_runtime.small_group import GroupDefinition
 
 LINES, TOTALS, STORE = "lines", "totals", "counts"

@@ -30,7 +30,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from assignor.types import TopicPartition
-from streams_runtime.kafka.broker_answers import NotNow, check
+from kafka_client.broker_answers import NotNow, check
 from streams_runtime.logs.base import Claim
 from streams_runtime.logs.errors import CommitFenced, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.chunks import Chunk

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from assignor.types import TopicPartition
-from streams_runtime.kafka.event_loop import EventLoopThread
+from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.kafka.fetching import FetchedPartition, Fetcher

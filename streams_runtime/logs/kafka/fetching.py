@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from aiokafka.protocol.fetch import FetchRequest
 
 from assignor.types import TopicPartition
-from streams_runtime.kafka.broker_answers import NotNow, check
-from streams_runtime.kafka.errors import KafkaRefused
-from streams_runtime.kafka.partition_leaders import EARLIEST, LATEST, LeaderRequest
+from kafka_client.broker_answers import NotNow, check
+from kafka_client.errors import KafkaRefused
+from kafka_client.partition_leaders import EARLIEST, LATEST, LeaderRequest
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.kafka.chunks import Chunk

@@ -20,8 +20,8 @@ from aiokafka.protocol.transaction import (
 )
 
 from assignor.types import TopicPartition
-from streams_runtime.kafka.broker_answers import NotNow, check, error_name
-from streams_runtime.kafka.partition_leaders import by_topic
+from kafka_client.broker_answers import NotNow, check, error_name
+from kafka_client.partition_leaders import by_topic
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.errors import ProducerFenced
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership

@@ -17,12 +17,12 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from assignor.cluster import TopicMetadata
 from assignor.types import TopicPartition
-from streams_runtime.kafka.broker_answers import NotNow, check
-from streams_runtime.kafka.calls import call
-from streams_runtime.kafka.client_settings import ClientSettings
-from streams_runtime.kafka.cluster_metadata import NO_LEADER, fetch_metadata
-from streams_runtime.kafka.connections import Connections
-from streams_runtime.kafka.errors import KafkaRefused, KafkaUnavailable
+from kafka_client.broker_answers import NotNow, check
+from kafka_client.calls import call
+from kafka_client.client_settings import ClientSettings
+from kafka_client.cluster_metadata import NO_LEADER, fetch_metadata
+from kafka_client.connections import Connections
+from kafka_client.errors import KafkaRefused, KafkaUnavailable
 from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
 
 T = TypeVar("T")

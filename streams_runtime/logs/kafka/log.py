@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from streams_runtime.kafka.cluster_admin import ClusterAdmin
-from streams_runtime.kafka.errors import (
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.errors import (
     KafkaClientError,
     KafkaRefused,
     KafkaUnavailable,
     TopicHasOtherPartitions,
     UnknownTopic,
 )
-from streams_runtime.kafka.event_loop import EventLoopThread
+from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import (
     Claim,
     Consumer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from streams_runtime.kafka.event_loop import EventLoopThread
+from kafka_client.event_loop import EventLoopThread
 
 
 def in_loop(thread: EventLoopThread) -> Callable[..., object]:

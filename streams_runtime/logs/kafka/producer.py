@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
-from streams_runtime.kafka.event_loop import EventLoopThread
+from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue

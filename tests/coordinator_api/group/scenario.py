@@ -59,8 +59,6 @@ from coordinator_api.group.story import told
 from tests.coordinator_api.group.member_bytes import Told, assigned, assignment, subscription, tasks
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
-
 Words = list[str]
 Options = dict[str, str]
 

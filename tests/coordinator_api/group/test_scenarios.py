@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordinator_api.group.scenario import SCENARIOS, play
+from tests.checkout import SCENARIOS
+from tests.coordinator_api.group.scenario import play
 
 FILES = sorted(SCENARIOS.glob("*.txt"))
 

@@ -13,6 +13,7 @@ import pytest
 from coordinator_api.store import leases
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_api.store.errors import StoreError, StoreInUse
+from tests.checkout import ROOT
 from tests.coordinator_api.store.databases import open_engine, settings_for
 
 HOLDER = """
@@ -40,7 +41,7 @@ def test_should_refuse_the_lease_while_its_holder_lives_and_give_it_when_killed(
         (sys.executable, "-c", HOLDER, str(tmp_path)),
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
     )
     try:
         assert holder.stdout is not None

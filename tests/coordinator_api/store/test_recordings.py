@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from assignor.commands.sources import RawLine, SourceKind, find_sources, raw_lines
 from assignor.errors import InputError
+from assignor.reading.sources import RawLine, SourceKind, find_sources, raw_lines
 from coordinator_api.store import recordings, schema
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.batch.work import ChunkOutput, Plan, Reject
-from spark_jobs.executor_identity import executor_identity
+from spark_jobs.workers.executor_identity import executor_identity
 
 SCHEMA = pa.schema(
     [("number", pa.int64()), ("square", pa.int64()), ("name", pa.string()), ("compute_ms", pa.float64())]

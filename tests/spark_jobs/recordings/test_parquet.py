@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assignor.commands.sources import find_sources, raw_lines
 from assignor.errors import InputError
+from assignor.reading.sources import find_sources, raw_lines
 from assignor.recording import RecordedPlacement, RecordedRebalance, document_of_line
 from assignor.rounds import parse_recorded
 from spark_jobs.recordings.columns import lines_of_batch, read_columns

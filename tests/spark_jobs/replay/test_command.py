@@ -17,9 +17,10 @@ import pytest
 
 from coordinator_api.store.repository import Recording
 from spark_jobs.replay.rows import COMPUTE_COLUMN, SCHEMA
+from tests.checkout import VECTORS
 from tests.coordinator_api.store.databases import open_repository
 from tests.program import SMOKE, assignor, smoke
-from tests.recorded import OF_A_LATER_RELEASE, VECTORS
+from tests.recorded import OF_A_LATER_RELEASE
 from tests.spark_jobs.recordings.recordings_as_files import (
     as_bytes,
     lines_of,

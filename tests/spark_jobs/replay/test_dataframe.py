@@ -11,16 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from assignor.commands.sources import RawLine
 from assignor.errors import InputError
+from assignor.reading.sources import RawLine
 from assignor.what_if.changes import Changes
 from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.replay.dataframe import replayed
 from spark_jobs.replay.rows import SCHEMA
 from spark_jobs.replay.work import ReplayWork
-from spark_jobs.session import spark_session
+from spark_jobs.session.session import spark_session
+from tests.checkout import VECTORS
 from tests.program import assignor
-from tests.recorded import RECORDINGS, VECTORS
+from tests.recorded import RECORDINGS
 from tests.spark_jobs.recordings.recordings_as_files import lines_of, write_plain, write_text_parquet
 
 pytestmark = pytest.mark.spark

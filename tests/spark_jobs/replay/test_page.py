@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from spark_jobs.batch.work import LINES_A_CHUNK
 from spark_jobs.replay.rows import COMPUTE_COLUMN, SCHEMA
+from tests.checkout import ROOT
 
-PAGE = (Path(__file__).parents[3] / "docs" / "batch" / "replay.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "batch" / "replay.md").read_text(encoding="utf-8")
 
 
 def test_should_describe_every_column_and_no_other() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from assignor.commands.sources import RawLine
 from assignor.measures import measure, recorded_placement
+from assignor.reading.sources import RawLine
 from assignor.recording import parse_recorded_placement
 from assignor.rounds import PlacementRound, RebalanceRound, run
 from assignor.what_if.changes import AddedInstances, Changes

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.checkout import VECTORS
 from tests.program import SMOKE, assignor, write_lines
-from tests.recorded import VECTORS
 
 RECORDINGS = str(VECTORS / "recordings")
 SMALL = ("--grid", "max.warmup.replicas=1|2|4,num.standby.replicas=0|1", "--engine", "local", "--cores", "1")

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from assignor.commands.lines import read_lines
 from assignor.errors import InputError
+from assignor.reading.lines import read_lines
 from spark_jobs.batch.work import LINES_A_CHUNK, Reject
 from spark_jobs.sweep.episodes import Episodes, gather_episodes, read_rejects
 from spark_jobs.sweep.spool import SpooledLines, read_spooled
+from tests.checkout import VECTORS
 from tests.program import write_lines
-from tests.recorded import PLACEMENTS, RECORDINGS, VECTORS, documents
+from tests.recorded import PLACEMENTS, RECORDINGS, documents
 
 
 def gathered(directory: Path, *inputs: str) -> Episodes:

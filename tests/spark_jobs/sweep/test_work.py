@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from assignor.commands.lines import read_lines
+from assignor.reading.lines import read_lines
 from assignor.rounds import parse_recorded
 from assignor.simulate import ForecastModel, forecast
 from assignor.what_if.changes import AddedInstances, Changes
@@ -32,7 +32,8 @@ from spark_jobs.sweep.work import (
     SweepWork,
     sweep_plan,
 )
-from tests.recorded import PLACEMENTS, VECTORS, document, documents
+from tests.checkout import VECTORS
+from tests.recorded import PLACEMENTS, document, documents
 
 SMOKE = "recordings/smoke.jsonl.gz"
 GRID = "max.warmup.replicas=1|4,num.standby.replicas=0..2"

@@ -11,7 +11,7 @@ import pytest
 from pyspark import cloudpickle
 
 from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.topology import Topology
+from streams_runtime.processors.topology import Topology
 from tests.streams_runtime.dsl.topologies import CASES, OPTIMIZED, Case
 
 KAFKA = Path(__file__).with_name("described_by_kafka")

@@ -18,6 +18,7 @@ from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.graph import SourceRunner
 from streams_runtime.processors.nodes import CurrentNode
+from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.serdes import BYTES, DOUBLE, LONG, STRING
 from streams_runtime.state_stores import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
@@ -32,7 +33,6 @@ from streams_runtime.tasks.record_queue import RecordQueue
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import STORES_DIRECTORY, StateManager
 from streams_runtime.tasks.task import TaskType
-from streams_runtime.topology import SourceSettings
 from tests.streams_runtime.golden.recorded import Recorded, recorded
 from tests.streams_runtime.tasks.file_store import FileStore, MemoryStore, store_context
 

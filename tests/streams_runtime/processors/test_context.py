@@ -9,8 +9,8 @@ import pytest
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.api import ProcessorContext, PunctuationType
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record, RecordMetadata
-from streams_runtime.topology import Topology
 from tests.streams_runtime.processors.recording_runtime import (
     TASK,
     EmptyStore,

@@ -12,9 +12,9 @@ from streams_runtime.configs import OffsetReset
 from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.topology import Topology
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
 
 Story = list[tuple[str, ...]]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from assignor.types import HostInfo
 from streams_runtime.application import Application
-from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.instance_view import InstanceView
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.streams_instance import InstanceOptions, StreamsInstance

@@ -15,6 +15,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.types import HostInfo
+from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.queries import client as client_module
 from streams_runtime.queries import host_calls
 from streams_runtime.queries.client import CopyAnswered, StateStoreClient, StoreValue, StoreWindows, WindowValue
@@ -25,7 +26,6 @@ from streams_runtime.queries.routing import KeyQueryMetadata
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, window_store
-from streams_runtime.task_holder import HostMaps
 from streams_runtime.tasks.partitioner import partition_of
 from tests.streams_runtime.queries.fake_instance import (
     ACTIVE,

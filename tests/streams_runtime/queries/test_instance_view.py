@@ -12,11 +12,13 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
-from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import StateStoreClient
 from streams_runtime.queries.copies import StoreLocation
 from streams_runtime.queries.host_calls import QueryFailed
@@ -25,11 +27,9 @@ from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
-from streams_runtime.task_holder import HostMaps
 from streams_runtime.tasks.partitioner import partition_of
 from streams_runtime.tasks.task import TaskState, TaskType
-from streams_runtime.thread_status import TaskCopy
-from streams_runtime.topology import Topology
+from streams_runtime.threads.thread_status import TaskCopy
 from tests.streams_runtime.queries.serving import serving
 from tests.streams_runtime.running_group import GUARANTEES, SOME_LINES, Group, running_group
 from tests.streams_runtime.word_counting import (

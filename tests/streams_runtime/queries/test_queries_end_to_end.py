@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from spark_jobs.coordinator_process import CoordinatorProcess
-from streams_runtime.coordinator_client import CoordinatorClient
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.client import StateStoreClient, StoreValue
 from streams_runtime.queries.host_calls import QueryFailed
 from streams_runtime.serdes import LONG

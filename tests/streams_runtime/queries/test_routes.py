@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
+from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.queries.metadata_document import from_document, metadata_of
 from streams_runtime.queries.routes import MAX_ENTRIES, create_query_app
 from streams_runtime.serdes import JSON, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, window_store
-from streams_runtime.task_holder import HostMaps
 from tests.streams_runtime.queries.fake_instance import (
     ACTIVE,
     APPLICATION,

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.coordinator_client import CoordinatorClient
 from streams_runtime.errors import TaskCorrupted
-from streams_runtime.group_member import GroupMember
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.member_subscription import SubscriptionWriter
-from streams_runtime.stream_thread import StreamThread
-from streams_runtime.task_holder import Partitions
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_member import GroupMember
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.task_holder import Partitions
+from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.task import TaskState
-from streams_runtime.tasks.task_manager import TaskManager
+from streams_runtime.threads.stream_thread import StreamThread
 from tests.streams_runtime.rules.test_thread_loop import setting
 from tests.streams_runtime.running_member import RunningMember, wait_until_owned_once
 from tests.streams_runtime.small_group import small_definition, task_names

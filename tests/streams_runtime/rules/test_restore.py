@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.coordinator_client import CoordinatorClient
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.streams_instance import StreamsInstance
 from tests.streams_runtime.restore.failing_log import FailingLog

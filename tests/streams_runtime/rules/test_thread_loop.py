@@ -9,21 +9,21 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.clock import SystemClock
-from streams_runtime.group_member import MemberSettings
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.membership.group_member import MemberSettings
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
+from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import STRING
-from streams_runtime.stream_thread import StreamThread, ThreadSetting
+from streams_runtime.task_manager.task_executor import TaskExecutor
+from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task_executor import TaskExecutor
-from streams_runtime.thread_listener import SilentListener
-from streams_runtime.thread_work import ThreadWork
-from streams_runtime.topology import Topology
+from streams_runtime.threads.stream_thread import StreamThread, ThreadSetting
+from streams_runtime.threads.thread_work import ThreadWork
 from tests.streams_runtime.tasks.running_task import START_MS, RunningTask
 from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MovableClock, rig
 from tests.streams_runtime.word_counting import counting_application

@@ -11,6 +11,7 @@ from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, RecordBatch
 from streams_runtime.processors.api import ExceptionHandler, Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.base import KeyValueStore
@@ -22,8 +23,7 @@ from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task import TaskType
-from streams_runtime.topology import Topology
-from streams_runtime.topology_test_driver import MockClock
+from streams_runtime.testing.topology_test_driver import MockClock
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 APPLICATION = "app"

@@ -17,8 +17,8 @@ import pytest
 from assignor.errors import DecodeError, IllegalStateError
 from assignor.types import TopicPartition
 from streams_runtime.errors import ProcessorStateError
-from streams_runtime.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.checkpoint_file import CheckpointFile, LoadedCheckpoint, next_offsets
+from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 
 P0 = TopicPartition("app-counts-changelog", 0)
 P1 = TopicPartition("app-totals-changelog", 0)

@@ -11,11 +11,11 @@ from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.graph import SourceRunner
 from streams_runtime.processors.nodes import CurrentNode
+from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_lags import InputLags
 from streams_runtime.tasks.partition_group import PartitionGroup
 from streams_runtime.tasks.record_queue import RecordQueue
-from streams_runtime.topology import SourceSettings
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")

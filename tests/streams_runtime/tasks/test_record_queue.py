@@ -14,11 +14,11 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.graph import SourceRunner
 from streams_runtime.processors.nodes import CurrentNode
+from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import STRING, Serdes
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.record_queue import RecordQueue
-from streams_runtime.topology import SourceSettings
 
 TASK = TaskId(0, 2)
 IN = TopicPartition("in", 2)

@@ -16,9 +16,9 @@ from streams_runtime.errors import (
 )
 from streams_runtime.logs.errors import LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
+from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record, RecordMetadata
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
-from streams_runtime.topology import Topology
 from tests.streams_runtime.tasks.running_task import (
     DEAD,
     EXACTLY_ONCE,

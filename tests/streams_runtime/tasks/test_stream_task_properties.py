@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_runtime.errors import TaskCorrupted
+from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.standby_task import StandbyTask
-from streams_runtime.topology import Topology
 from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, TASK, Count, RunningTask
 
 STEPS = st.sampled_from(

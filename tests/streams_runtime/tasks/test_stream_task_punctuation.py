@@ -18,9 +18,9 @@ from streams_runtime.processors.api import (
     ProcessorContext,
     PunctuationType,
 )
+from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record, RecordMetadata
 from streams_runtime.tasks.exception_handling import dead_letter
-from streams_runtime.topology import Topology
 from tests.streams_runtime.tasks.running_task import DEAD, EXACTLY_ONCE, IN, START_MS, RunningTask, Trouble
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME

@@ -15,16 +15,16 @@ import pytest
 from assignor.recording import rebalance_input
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from streams_runtime.kafka.cluster_admin import ClusterAdmin
-from streams_runtime.kafka.cluster_provider import kafka_cluster_provider
-from streams_runtime.kafka.cluster_view import source_topics
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.cluster_provider import kafka_cluster_provider
+from kafka_client.cluster_view import source_topics
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.kafka.claims_topic import claims_topic
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.kafka.log import KafkaLog
+from tests.kafka_client.definitions import definition_of
 from tests.oracle.brokers import NODES, Brokers
-from tests.streams_runtime.kafka.definitions import definition_of
 from tests.streams_runtime.logs.kafka.steady_work import SteadyWork
 from tests.streams_runtime.logs.reading_and_writing import read_from
 from tests.told import Tell

@@ -1,0 +1,137 @@
+"""Active tasks that a pin keeps apart from others: placed first, one by one, all the others fill up around them.
+
+A task stays at home if nothing there is in its way. A task that finds no free client may push another one aside that
+finds a free client in turn. Source of that: Kuhn's augmenting paths, which find a place for every task of a rule
+whenever there is one; with several rules for the same task they may miss one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from assignor.task_assignors.minimal.copies import NOBODY
+from assignor.task_assignors.minimal.pins import ApartRule, is_free, use
+from assignor.task_assignors.minimal.targets import TaskToPlace
+
+_LONGEST_EXCHANGE = 100
+"""So many tasks at most make room one after the other."""
+
+
+class ApartPlacement:
+    """`present[client]`: tasks there already; the tasks placed here are added to it."""
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskToPlace],
+        rules: Sequence[list[ApartRule]],
+        capacity: Sequence[int],
+        present: list[int],
+    ) -> None:
+        """`rules`: of each of `tasks`, at least one."""
+        self._tasks = tasks
+        self._rules = rules
+        self._capacity = capacity
+        self._present = present
+        self._owner = [NOBODY] * len(tasks)
+        self._named = Counter(rule for of_task in rules for rule in of_task)
+
+    def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The client of each task, and which tasks found no place apart. `most[client]`: so many tasks should a client
+        have at most, as long as another free client has less.
+        """
+        order = sorted(
+            range(len(self._tasks)),
+            key=lambda number: (
+                len(self._tasks[number].allowed.clients),
+                self._tasks[number].home == NOBODY,
+                -self._tasks[number].weight,
+                self._tasks[number].task,
+            ),
+        )
+        set_aside: list[int] = []
+        for number in order:
+            free = [client for client in self._preferred(number) if is_free(self._rules[number], client)]
+            client = next((client for client in free if self._present[client] < most[client]), None)
+            if client is None and free:
+                client = free[0]
+            if client is not None:
+                self._put(number, client)
+            elif not (self._has_room(number) and self._exchange(number, set())):
+                set_aside.append(number)
+                self._put(number, min(self._preferred(number), key=lambda other: self._conflicts(number, other)))
+        return self._owner, set_aside
+
+    def _preferred(self, number: int) -> list[int]:
+        """Home, then the nearest to caught up, then the one with fewest tasks per thread."""
+        each = self._tasks[number]
+        return sorted(
+            each.allowed.clients,
+            key=lambda client: (
+                client != each.home,
+                each.level.get(client, each.elsewhere),
+                self._present[client] / self._capacity[client],
+                client,
+            ),
+        )
+
+    def _has_room(self, number: int) -> bool:
+        """Whether every rule names no more tasks than there are places; else no exchange can help."""
+        return all(self._named[rule] <= len(set(rule.value)) for rule in self._rules[number])
+
+    def _exchange(self, number: int, tried: set[int]) -> bool:
+        """Place the task where one other task is in the way, and that one elsewhere. Changes nothing when it fails."""
+        tried.add(number)
+        if len(tried) > _LONGEST_EXCHANGE:
+            return False
+        for client in self._preferred(number):
+            blocking = self._blocking(number, client)
+            if len(blocking) != 1 or blocking[0] in tried:
+                continue
+            other = blocking[0]
+            held = self._owner[other]
+            self._take(other)
+            if is_free(self._rules[number], client):
+                self._put(number, client)
+                if self._put_free(other) or self._exchange(other, tried):
+                    return True
+                self._take(number)
+            self._put(other, held)
+        return False
+
+    def _put_free(self, number: int) -> bool:
+        client = next((client for client in self._preferred(number) if is_free(self._rules[number], client)), None)
+        if client is not None:
+            self._put(number, client)
+        return client is not None
+
+    def _blocking(self, number: int, client: int) -> list[int]:
+        return [
+            other
+            for other, owner in enumerate(self._owner)
+            if owner != NOBODY
+            and other != number
+            and any(
+                rule.value[owner] == rule.value[client] is not None
+                for rule in self._rules[number]
+                if rule in self._rules[other]
+            )
+        ]
+
+    def _conflicts(self, number: int, client: int) -> int:
+        used = 0
+        for rule in self._rules[number]:
+            value = rule.value[client]
+            used += rule.used[value] if value is not None else 0
+        return used
+
+    def _put(self, number: int, client: int) -> None:
+        self._owner[number] = client
+        self._present[client] += 1
+        use(self._rules[number], client)
+
+    def _take(self, number: int) -> None:
+        client = self._owner[number]
+        self._owner[number] = NOBODY
+        self._present[client] -= 1
+        use(self._rules[number], client, -1)

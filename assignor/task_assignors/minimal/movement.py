@@ -1,0 +1,143 @@
+"""A placement that moves less than Kafka's: every task stays where it is unless balance demands a move.
+
+This project's own, opt-in. It keeps Kafka's protocol (a task never leaves a client that is caught up for one that is
+not; warm-ups, max.warmup.replicas, standbys, tags, probing rebalances) and reaches the same balance. What differs is
+the target: Kafka's HighAvailabilityTaskAssignor deals the tasks out anew over the sorted process ids each time, so a
+new client shifts nearly all of them; here only as many tasks move as the new client is to have.
+
+First where active tasks belong (`minimal_targets.py`), then standbys (`minimal_standbys.py`), then what lag makes of it
+(`minimal_transition.py`), then stateless tasks, which can move at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.minimal.apart import ApartPlacement
+from assignor.task_assignors.minimal.copies import CAUGHT_UP, NOBODY, Copies, copies_before, stateful_weights
+from assignor.task_assignors.minimal.pins import PinnedTasks
+from assignor.task_assignors.minimal.spread import StandbySpread
+from assignor.task_assignors.minimal.standbys import assign_standby_targets
+from assignor.task_assignors.minimal.targets import TaskToPlace, place_evenly
+from assignor.task_assignors.minimal.transition import Transition
+from assignor.task_assignors.rack_strategy import refuse_rack_strategy
+from assignor.task_assignors.task_movement import WarmUpBudget
+from assignor.task_assignors.working_state import WorkingState
+from assignor.types import ProcessId, Role, TaskId
+
+
+class MinimalMovementTaskAssignor:
+    name = "MinimalMovementTaskAssignor"
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        """Raises InputError (no clients or threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
+        configs = problem.configs
+        refuse_rack_strategy(configs)
+        state = WorkingState.of(problem, log)
+        copies = copies_before(state, configs.acceptable_recovery_lag, configs.minimal_movement_task_weights)
+        pins = PinnedTasks(configs.minimal_movement_pins, state.clients)
+        _assign_stateful_targets(state, copies, pins)
+        counts = [len(active) for active in state.active]
+        carried = [sum(copies.weight[task] for task in active) for active in state.active]
+        standbys: Sequence[Sequence[int]] = [()] * len(state.tasks)
+        if configs.num_standby_replicas > 0:
+            spread = StandbySpread(state, configs.rack_aware_assignment_tags, pins)
+            standbys = assign_standby_targets(state, copies, spread, configs.num_standby_replicas)
+        probing = Transition(state, copies, standbys).apply(WarmUpBudget(configs.max_warmup_replicas))
+        stateless = _assign_stateless_tasks(state, problem, pins, counts, carried)
+        return state.placement(stateless, probing)
+
+
+def _assign_stateful_targets(state: WorkingState, copies: Copies, pins: PinnedTasks) -> None:
+    tasks = [
+        TaskToPlace(
+            task,
+            copies.home[number],
+            copies.level[number],
+            copies.elsewhere[number],
+            copies.weight[number],
+            pins.allowed(task),
+        )
+        for number, task in enumerate(state.tasks)
+    ]
+    placed = _placed(tasks, state.capacity, [0] * len(state.clients), [0] * len(state.clients), pins)
+    for number, client in enumerate(placed.owner):
+        state.assign_active(client, number)
+        _say_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
+
+
+def _assign_stateless_tasks(
+    state: WorkingState, problem: PlacementProblem, pins: PinnedTasks, counts: list[int], carried: list[int]
+) -> list[list[TaskId]]:
+    """`counts`, `carried`: stateful tasks where they belong. Returns the tasks of each client."""
+    names = sorted(set(problem.tasks).difference(state.tasks))
+    previous = {
+        task: client
+        for client in range(len(state.clients) - 1, -1, -1)
+        for task in state.clients[client].previous_active
+    }
+    weights = stateful_weights(names, [1] * len(names), problem.configs.minimal_movement_task_weights)
+    tasks = [
+        TaskToPlace(task, previous.get(task, NOBODY), {}, CAUGHT_UP, weight, pins.allowed(task))
+        for task, weight in zip(names, weights, strict=True)
+    ]
+    placed = _placed(tasks, state.capacity, counts, carried, pins)
+    stateless: list[list[TaskId]] = [[] for _ in state.clients]
+    for number, client in enumerate(placed.owner):
+        stateless[client].append(names[number])
+        _say_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
+        state.log.append(Decision(DecisionKind.NO_STATE, names[number], Role.ACTIVE, state.processes[client]))
+    return stateless
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """`owner`: of each task; `set_aside`: tasks whose pins no client can keep."""
+
+    owner: list[int]
+    set_aside: frozenset[int]
+
+
+def _placed(
+    tasks: Sequence[TaskToPlace], capacity: list[int], present: list[int], carried: list[int], pins: PinnedTasks
+) -> _Placed:
+    """Those that a pin keeps apart first, then all others around them."""
+    present, carried = list(present), list(carried)
+    rules = [pins.apart_rules(each.task) for each in tasks]
+    apart = [number for number, of_task in enumerate(rules) if of_task]
+    others = [number for number, of_task in enumerate(rules) if not of_task]
+    owner = [NOBODY] * len(tasks)
+    set_aside = {number for number, each in enumerate(tasks) if each.allowed.set_aside}
+    if apart:
+        total, threads = sum(present) + len(tasks), sum(capacity)
+        placement = ApartPlacement([tasks[n] for n in apart], [rules[n] for n in apart], capacity, present)
+        clients, failed = placement.placed(most=[-(-total * own // threads) for own in capacity])
+        for number, client in zip(apart, clients, strict=True):
+            owner[number] = client
+            carried[client] += tasks[number].weight
+        set_aside |= {apart[place] for place in failed}
+    for number, client in zip(
+        others, place_evenly([tasks[number] for number in others], capacity, present, carried), strict=True
+    ):
+        owner[number] = client
+    return _Placed(owner, frozenset(set_aside))
+
+
+def _say_target(
+    log: DecisionLog, processes: Sequence[ProcessId], each: TaskToPlace, client: int, set_aside: bool
+) -> None:
+    if set_aside:
+        log.append(Decision(DecisionKind.PIN_SET_ASIDE, each.task, Role.ACTIVE, processes[client]))
+    other = None if each.home in (NOBODY, client) else processes[each.home]
+    if each.home == NOBODY:
+        kind = DecisionKind.TARGET_NEW
+    elif each.home == client:
+        kind = DecisionKind.TARGET_KEPT
+    elif each.home in each.allowed.members:
+        kind = DecisionKind.TARGET_MOVED
+    else:
+        kind = DecisionKind.TARGET_PINNED
+    log.append(Decision(kind, each.task, Role.ACTIVE, processes[client], other))

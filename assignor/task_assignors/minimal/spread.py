@@ -1,0 +1,123 @@
+"""On which clients a task's standbys may lie: off its other copies, spread over tags, within its pins.
+
+Spreading follows the rule of Kafka's ClientTagAwareStandbyTaskAssignor: a standby is to have none of the tags of the
+copies before it, a tag key whose values are all used does not count any more, and when no client is left, any will do.
+Source: KIP-708, `standby_client_tags.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+
+from assignor.task_assignors.minimal.pins import AllowedClients, PinnedTasks, is_free, use
+from assignor.task_assignors.working_state import WorkingState
+
+Tag = tuple[str, str]
+
+_ORDERS_OF = 4
+
+
+class StandbySpread:
+    """Reads who holds what from `state`; `tag_keys`: rack.aware.assignment.tags."""
+
+    def __init__(self, state: WorkingState, tag_keys: Sequence[str], pins: PinnedTasks) -> None:
+        self._state = state
+        self._tags = [frozenset(tag for tag in client.tags.items() if tag[0] in tag_keys) for client in state.clients]
+        self._values: dict[str, set[str]] = {}
+        for tags in self._tags:
+            for key, value in tags:
+                self._values.setdefault(key, set()).add(value)
+        self._spreads = bool(self._values)
+        self._allowed = [pins.allowed(task) for task in state.tasks]
+        self._rules = [pins.apart_rules(task) for task in state.tasks]
+
+    def allowed(self, task: int) -> AllowedClients:
+        return self._allowed[task]
+
+    def used_tags(self, copies: Sequence[int]) -> frozenset[Tag]:
+        """What the next standby must not have; `copies`: the client of the active task first."""
+        used: set[Tag] = set()
+        for number, client in enumerate(copies, start=1):
+            for tag in self._tags[client]:
+                values = self._values[tag[0]]
+                if len(values) <= number:
+                    used.difference_update([(tag[0], value) for value in values])
+                else:
+                    used.add(tag)
+        return frozenset(used)
+
+    def may_hold(self, task: int, client: int) -> bool:
+        """Whether nothing but tags speaks against a standby there."""
+        return (
+            not self._state.holds(client, task)
+            and client in self._allowed[task].members
+            and is_free(self._rules[task], client)
+        )
+
+    def has_unused_tags(self, client: int, used: frozenset[Tag]) -> bool:
+        return not used or used.isdisjoint(self._tags[client])
+
+    def anyone_has_unused_tags(self, task: int, used: frozenset[Tag], copies: Sequence[int]) -> bool:
+        """Whether a client without a copy is left that a standby should rather lie on."""
+        return any(
+            used.isdisjoint(self._tags[client]) and client not in copies for client in self._allowed[task].clients
+        )
+
+    def spreads(self, task: int) -> bool:
+        """Whether tags count. A task that a pin keeps apart from others is not spread over tags besides."""
+        return self._spreads and not self._rules[task]
+
+    def is_spread(self, task: int, standbys: Sequence[int]) -> bool:
+        """Whether Kafka's rule could have chosen these clients, in any order (for many standbys: in this order)."""
+        if not self.spreads(task):
+            return True
+        orders = permutations(standbys) if len(standbys) <= _ORDERS_OF else (standbys,)
+        return any(self._is_spread_in_order(task, order) for order in orders)
+
+    def spread_first(self, task: int, there: Sequence[int]) -> list[int]:
+        """Of clients that have a copy, those that keep it: as the rule would choose among them, until it would choose
+        a client that has none.
+        """
+        copies, left = [self._state.owner[task]], list(there)
+        while left:
+            used = self.used_tags(copies)
+            client = next((client for client in left if self.has_unused_tags(client, used)), None)
+            if client is None:
+                if not self.anyone_has_unused_tags(task, used, copies):
+                    copies += left
+                break
+            left.remove(client)
+            copies.append(client)
+        return copies[1:]
+
+    def is_apart(self, task: int) -> bool:
+        return bool(self._rules[task])
+
+    def _is_spread_in_order(self, task: int, standbys: Sequence[int]) -> bool:
+        copies = [self._state.owner[task]]
+        for client in standbys:
+            used = self.used_tags(copies)
+            if not self.has_unused_tags(client, used):
+                return not self.anyone_has_unused_tags(task, used, copies)
+            copies.append(client)
+        return True
+
+    def may_move(self, task: int, source: int, destination: int, standbys: Iterable[int]) -> bool:
+        """Whether a standby may go there: pins are kept, and the copies are spread over tags as before."""
+        if self._state.holds(destination, task) or destination not in self._allowed[task].members:
+            return False
+        if not is_free(self._rules[task], destination, instead_of=source):
+            return False
+        if not self.spreads(task) or self._tags[source] == self._tags[destination]:
+            return True
+        return self.is_spread(task, [destination if client == source else client for client in standbys])
+
+    def put(self, task: int, client: int) -> None:
+        self._state.assign_standby(client, task)
+        use(self._rules[task], client)
+
+    def move(self, task: int, source: int, destination: int) -> None:
+        self._state.move_standby(source, destination, task)
+        use(self._rules[task], source, -1)
+        use(self._rules[task], destination)

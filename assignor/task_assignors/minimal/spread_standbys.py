@@ -1,0 +1,217 @@
+"""Where standbys belong that tags spread, that pins keep apart, or that are many: few of them are restored anew.
+
+First every task keeps the copies that it has, among them the one of the client that gives the active task up. Then the
+missing ones go to the clients with the fewest copies per thread. Then clients with more than their share of all copies
+give to those with less: what the other already has some of first, then what this one has least of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, Copies
+from assignor.task_assignors.minimal.shares import level_shares
+from assignor.task_assignors.minimal.spread import StandbySpread, Tag
+from assignor.task_assignors.working_state import WorkingState
+
+
+class SpreadStandbys:
+    """Puts the standbys of `tasks` into `state`."""
+
+    def __init__(self, state: WorkingState, copies: Copies, spread: StandbySpread, tasks: Sequence[int]) -> None:
+        self._state = state
+        self._copies = copies
+        self._spread = spread
+        self._of_task: dict[int, list[int]] = {task: [] for task in tasks}
+
+    def placed(self, num_standby_replicas: int, balance: bool) -> dict[int, list[int]]:
+        """Each task with the clients of its standbys. `balance`: not when other tasks will fill up around these."""
+        self._keep_what_is_there(num_standby_replicas)
+        self._place_missing(num_standby_replicas)
+        if balance:
+            self._balance()
+        return self._of_task
+
+    def _keep_what_is_there(self, wanted: int) -> None:
+        """Tasks that have a choice between caught-up copies come last, and take those on the lightest clients."""
+        choosing: list[int] = []
+        for task in self._of_task:
+            if self._has_choice(task, wanted):
+                choosing.append(task)
+            else:
+                self._keep(task, wanted, by_load=False)
+        for task in choosing:
+            self._keep(task, wanted, by_load=True)
+
+    def _has_choice(self, task: int, wanted: int) -> bool:
+        owner = self._state.owner[task]
+        caught_up = [client for client, level in self._copies.level[task].items() if level == CAUGHT_UP]
+        return sum(client != owner for client in caught_up) > wanted
+
+    def _keep(self, task: int, wanted: int, by_load: bool) -> None:
+        """The nearest to caught up first; a standby before the client that ran it until now."""
+        copies, state = self._copies, self._state
+        there = sorted(
+            (client for client in copies.level[task] if self._spread.may_hold(task, client)),
+            key=lambda client: (
+                copies.level[task][client],
+                state.load(client) if by_load else 0,
+                client == copies.previous[task],
+                copies.lags.lag(task, client),
+                client,
+            ),
+        )
+        if self._spread.is_apart(task):
+            for client in there:
+                if len(self._of_task[task]) < wanted and self._spread.may_hold(task, client):
+                    self._put(task, client)
+            return
+        if not self._spread.is_spread(task, there[:wanted]):
+            there = self._spread.spread_first(task, there)
+        for client in there[:wanted]:
+            self._put(task, client)
+
+    def _put(self, task: int, client: int) -> None:
+        self._spread.put(task, client)
+        self._of_task[task].append(client)
+
+    def _place_missing(self, wanted: int) -> None:
+        """On unused tags first, for all tasks; then wherever there is room, as Kafka does."""
+        state = self._state
+        missing = [task for task, standbys in self._of_task.items() if len(standbys) < wanted]
+        missing.sort(key=lambda task: (-self._copies.weight[task], task))
+        queue = [(state.load(client), client) for client in range(len(state.clients))]
+        heapify(queue)
+        for on_unused_tags in (True, False):
+            for task in missing:
+                while len(self._of_task[task]) < wanted:
+                    client = self._draw(queue, task, on_unused_tags)
+                    if client is None:
+                        break
+                    self._put(task, client)
+                    heappush(queue, (state.load(client), client))
+
+    def _draw(self, queue: list[tuple[float, int]], task: int, on_unused_tags: bool) -> int | None:
+        """The lightest client that may hold it; it is taken out of the queue."""
+        spread = self._spread
+        used: frozenset[Tag] = frozenset()
+        if on_unused_tags:
+            copies = [self._state.owner[task], *self._of_task[task]]
+            used = spread.used_tags(copies)
+            if not spread.spreads(task) or not spread.anyone_has_unused_tags(task, used, copies):
+                return None
+        rejected: list[tuple[float, int]] = []
+        found: int | None = None
+        while queue and found is None:
+            entry = heappop(queue)
+            if spread.has_unused_tags(entry[1], used) and spread.may_hold(task, entry[1]):
+                found = entry[1]
+            else:
+                rejected.append(entry)
+        for entry in rejected:
+            heappush(queue, entry)
+        return found
+
+    def _balance(self) -> None:
+        quota = self._quotas()
+        self._take_what_is_there(quota)
+        over = [client for client in range(len(quota)) if self._state.assigned[client] > quota[client]]
+        for client in over:
+            while self._state.assigned[client] > quota[client]:
+                if not self._give_one(client, quota) and not self._give_along_a_chain(client, quota):
+                    break
+
+    def _quotas(self) -> list[int]:
+        """Copies of each client. Who already has the higher of two numbers keeps it, so that nothing moves for it."""
+        state = self._state
+        active = [len(tasks) for tasks in state.active]
+        shares = level_shares(sum(state.assigned), state.capacity, active, [len(state.tasks)] * len(active))
+        quota = [share.numerator // share.denominator for share in shares]
+        left = sum(state.assigned) - sum(quota)
+        fractional = [client for client, share in enumerate(shares) if share.denominator > 1]
+        fractional.sort(key=lambda client: (state.assigned[client] <= quota[client], client))
+        for client in fractional[: max(0, left)]:
+            quota[client] += 1
+        return quota
+
+    def _take_what_is_there(self, quota: list[int]) -> None:
+        """Moves to clients that have some of the task already, the nearest to caught up first."""
+        copies, state = self._copies, self._state
+        claims = sorted(
+            (level, task, client)
+            for task in self._of_task
+            for client, level in copies.level[task].items()
+            if state.assigned[client] < quota[client] and not state.holds(client, task)
+        )
+        for _, task, client in claims:
+            if state.assigned[client] >= quota[client]:
+                continue
+            giving = [other for other in self._of_task[task] if state.assigned[other] > quota[other]]
+            giving.sort(key=lambda other: (-copies.level_on(task, other), other))
+            source = next((other for other in giving if self._may_move(task, other, client)), None)
+            if source is not None:
+                self._move(task, source, client)
+
+    def _give_one(self, source: int, quota: list[int]) -> bool:
+        """What the client has least of, then the lightest, to whoever lacks most."""
+        state = self._state
+        lacking = [client for client in range(len(quota)) if state.assigned[client] < quota[client]]
+        lacking.sort(key=lambda client: ((state.assigned[client] - quota[client]) / state.capacity[client], client))
+        for task in self._cheapest_first(source):
+            destination = next((client for client in lacking if self._may_move(task, source, client)), None)
+            if destination is not None:
+                self._move(task, source, destination)
+                return True
+        return False
+
+    def _give_along_a_chain(self, source: int, quota: list[int]) -> bool:
+        """Through clients that give another task on, where nobody lacking may take one from here."""
+        state = self._state
+        came_from: dict[int, tuple[int, int]] = {}
+        front = [source]
+        while front:
+            following: list[int] = []
+            for giver in front:
+                for taker in range(len(quota)):
+                    if taker == source or taker in came_from:
+                        continue
+                    task = self._movable(giver, taker)
+                    if task is None:
+                        continue
+                    came_from[taker] = (giver, task)
+                    if state.assigned[taker] < quota[taker]:
+                        return self._move_along(source, taker, came_from)
+                    following.append(taker)
+            front = following
+        return False
+
+    def _move_along(self, source: int, taker: int, came_from: dict[int, tuple[int, int]]) -> bool:
+        """The last one first. False when an earlier move forbids a later one, which only tags and pins can."""
+        moved = False
+        while taker != source:
+            giver, task = came_from[taker]
+            if not self._may_move(task, giver, taker):
+                return moved
+            self._move(task, giver, taker)
+            moved = True
+            taker = giver
+        return moved
+
+    def _movable(self, source: int, destination: int) -> int | None:
+        return next((task for task in self._cheapest_first(source) if self._may_move(task, source, destination)), None)
+
+    def _cheapest_first(self, client: int) -> list[int]:
+        copies = self._copies
+        return sorted(
+            self._state.standby[client],
+            key=lambda task: (-copies.level[task].get(client, NO_COPY), copies.weight[task], task),
+        )
+
+    def _may_move(self, task: int, source: int, destination: int) -> bool:
+        return self._spread.may_move(task, source, destination, self._of_task[task])
+
+    def _move(self, task: int, source: int, destination: int) -> None:
+        self._spread.move(task, source, destination)
+        self._of_task[task].remove(source)
+        self._of_task[task].append(destination)

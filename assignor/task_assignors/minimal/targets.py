@@ -1,0 +1,312 @@
+"""Where active tasks belong, so that the fewest of them change their client.
+
+Each client has the whole number below or above its share of all tasks, and of each subtopology's (`minimal_shares.py`).
+Among all such placements: fewest tasks away from home, then the least weight away from home, then the nearest to
+caught up where they go, all of it exactly, as the cheapest flow of tasks through clients. A task without a home is at
+home wherever it is caught up. Because every round finds the same optimum that an earlier round was on its way to, what
+that one has warmed up is never given up for another choice.
+
+Most tasks need no flow: a client to which no more of a subtopology belong than its share keeps all of it, and a client
+to which more belong takes in no others. Tasks between which nothing decides go through the flow as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
+
+from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, NOBODY
+from assignor.task_assignors.minimal.flow import FlowNetwork
+from assignor.task_assignors.minimal.pins import AllowedClients
+from assignor.task_assignors.minimal.shares import Bounds, Shares, TaskClass, even_shares
+from assignor.types import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class TaskToPlace:
+    """`home`, `level` (nearest to the end first), `elsewhere`, `weight` as in `Copies`."""
+
+    task: TaskId
+    home: int
+    level: Mapping[int, int]
+    elsewhere: int
+    weight: int
+    allowed: AllowedClients
+
+
+def place_evenly(
+    tasks: Sequence[TaskToPlace], capacity: Sequence[int], present: Sequence[int], weights: Sequence[int]
+) -> list[int]:
+    """The client of each task. `present`, `weights`: tasks that each client has already, and what they weigh."""
+    classes = _by_class(tasks)
+    kinds = [TaskClass(len(members), tasks[members[0]].allowed.clients) for members in classes]
+    shares = even_shares(kinds, capacity, present)
+    homes = [each.home if each.home in each.allowed.members else NOBODY for each in tasks]
+    if _is_even(classes, homes, shares):
+        return homes
+    return _EvenPlacement(tasks, homes, classes, shares, may_be_uneven=any(present)).solved(capacity, weights)
+
+
+def _by_class(tasks: Sequence[TaskToPlace]) -> list[list[int]]:
+    """Tasks of one subtopology with the same choice of clients, in order."""
+    classes: dict[tuple[str, int, tuple[int, ...]], list[int]] = {}
+    for number, each in enumerate(tasks):
+        key = (each.task.topology_name or "", each.task.subtopology, each.allowed.clients)
+        classes.setdefault(key, []).append(number)
+    return [classes[key] for key in sorted(classes)]
+
+
+def _is_even(classes: Sequence[Sequence[int]], homes: Sequence[int], shares: Shares) -> bool:
+    if NOBODY in homes:
+        return False
+    counts = [0] * len(shares.of_client)
+    for members, of_class in zip(classes, shares.of_class, strict=True):
+        counts_of_class = dict.fromkeys(of_class, 0)
+        for number in members:
+            counts_of_class[homes[number]] += 1
+            counts[homes[number]] += 1
+        if any(not _within(of_class[client], count) for client, count in counts_of_class.items()):
+            return False
+    return all(map(_within, shares.of_client, counts))
+
+
+def _within(bounds: Bounds, count: int) -> bool:
+    return bounds.low <= count <= bounds.high
+
+
+@dataclass(slots=True)
+class _Group:
+    """Tasks between which nothing decides. `arcs`: client and arc of the network, for those that have some of them."""
+
+    members: list[int] = field(default_factory=list)
+    arcs: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Cell:
+    """What one client may still get of one class, after those tasks that stay in any case."""
+
+    client: int
+    low: int
+    high: int
+    takes_others: bool
+    node: int = NOBODY
+    from_hub: int = NOBODY
+
+
+_GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool]
+"""Homes that have room, nearest to the end first; weight; the levels that decide; the level elsewhere; whether it is
+at home anywhere.
+"""
+
+
+class _EvenPlacement:
+    """`may_be_uneven`: whether a client's share of all tasks may ask for more or less of a class than its share of it,
+    which only tasks that are there already can bring about; the share of all tasks goes first then.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskToPlace],
+        homes: Sequence[int],
+        classes: Sequence[Sequence[int]],
+        shares: Shares,
+        may_be_uneven: bool,
+    ) -> None:
+        self._tasks = tasks
+        self._homes = homes
+        self._shares = shares
+        self._may_be_uneven = may_be_uneven
+        self._owner = [NOBODY] * len(tasks)
+        self._kept = [0] * len(shares.of_client)
+        cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
+        groups = [self._groups(members, of_class) for members, of_class in zip(classes, cells, strict=True)]
+        self._classes = [each for each in zip(cells, groups, strict=True) if each[1]]
+
+    def solved(self, capacity: Sequence[int], weights: Sequence[int]) -> list[int]:
+        network = FlowNetwork()
+        source, sink = network.node(), network.node()
+        prices = _Prices.of(self._tasks, self._owner)
+        rows: dict[int, int] = {}
+        for cells, groups in self._classes:
+            for cell in cells.values():
+                self._add_cell(network, cell, rows, sink, prices)
+            self._add_groups(network, source, cells, groups, prices)
+        network.fill(source, sink)
+        left = [self._give_to_known(network, groups) for _, groups in self._classes]
+        carried = list(weights)
+        for number, client in enumerate(self._owner):
+            if client != NOBODY:
+                carried[client] += self._tasks[number].weight
+        for (cells, _), members in zip(self._classes, left, strict=True):
+            self._give_to_lightest(network, cells, members, capacity, carried)
+        return self._owner
+
+    def _cells(self, members: Sequence[int], bounds: Mapping[int, Bounds]) -> dict[int, _Cell]:
+        """Keeps what stays at home in any case."""
+        at_home: dict[int, list[int]] = {}
+        homeless: dict[int, list[int]] = {}
+        for number in members:
+            if self._homes[number] != NOBODY:
+                at_home.setdefault(self._homes[number], []).append(number)
+            else:
+                for client in self._caught_up(number):
+                    homeless.setdefault(client, []).append(number)
+        cells: dict[int, _Cell] = {}
+        for client, share in bounds.items():
+            own, also = at_home.get(client, []), homeless.get(client, [])
+            keep = own if len(own) + len(also) <= share.low else self._surely_kept(own, also, share.low)
+            for number in keep:
+                self._owner[number] = client
+            self._kept[client] += len(keep)
+            low, high = share.low - len(keep), share.high - len(keep)
+            if high > 0 or self._may_be_uneven:
+                takes_others = len(own) <= share.low or self._may_be_uneven
+                cells[client] = _Cell(client, low, high, takes_others)
+        return cells
+
+    def _caught_up(self, number: int) -> list[int]:
+        """Where a task without a home is at home, nearest to the end first; nowhere when it makes no difference."""
+        each = self._tasks[number]
+        if each.elsewhere == CAUGHT_UP:
+            return []
+        return [client for client, level in each.level.items() if level == CAUGHT_UP and client in each.allowed.members]
+
+    def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
+        """Of more than `low` tasks, those of `own` that are heavier than the lightest that certainly stays."""
+        if low == 0:
+            return []
+        weights = sorted((self._tasks[number].weight for number in own + also), reverse=True)
+        return [number for number in own if self._tasks[number].weight > weights[low - 1]]
+
+    def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _Group]:
+        groups: dict[_GroupKey, _Group] = {}
+        taking = {client for client, cell in cells.items() if cell.takes_others}
+        # The flow serves the first groups first, so the last tasks stay where nothing else decides. Warm-ups begin with
+        # the first tasks: those that leave are the same again at the next round.
+        for number in reversed(members):
+            if self._owner[number] != NOBODY:
+                continue
+            each = self._tasks[number]
+            home = self._homes[number]
+            homes = [home] if home != NOBODY else self._caught_up(number)
+            levels = sorted(
+                (client, level)
+                for client, level in each.level.items()
+                if client in taking and client not in homes and level < each.elsewhere
+            )
+            decides = homes or levels
+            key = (
+                tuple(client for client in homes if client in cells),
+                each.weight if decides else 0,
+                tuple(levels),
+                each.elsewhere if decides else 0,
+                bool(homes),
+            )
+            groups.setdefault(key, _Group()).members.append(number)
+        return groups
+
+    def _add_cell(self, network: FlowNetwork, cell: _Cell, rows: dict[int, int], sink: int, prices: _Prices) -> None:
+        row = rows.get(cell.client)
+        if row is None:
+            row = rows[cell.client] = network.node()
+            bounds = self._shares.of_client[cell.client]
+            low = max(0, bounds.low - self._kept[cell.client])
+            high = max(low, bounds.high - self._kept[cell.client])
+            network.arc(row, sink, low, 0)
+            network.arc(row, sink, high - low, prices.uneven_client)
+            network.arc(row, sink, len(self._tasks), 3 * prices.uneven_client)
+        cell.node = network.node()
+        network.arc(cell.node, row, cell.low, 0)
+        network.arc(cell.node, row, cell.high - cell.low, prices.uneven_class)
+        if self._may_be_uneven:
+            network.arc(cell.node, row, len(self._tasks), 3 * prices.uneven_class)
+
+    def _add_groups(
+        self,
+        network: FlowNetwork,
+        source: int,
+        cells: Mapping[int, _Cell],
+        groups: Mapping[_GroupKey, _Group],
+        prices: _Prices,
+    ) -> None:
+        hub = network.node()
+        for cell in cells.values():
+            if cell.takes_others:
+                cell.from_hub = network.arc(hub, cell.node, len(self._tasks), 0)
+        for (homes, weight, levels, elsewhere, moves), group in groups.items():
+            node, size = network.node(), len(group.members)
+            network.arc(source, node, size, 0)
+            for home in homes:
+                group.arcs.append((home, network.arc(node, cells[home].node, size, 0)))
+            for client, level in levels:
+                price = prices.of_placing(moves, weight, level)
+                group.arcs.append((client, network.arc(node, cells[client].node, size, price)))
+            network.arc(node, hub, size, prices.of_placing(moves, weight, elsewhere))
+
+    def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _Group]) -> list[int]:
+        """To their homes and to clients that have some of them. Returns the tasks for clients that have nothing."""
+        left: list[int] = []
+        for group in groups.values():
+            given = 0
+            for client, arc in group.arcs:
+                units = network.flow(arc)
+                for number in group.members[given : given + units]:
+                    self._owner[number] = client
+                given += units
+            left += group.members[given:]
+        return left
+
+    def _give_to_lightest(
+        self,
+        network: FlowNetwork,
+        cells: Mapping[int, _Cell],
+        members: list[int],
+        capacity: Sequence[int],
+        carried: list[int],
+    ) -> None:
+        """As many to each client as the flow says; the heaviest task to where there is least weight per thread."""
+        room = {cell.client: network.flow(cell.from_hub) for cell in cells.values() if cell.from_hub != NOBODY}
+        queue = [(carried[client] / capacity[client], client) for client, units in room.items() if units]
+        heapify(queue)
+        for number in sorted(members, key=lambda number: (-self._tasks[number].weight, self._tasks[number].task)):
+            client = queue[0][1]
+            self._owner[number] = client
+            carried[client] += self._tasks[number].weight
+            room[client] -= 1
+            if room[client]:
+                heapreplace(queue, (carried[client] / capacity[client], client))
+            else:
+                last = queue.pop()
+                if queue:
+                    heapreplace(queue, last)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prices:
+    """Each is more than everything below it can add up to, so that comparing sums is comparing one after the other.
+
+    `level`: of one level of one unit of weight; `weight`: of one unit of weight away from home; `move`: of one task
+    away from home; `uneven_class`, `uneven_client`: of one more than the lower bound, and thereby one less elsewhere.
+    """
+
+    weight: int
+    move: int
+    uneven_class: int
+    uneven_client: int
+
+    @classmethod
+    def of(cls, tasks: Sequence[TaskToPlace], owner: Sequence[int]) -> _Prices:
+        moving = [number for number, client in enumerate(owner) if client == NOBODY]
+        total = sum(tasks[number].weight for number in moving)
+        of_level = NO_COPY * total + 1
+        all_alike = all(tasks[number].weight == 1 for number in moving)
+        weight = 0 if all_alike else of_level
+        move = of_level if all_alike else of_level * (total + 2)
+        uneven_class = move * (len(moving) + 2)
+        return cls(weight, move, uneven_class, uneven_class * 4 * (len(moving) + 2))
+
+    def of_placing(self, moves: bool, weight: int, level: int) -> int:
+        """`moves`: whether there is a home that it would be away from."""
+        return (self.move + self.weight * weight if moves else 0) + level * weight

@@ -1,0 +1,140 @@
+"""From where tasks belong to where they can run now. The rules are those of KIP-441 (`task_movement.py`).
+
+A task whose target is not caught up, while another client is nearer to the end, waits for it where it runs; when nobody
+may go on running it, it goes to the nearest to the end. The target restores the state meanwhile, as a warm-up, while
+max.warmup.replicas lasts, and gets the task at a later rebalance. Differs from Kafka, and is why so little moves: a
+task that waits stays with the client that has it, and its standbys stay, too, until their places are taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from assignor.decisions import DecisionKind
+from assignor.task_assignors.minimal.copies import NOBODY, Copies
+from assignor.task_assignors.task_movement import WarmUpBudget
+from assignor.task_assignors.working_state import WorkingState
+from assignor.types import Role
+
+_WantedWarmUp = tuple[int, int, int, int]
+"""Level, lag, task, client: what is nearly there comes first, so that nothing that has begun is left for another."""
+
+
+@dataclass(slots=True)
+class Transition:
+    """`standbys[task]`: the clients where its standbys belong."""
+
+    state: WorkingState
+    copies: Copies
+    standbys: Sequence[Sequence[int]]
+    _actives_waited_for: list[_WantedWarmUp] = field(default_factory=list)
+    _standbys_waited_for: list[_WantedWarmUp] = field(default_factory=list)
+    _keeper: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def apply(self, budget: WarmUpBudget) -> bool:
+        """Moves the copies in `state` to where they are for now. Returns whether anything waits for a warm-up."""
+        state = self.state
+        targets = list(state.owner)
+        waiting = [task for task, target in enumerate(targets) if self.copies.lags.is_behind_another(task, target)]
+        for task in sorted(set(range(len(targets))).difference(waiting)):
+            self._hand_over(task, targets[task])
+        for task in waiting:
+            self._keep_running(task, targets[task])
+        anything_waits = bool(waiting)
+        for task, target in enumerate(targets):
+            anything_waits |= self._place_standbys(task, target)
+        self._warm_up(Role.ACTIVE, self._actives_waited_for, budget)
+        self._warm_up(Role.STANDBY, self._standbys_waited_for, budget)
+        return anything_waits
+
+    def _hand_over(self, task: int, target: int) -> None:
+        previous = self.copies.previous[task]
+        if previous in (NOBODY, target):
+            self.state.say(DecisionKind.KEPT, task, Role.ACTIVE, target)
+        else:
+            self.state.say(DecisionKind.HANDED_OVER, task, Role.ACTIVE, target, previous)
+
+    def _keep_running(self, task: int, target: int) -> None:
+        state, copies = self.state, self.copies
+        home = copies.home[task]
+        if home != NOBODY:
+            state.move_active(target, home, task)
+            state.say(DecisionKind.WAITS, task, Role.ACTIVE, home, target)
+            return
+        caught_up = copies.lags.caught_up_clients(task)
+        kind = DecisionKind.MOVED_TO_CAUGHT_UP
+        if caught_up:
+            source = min(
+                caught_up,
+                key=lambda client: (client not in self.standbys[task], self.state.load(client), client),
+            )
+        else:
+            kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
+            source = next(copies.lags.ahead_of(task, target))
+        state.move_active(target, source, task)
+        state.say(kind, task, Role.ACTIVE, source, target)
+
+    def _place_standbys(self, task: int, target: int) -> bool:
+        """Where they belong if they can be there already, else where they are. Returns whether any waits."""
+        state = self.state
+        owner = state.owner[task]
+        belong = self.standbys[task]
+        substitutes = self._substitutes(task, target)
+        for client in belong:
+            state.standby[client].discard(task)
+            state.assigned[client] -= 1
+        target_waits, standby_waits = owner != target, False
+        for client in sorted(belong, key=lambda client: (client != owner, client)):
+            here = client
+            if client == owner:
+                # It runs the task for now, and becomes a standby when the target takes over.
+                here = substitutes.pop(0)
+            elif substitutes and self._is_better_for_now(task, substitutes[0], client, target):
+                here = substitutes.pop(0)
+                self._standbys_waited_for.append(self._wanted(task, client))
+                self._keeper[task, client] = here
+                standby_waits = True
+            target_waits = target_waits and here != target
+            state.assign_standby(here, task)
+            self._say_standby(task, here, client)
+        if target_waits:
+            self._actives_waited_for.append(self._wanted(task, target))
+        return standby_waits
+
+    def _is_better_for_now(self, task: int, substitute: int, client: int, target: int) -> bool:
+        """The target that the task waits for is better than a client that has no more of it: it takes over sooner."""
+        lags = self.copies.lags
+        ahead = lags.lag(task, client) - lags.lag(task, substitute)
+        return lags.is_behind_another(task, client) and (ahead > 0 or (ahead == 0 and substitute == target))
+
+    def _say_standby(self, task: int, here: int, client: int) -> None:
+        if here == client:
+            self.state.say(DecisionKind.KEPT, task, Role.STANDBY, client)
+        else:
+            self.state.say(DecisionKind.WAITS, task, Role.STANDBY, here, client)
+
+    def _substitutes(self, task: int, target: int) -> list[int]:
+        """Clients that may stand in for a standby, the nearest to the end first: those that have some of the task but
+        are not to keep it, and the target while the task waits for it.
+        """
+        owner = self.state.owner[task]
+        needed = (owner, target, *self.standbys[task])
+        others = [client for client in self.copies.level[task] if client not in needed]
+        if owner != target:
+            others.append(target)
+        return sorted(others, key=lambda client: (self.copies.lags.lag(task, client), client))
+
+    def _wanted(self, task: int, client: int) -> _WantedWarmUp:
+        return self.copies.level_on(task, client), self.copies.lags.lag(task, client), task, client
+
+    def _warm_up(self, role: Role, wanted: list[_WantedWarmUp], budget: WarmUpBudget) -> None:
+        state = self.state
+        for _, _, task, client in sorted(wanted):
+            source = state.owner[task] if role is Role.ACTIVE else self._keeper[task, client]
+            if budget.take():
+                state.assign_standby(client, task)
+                state.warm_ups[client].add(task)
+                state.say(DecisionKind.WARM_UP, task, role, client, source)
+            else:
+                state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, role, client, source)

@@ -1,0 +1,32 @@
+"""How many requests of one kind may be under way at once; one more is refused, so that the others are still served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from coordinator_api.http.problems import Problem
+
+
+class Admission:
+    """Counts on one event loop. `setting`: the dotted name of the bound, for the refusal."""
+
+    def __init__(self, most: int, setting: str) -> None:
+        self._most = most
+        self._setting = setting
+        self.count = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Counts one request in and out. Raises Problem 429 when there are as many as may be."""
+        if self.count >= self._most:
+            raise Problem(
+                "THROTTLING_QUOTA_EXCEEDED",
+                f"{self.count} requests of this kind are under way already ({self._setting}): try again",
+                headers={"Retry-After": "1"},
+            )
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1

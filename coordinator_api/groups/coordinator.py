@@ -1,0 +1,186 @@
+"""All groups of one service: opened from the store, found by id, created, deleted, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import Self
+
+import structlog
+
+from assignor.errors import InputError
+from assignor.types import ProcessId
+from coordinator_api.clock import Clock
+from coordinator_api.clusters.clusters import Clusters
+from coordinator_api.clusters.providers import ClusterProviders
+from coordinator_api.group import events
+from coordinator_api.group.events import Event
+from coordinator_api.group.image import IllegalTransition
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import Response
+from coordinator_api.group.states import GroupState
+from coordinator_api.groups.admission import Admission
+from coordinator_api.groups.definitions import AllowedAssignors
+from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
+from coordinator_api.groups.rebalance_runner import RoundRunner
+from coordinator_api.groups.reported_rebalances import ReportedRound
+from coordinator_api.http.problems import Problem
+from coordinator_api.journal import Journal
+from coordinator_api.metrics import Metrics
+from coordinator_api.settings import Settings
+from coordinator_api.store import leases, schema
+from coordinator_api.store.engine import create_engine
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.repository import GroupLog, Recording, Repository
+
+_UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Coordinator:
+    """Made by `open`. Lives on one event loop."""
+
+    def __init__(self, settings: Settings, repository: Repository, resources: AsyncExitStack) -> None:
+        self.settings = settings
+        self.repository = repository
+        self.allowed_assignors = AllowedAssignors(settings.task_assignor_classes)
+        self.clusters = Clusters(
+            ClusterProviders(settings.cluster_bootstrap_servers), settings.cluster_request_timeout_ms
+        )
+        resources.callback(self.clusters.close)
+        self.metrics = Metrics(self._census, lambda: self.long_polls.count)
+        self.groups: dict[str, GroupRuntime] = {}
+        self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
+        self.computations = Admission(settings.computation_max_count, "computation.max.count")
+        self.stopping = False
+        self._resources = resources
+        self._declaring = asyncio.Lock()
+        round_threads = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="round")
+        resources.callback(round_threads.shutdown, wait=False, cancel_futures=True)
+        self._around = Surroundings(
+            repository=repository,
+            clock=Clock(),
+            limits=GroupLimits(
+                initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                min_session_timeout_ms=settings.group_min_session_timeout_ms,
+                max_session_timeout_ms=settings.group_max_session_timeout_ms,
+                max_size=settings.group_max_size,
+            ),
+            compaction_bytes=settings.records_compaction_bytes,
+            round_threads=round_threads,
+            metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
+        )
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Self:
+        """Take the store, bring its schema up to date, replay every group. Raises StoreError, SettingsError."""
+        async with AsyncExitStack() as resources:
+            engine = create_engine(settings)
+            resources.push_async_callback(engine.dispose)
+            await resources.enter_async_context(await leases.acquire(engine))
+            before, after = await schema.upgrade(engine)
+            repository = Repository(engine, settings.rebalances_retained_count)
+            coordinator = cls(settings, repository, resources)
+            for log in await repository.load():
+                await coordinator._replay(log)
+            structlog.get_logger("coordinator_api").info(
+                "store_opened", schema=after, schema_before=before, groups=len(coordinator.groups)
+            )
+            coordinator._resources = resources.pop_all()
+            return coordinator
+
+    def group(self, group_id: str) -> GroupRuntime:
+        """Raises Problem GROUP_ID_NOT_FOUND."""
+        runtime = self.groups.get(group_id)
+        if runtime is None or not runtime.is_declared:
+            raise Problem("GROUP_ID_NOT_FOUND", f"there is no group {group_id}: declare it by PUT")
+        return runtime
+
+    async def declare(self, group_id: str, input_json: str) -> Response:
+        """Create the group or give it another definition: `Declared` or `Rejected`. Raises Problem, StoreError."""
+        return await self._handle_making(group_id, events.DeclareGroup(input_json))
+
+    async def report(self, group_id: str, reported: ReportedRound) -> Response:
+        """Take in a round that was led elsewhere; its group is made when it is not known: `RoundReported` or
+        `Rejected`. Raises Problem, StoreError.
+        """
+        return await self._handle_making(group_id, reported.event, reported.recording)
+
+    async def _handle_making(self, group_id: str, event: Event, recording: Recording | None = None) -> Response:
+        """Hand the event to the group, which it makes if need be."""
+        async with self._declaring:
+            runtime = self.groups.get(group_id)
+            if runtime is None:
+                if len(self.groups) >= self.settings.group_max_count:
+                    raise Problem(
+                        "POLICY_VIOLATION", f"this service may have {len(self.groups)} groups (group.max.count)"
+                    )
+                # the store is asked, because a PUT that failed may have been written after all
+                runtime = self._runtime(await self.repository.load_group(group_id))
+            try:
+                response = await runtime.handle(event, recording)
+            except StoreError:
+                if group_id not in self.groups:
+                    await runtime.close()
+                raise
+            if group_id not in self.groups and not runtime.is_declared:
+                await runtime.close()
+            else:
+                self.groups[group_id] = runtime
+            return response
+
+    def declared(self) -> list[GroupRuntime]:
+        """Every group, in order of their ids."""
+        return [runtime for _, runtime in sorted(self.groups.items()) if runtime.is_declared]
+
+    async def delete(self, group_id: str) -> Response:
+        async with self._declaring:
+            runtime = self.group(group_id)
+            response = await runtime.handle(events.DeleteGroup())
+            if runtime.group.image.state is GroupState.DEAD:
+                del self.groups[group_id]
+                await runtime.close()
+            return response
+
+    def new_member_id(self, client_id: str | None, group_instance_id: str | None) -> str:
+        """Kafka's form, a name and a UUID, in characters that need no escape in an address."""
+        name = group_instance_id or client_id or "member"
+        return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
+
+    def begin_stop(self) -> None:
+        """Let held requests go, so that a graceful stop does not wait for them."""
+        self.stopping = True
+        for runtime in self.groups.values():
+            runtime.release()
+
+    async def close(self) -> None:
+        """Stop timers and rounds, let events in progress come to their end, give the store back."""
+        self.begin_stop()
+        for runtime in self.groups.values():
+            await runtime.close()
+        await self._resources.aclose()
+
+    async def _replay(self, log: GroupLog) -> None:
+        try:
+            runtime = self.groups[log.group_id] = self._runtime(log)
+            await runtime.handle(events.Recovered())
+        except (InputError, IllegalTransition) as error:
+            raise StoreError(f"the log of group {log.group_id} cannot be replayed: {error}") from error
+
+    def _runtime(self, log: GroupLog) -> GroupRuntime:
+        runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id, self.clusters)
+        return GroupRuntime(log, runner, Journal(log.group_id, self.metrics), self._around)
+
+    def _census(self) -> tuple[Mapping[str, int], int]:
+        images = [runtime.group.image for runtime in self.declared()]
+        by_state = Counter(str(image.state) for image in images)
+        return {str(state): by_state[str(state)] for state in GroupState}, sum(len(image.members) for image in images)
+
+
+def _random_process_id() -> ProcessId:
+    return ProcessId.from_bytes(uuid.uuid4().bytes)

@@ -1,0 +1,60 @@
+"""The service as one ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import structlog
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http import health, problems
+from coordinator_api.http.auth import Gate, check_exposure, token_of
+from coordinator_api.http.middleware import RequestGuard
+from coordinator_api.http.problems import Problem, problem_response
+from coordinator_api.http.routes import assign, groups, members, rebalances, simulate
+from coordinator_api.settings import Settings
+from coordinator_api.store.errors import StoreError
+
+
+def create_app(settings: Settings, coordinator: Coordinator | None = None) -> FastAPI:
+    """`coordinator`: one that is open already; without it the application opens its own when it starts.
+
+    Either way it is closed when the application stops. Raises SettingsError for an exposed service without a token.
+    """
+    check_exposure(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opened = coordinator if coordinator is not None else await Coordinator.open(settings)
+        app.state.coordinator = opened
+        try:
+            yield
+        finally:
+            await opened.close()
+
+    app = FastAPI(
+        title="assignor",
+        summary="Kafka Streams' task placement as a durable service",
+        version=version("assignor"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(RequestGuard, gate=Gate(token_of(settings)), settings=settings)
+    problems.install(app)
+    app.add_exception_handler(StoreError, _on_store_error)
+    for router in (groups.router, members.router, rebalances.router, assign.router, simulate.router, health.router):
+        app.include_router(router)
+    return app
+
+
+async def _on_store_error(request: Request, error: Exception) -> Response:
+    structlog.get_logger("coordinator_api").error("store_error", path=request.url.path, error=str(error))
+    problem = Problem(
+        "KAFKA_STORAGE_ERROR", "the change could not be stored, so it was not made", headers={"Retry-After": "1"}
+    )
+    return problem_response(problem)

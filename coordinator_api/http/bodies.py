@@ -1,0 +1,118 @@
+"""Bodies that are documents of their own (a definition, a recording): read off the event loop when they are large.
+
+They may come with `Content-Encoding: gzip`; unpacked they have to keep the same bound (`request.max.bytes`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Callable
+from typing import TypeVar
+
+from starlette.requests import Request
+
+from assignor.errors import DecodeError, InputError
+from coordinator_api.http.problems import Problem, from_decode_error, from_input_error
+
+Value = TypeVar("Value")
+
+GZIP_HEADER = {
+    "name": "Content-Encoding",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "enum": ["identity", "gzip"]},
+}
+"""For OpenAPI."""
+
+_GZIP_WITH_HEADER = 31
+
+OFF_LOOP_BYTES = 16_384
+"""From this size on, parsing would hold up the heartbeats of other members."""
+
+
+async def read_document(
+    request: Request, reader: Callable[[dict[str, object]], Value], *, takes_time: bool = False
+) -> Value:
+    """`reader` of the body's JSON object, which may come gzipped. Raises Problem with the place of what is wrong.
+
+    `takes_time`: the reader may take long for a short body, too.
+    """
+    raw = await request.body()
+    packed = _is_packed(request)
+    max_bytes: int = request.app.state.coordinator.settings.request_max_bytes
+
+    def read() -> Value:
+        return reader(parse_object(_unpacked(raw, max_bytes) if packed else raw))
+
+    try:
+        off_loop = takes_time or packed or len(raw) >= OFF_LOOP_BYTES
+        return await asyncio.to_thread(read) if off_loop else read()
+    except DecodeError as error:
+        raise from_decode_error(error, "body") from None
+    except InputError as error:
+        raise from_input_error(error) from None
+
+
+def _is_packed(request: Request) -> bool:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", "x-gzip", ""):
+        raise Problem(
+            "UNSUPPORTED_COMPRESSION_TYPE",
+            "Content-Encoding: a body comes as it is or as gzip",
+            headers={"Accept-Encoding": "gzip, identity"},
+        )
+    return encoding.endswith("gzip")
+
+
+def _unpacked(raw: bytes, max_bytes: int) -> bytes:
+    """Never more than `max_bytes` in memory, however well it was packed."""
+    unpacked = b""
+    try:
+        while raw:
+            reading = zlib.decompressobj(_GZIP_WITH_HEADER)
+            unpacked += reading.decompress(raw, max_bytes + 1 - len(unpacked))
+            if len(unpacked) > max_bytes:
+                raise Problem("MESSAGE_TOO_LARGE", f"a body may have {max_bytes} bytes unpacked (request.max.bytes)")
+            if not reading.eof:
+                raise Problem("INVALID_REQUEST", "body: gzip that ends too early")
+            raw = reading.unused_data
+    except zlib.error as error:
+        raise Problem("INVALID_REQUEST", f"body: not gzip: {error}") from None
+    return unpacked
+
+
+def parse_object(raw: bytes) -> dict[str, object]:
+    """One JSON object as RFC 8259 has it: UTF-8, no NaN, no lone surrogates. Raises Problem with the offset."""
+    try:
+        document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise Problem(
+            "INVALID_REQUEST", f"body: not UTF-8 at byte {error.start}", extensions={"offset": error.start}
+        ) from None
+    except json.JSONDecodeError as error:
+        offset = len(error.doc[: error.pos].encode("utf-8"))
+        raise Problem(
+            "INVALID_REQUEST", f"body: not JSON: {error.msg} at byte {offset}", extensions={"offset": offset}
+        ) from None
+    except RecursionError:
+        raise Problem("INVALID_REQUEST", "body: not JSON: nested too deeply") from None
+    except ValueError as error:
+        raise Problem("INVALID_REQUEST", f"body: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise Problem("INVALID_REQUEST", "body: must be a JSON object")
+    if b"\\u" in raw:
+        _refuse_lone_surrogates(document)
+    return document
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _refuse_lone_surrogates(document: object) -> None:
+    try:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise Problem("INVALID_REQUEST", "body: a string has half of a surrogate pair, which is no text") from None

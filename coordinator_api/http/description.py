@@ -1,0 +1,182 @@
+"""A group as JSON for operators: state, members, every copy of every task with its lag, and what comes next.
+
+A copy's lag is what the leader would say now: the end offsets (the definition's, or those of the cluster it names)
+minus what the member last reported, by heartbeat or with its subscription. Of a group that is led elsewhere it is what
+that leader knew in the last round that it reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from assignor.clients.end_offsets import EndOffsets, end_offset_sums
+from assignor.clients.task_lags import compute_task_lags
+from assignor.protocol.subscription_info import SubscriptionInfo
+from assignor.recording import dotted_configs
+from assignor.snapshot import RebalanceSnapshot
+from assignor.topology.topology import Subtopology
+from assignor.types import Role, TaskId, TopicPartition
+from coordinator_api.clusters.providers import ProviderAddress
+from coordinator_api.clusters.standing import ClusterStanding
+from coordinator_api.group.description import GroupDescription, MemberDescription, RoundDescription
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.states import GroupState
+from coordinator_api.groups.rebalance_runner import read_subscription
+
+
+def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
+    """One line of the list of groups."""
+    standing = image.last_round if image.state is GroupState.STABLE else None
+    return {
+        "group_id": group_id,
+        "state": str(image.state),
+        "generation_id": image.generation_id,
+        "members": len(image.members),
+        "draining": image.draining,
+        "probing_rebalance_at_ms": standing.probing_rebalance_at_ms if standing is not None else None,
+        "error": standing.error if standing is not None else None,
+        "led_by": image.led_by,
+    }
+
+
+def cluster_document(address: ProviderAddress, standing: ClusterStanding) -> dict[str, object]:
+    """The cluster that the definition names, and whether it answers."""
+    return {
+        "provider": address.provider,
+        "bootstrap_servers": address.bootstrap_servers,
+        "looked_at_ms": standing.looked_at_ms,
+        "failing_since_ms": standing.failing_since_ms,
+        "error": standing.error,
+    }
+
+
+def description_document(
+    group: GroupDescription, image: GroupImage, definition: RebalanceSnapshot
+) -> dict[str, object]:
+    """The whole group. Takes time in proportion to its tasks. `image`: the state that `group` describes; `definition`:
+    with the cluster as it looks now, without offsets where that is not known.
+    """
+    changelogs = _Changelogs(definition)
+    tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
+    subscribed = {each.member_id: _subscribed(each, image) for each in group.members}
+    for member in group.members:
+        sums = {**subscribed[member.member_id].task_offset_sums, **_reported(member)}
+        lags = changelogs.lags([copy.task_id for copy in member.tasks], sums)
+        for copy in member.tasks:
+            entry: dict[str, object] = {
+                "task": str(copy.task_id),
+                "role": str(copy.role),
+                "member_id": member.member_id,
+                "process_id": None if member.process_id is None else str(member.process_id),
+                "lag": lags.get(copy.task_id),
+            }
+            tasks.append((_by_number(copy.task_id), entry))
+    tasks.sort(key=lambda each: (each[0], str(each[1]["role"])))
+    return {
+        "group_id": group.group_id,
+        "state": str(group.state),
+        "generation_id": group.generation_id,
+        "revision": group.definition_revision,
+        "draining": group.draining,
+        "reason": group.reason,
+        "settled": group.settled,
+        "probing_rebalance_at_ms": group.next_probing_rebalance_at_ms,
+        "error": group.error,
+        "led_by": group.led_by,
+        "last_reported_ms": group.reported_at_ms,
+        "last_rebalance": _last_rebalance(group.last_round),
+        "application_id": definition.application_id,
+        "assignor": definition.assignor,
+        "configs": dotted_configs(definition.configs),
+        "members": [_member(member, subscribed[member.member_id]) for member in group.members],
+        "tasks": [entry for _, entry in tasks],
+    }
+
+
+def _last_rebalance(last: RoundDescription | None) -> dict[str, object] | None:
+    if last is None:
+        return None
+    return {
+        "generation_id": last.generation_id,
+        "reason": last.reason,
+        "outcome": str(last.outcome),
+        "error": last.error,
+        "error_code": last.error_code,
+        "missing_topics": list(last.missing_topics),
+        "revision": last.definition_revision,
+    }
+
+
+def _member(member: MemberDescription, subscribed: SubscriptionInfo) -> dict[str, object]:
+    def held(role: Role) -> list[str]:
+        return [str(copy.task_id) for copy in member.tasks if copy.role is role]
+
+    return {
+        "member_id": member.member_id,
+        "client_id": member.client_id,
+        "group_instance_id": member.group_instance_id,
+        "incarnation": member.incarnation,
+        "process_id": None if member.process_id is None else str(member.process_id),
+        "user_endpoint": subscribed.user_end_point or None,
+        "generation_id": member.assigned_generation,
+        "joined": member.has_joined,
+        "fetched": member.fetched,
+        "last_heard_ms": member.last_heard_ms,
+        "session_timeout_ms": member.session_timeout_ms or None,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms or None,
+        "active": held(Role.ACTIVE),
+        "standby": held(Role.STANDBY),
+        "warm_up": held(Role.WARM_UP),
+    }
+
+
+def _subscribed(member: MemberDescription, image: GroupImage) -> SubscriptionInfo:
+    return read_subscription(image.members[member.member_id].subscription)
+
+
+def _reported(member: MemberDescription) -> Mapping[TaskId, int]:
+    return {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
+
+
+def _by_number(task: TaskId) -> tuple[int, int]:
+    return task.subtopology, task.partition
+
+
+class _Changelogs:
+    """End-offset sums by the definition. A changelog that does not exist yet is empty, as it is for the leader."""
+
+    def __init__(self, definition: RebalanceSnapshot) -> None:
+        self._definition = definition
+        self._subtopologies: Mapping[int, Subtopology] = {each.id: each for each in definition.topology.subtopologies}
+        self._source_topics = frozenset(
+            store.source_topic_as_changelog
+            for each in definition.topology.subtopologies
+            for store in each.stores
+            if store.source_topic_as_changelog is not None
+        )
+        self._offsets = EndOffsets(definition.changelog_end_offsets, definition.committed_offsets, definition.failures)
+
+    def lags(self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]) -> Mapping[TaskId, int]:
+        """Of the stateful ones of `tasks`: records behind, LATEST_OFFSET for a running active, see `TaskLags`."""
+        partitions = {task: found for task in tasks if (found := self._partitions(task)) is not None}
+        source_based = frozenset(
+            partition for found in partitions.values() for partition in found if partition.topic in self._source_topics
+        )
+        ends = end_offset_sums(partitions, lambda task: partitions[task], source_based, self._offsets)
+        lags = compute_task_lags(offset_sums, ends.by_task)
+        return {task: lags.lag_for(task) for task in partitions}
+
+    def _partitions(self, task: TaskId) -> tuple[TopicPartition, ...] | None:
+        """The changelog partitions that exist; None for a stateless task."""
+        subtopology = self._subtopologies.get(task.subtopology)
+        stores = subtopology.stores if subtopology is not None else ()
+        topics = [store.changelog_topic or store.source_topic_as_changelog for store in stores]
+        logged = [topic for topic in dict.fromkeys(topics) if topic is not None]
+        if not logged:
+            return None
+        existing = self._definition.existing_internal_topics
+        return tuple(
+            TopicPartition(topic, task.partition)
+            for topic in logged
+            if topic in existing or topic in self._source_topics
+        )

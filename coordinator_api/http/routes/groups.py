@@ -1,0 +1,75 @@
+"""`/v1/groups`: declare, list, describe, drain, delete."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from coordinator_api.group import events
+from coordinator_api.group.outcome import Declared, Done
+from coordinator_api.groups.definitions import read_definition
+from coordinator_api.http.bodies import read_document
+from coordinator_api.http.described_group import described_group
+from coordinator_api.http.description import list_entry
+from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
+from coordinator_api.http.schemas import DeclareAnswer
+
+router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=PROBLEMS)
+
+_DEFINITION = {
+    "requestBody": {
+        "required": True,
+        "description": "`input` of rebalance/1 without members and leader.",
+        "content": {
+            "application/json": {"schema": {"type": "object", "required": ["assignor", "topology", "cluster"]}}
+        },
+    }
+}
+
+
+@router.put("/{group}", responses={201: {"model": DeclareAnswer}}, openapi_extra=_DEFINITION)
+async def declare_group(
+    request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
+) -> DeclareAnswer:
+    """Declare a group (201) or give it another definition (200); its next round uses it."""
+
+    def read(document: dict[str, object]) -> str:
+        input_json = read_definition(
+            document, group_id, coordinator.settings.group_max_partitions, coordinator.clusters.providers
+        )
+        coordinator.allowed_assignors.check(str(document.get("assignor")))
+        return input_json
+
+    declared = accepted(
+        await coordinator.declare(group_id, await read_document(request, read, takes_time=True)), Declared
+    )
+    response.status_code = 201 if declared.created else 200
+    return DeclareAnswer(group_id=group_id, revision=declared.revision)
+
+
+@router.get("")
+async def list_groups(coordinator: TheCoordinator) -> Response:
+    """Every group: id, state, generation, number of members, next probing rebalance, error, who leads it elsewhere."""
+    entries = [list_entry(runtime.group_id, runtime.group.image) for runtime in coordinator.declared()]
+    return json_response({"groups": entries})
+
+
+@router.get("/{group}")
+async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Response:
+    """State, generation, members, every copy of every task with role and lag, next probing rebalance, what to do.
+
+    `cluster`: the one that the definition names, and whether it answers. `led_by`, `last_reported_ms`: of a group that
+    is led elsewhere.
+    """
+    return json_response(await described_group(coordinator.group(group_id), coordinator.clusters))
+
+
+@router.delete("/{group}", status_code=204)
+async def delete_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
+    """Only a group without members, or one that is led elsewhere; its recorded rebalances go with it."""
+    accepted(await coordinator.delete(group_id), Done)
+
+
+@router.post("/{group}/drain", status_code=204)
+async def drain_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
+    """Tell every member, in its next heartbeat, to stop. Holds until the next PUT."""
+    accepted(await coordinator.group(group_id).handle(events.Drain()), Done)

@@ -1,0 +1,119 @@
+"""`/v1/groups/{group}/rebalances`: the recorded rounds, one of them, and why its tasks are where they are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX, TaskId
+from coordinator_api.group.outcome import RoundReported
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, ReportedRound, read_report
+from coordinator_api.http.bodies import GZIP_HEADER, read_document
+from coordinator_api.http.problems import Problem, from_input_error
+from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
+from coordinator_api.http.schemas import ReportAnswer
+from coordinator_api.http.stateless import explain
+
+router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=PROBLEMS)
+
+Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX)]
+MAX_PAGE = 1_000
+
+
+@router.get("")
+async def list_rebalances(
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX)] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> Response:
+    """Newest first. `next_before`: pass it as `before` for the page after this one, null on the last."""
+    coordinator.group(group_id)
+    page = await coordinator.repository.list_rebalances(group_id, before, limit)
+    next_before = page[-1]["generation_id"] if len(page) == limit else None
+    return json_response({"rebalances": page, "next_before": next_before})
+
+
+_REPORT = {
+    "parameters": [GZIP_HEADER],
+    "requestBody": {
+        "required": True,
+        "description": f"One rebalance/1 with its output, of this group, its source {LED_ELSEWHERE!r}.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["format", "id", "group_id", "generation_id", "now_ms", "source", "input", "output"],
+                }
+            }
+        },
+    },
+}
+
+
+@router.post("", status_code=201, responses={200: {"model": ReportAnswer}}, openapi_extra=_REPORT)
+async def report_rebalance(
+    request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
+) -> ReportAnswer:
+    """Report a round that was led elsewhere: recorded (201), or known already (200); an older one is refused (409).
+
+    The group is made when it is not known, and is shown like any other; its members cannot join here.
+    """
+
+    def read(document: dict[str, object]) -> ReportedRound:
+        return read_report(document, group_id, coordinator.settings.group_max_partitions, coordinator.allowed_assignors)
+
+    reported = accepted(
+        await coordinator.report(group_id, await read_document(request, read, takes_time=True)), RoundReported
+    )
+    response.status_code = 201 if reported.created else 200
+    return ReportAnswer(generation_id=reported.generation_id)
+
+
+@router.get("/{generation}")
+async def show_rebalance(group_id: GroupId, generation: Generation, coordinator: TheCoordinator) -> Response:
+    """One recorded rebalance (rebalance/1), enough to run it again."""
+    return Response(await _recorded(coordinator, group_id, generation), media_type="application/json")
+
+
+@router.get("/{generation}/explain")
+async def explain_rebalance(
+    group_id: GroupId,
+    generation: Generation,
+    coordinator: TheCoordinator,
+    task: Annotated[str | None, Query(max_length=300)] = None,
+) -> Response:
+    """Why every task, or one (`task=0_3`), is where it is."""
+    chosen = None if task is None else _parse_task(task)
+    recording = await _recorded(coordinator, group_id, generation)
+    try:
+        with coordinator.computations.one():
+            document = await asyncio.to_thread(explain, recording, chosen, coordinator.allowed_assignors)
+    except InputError as error:
+        raise from_input_error(error) from None
+    if chosen is not None and not document["explanations"]:
+        raise Problem("RESOURCE_NOT_FOUND", f"the rebalance of generation {generation} placed no task {chosen}")
+    return json_response(document)
+
+
+async def _recorded(coordinator: Coordinator, group_id: str, generation: int) -> bytes:
+    coordinator.group(group_id)
+    document = await coordinator.repository.rebalance(group_id, generation)
+    if document is None:
+        raise Problem(
+            "RESOURCE_NOT_FOUND",
+            f"no rebalance of generation {generation} is recorded: a round has no recording when "
+            "the group was empty, and the oldest are dropped (rebalances.retained.count)",
+        )
+    return document
+
+
+def _parse_task(text: str) -> TaskId:
+    try:
+        return TaskId.parse(text)
+    except ValueError as error:
+        raise Problem("INVALID_REQUEST", f"query.task: {error}", extensions={"where": "query.task"}) from None

@@ -1,0 +1,65 @@
+"""What all routes share: the coordinator, the ids in an address, and refusals of the group protocol as problems."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Path, Request
+from starlette.responses import Response
+
+from coordinator_api.group.outcome import Rejected
+from coordinator_api.group.outcome import Response as GroupResponse
+from coordinator_api.group.states import HTTP_STATUS
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.problems import MEDIA_TYPE, Problem
+from coordinator_api.http.schemas import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, ProblemDocument
+
+Answer = TypeVar("Answer")
+
+_GROUP_ID = re.compile(r"[A-Za-z0-9._-]+\Z", re.ASCII)
+
+
+# asynchronous, or FastAPI would hand each call of it to a thread
+async def _coordinator(request: Request) -> Coordinator:
+    coordinator: Coordinator = request.app.state.coordinator
+    if coordinator.stopping:
+        raise Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers={"Retry-After": "1"})
+    return coordinator
+
+
+async def _group_id(group: Annotated[str, Path(min_length=1, max_length=1_000)]) -> str:
+    """Kafka Streams' application id is the group's name, and part of topic names: it takes their characters."""
+    if len(group) > MAX_NAME_LENGTH or group in (".", "..") or _GROUP_ID.match(group) is None:
+        raise Problem(
+            "INVALID_GROUP_ID", f"a group id has up to {MAX_NAME_LENGTH} letters, digits, dots, underscores and hyphens"
+        )
+    return group
+
+
+TheCoordinator = Annotated[Coordinator, Depends(_coordinator)]
+GroupId = Annotated[str, Depends(_group_id)]
+MemberId = Annotated[str, Path(min_length=1, max_length=MAX_TEXT_LENGTH)]
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "RFC 9457; `code` is Kafka's name of the error",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+        "model": ProblemDocument,
+    }
+}
+"""For OpenAPI: every call may answer with a problem."""
+
+
+def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
+    """The group's answer as `kind`. Raises Problem when it refused."""
+    if isinstance(response, Rejected):
+        raise Problem(response.code.value, response.detail, status=HTTP_STATUS[response.code])
+    assert isinstance(response, kind), f"expected {kind.__name__}, not {response!r}"
+    return response
+
+
+def json_response(document: object) -> Response:
+    """ASCII JSON, whatever the document holds."""
+    return Response(json.dumps(document).encode("ascii"), media_type="application/json")

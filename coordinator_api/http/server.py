@@ -1,0 +1,111 @@
+"""Runs the service: opens the store, listens, says where, and stops gracefully on SIGTERM and SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import structlog
+import uvicorn
+from prometheus_client import disable_created_metrics
+
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http import logs
+from coordinator_api.http.app import create_app
+from coordinator_api.http.auth import check_exposure, token_of
+from coordinator_api.settings import Settings, unknown_environment
+
+
+class CannotListen(Exception):
+    """The address is not to be had."""
+
+
+def run(settings: Settings, say: Callable[[str], None]) -> None:
+    """Serve until a signal. `say` gets one line with the address. Raises SettingsError, StoreError, CannotListen."""
+    check_exposure(settings)
+    logs.configure(settings)
+    # each counter would bring a second series with the time at which it began
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    for warning in unknown_environment(os.environ):
+        structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
+    asyncio.run(_serve(settings, say))
+
+
+async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
+    with _listen(settings) as listening:
+        coordinator = await Coordinator.open(settings)
+        config = uvicorn.Config(
+            create_app(settings, coordinator),
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            # longer than members pause, so that a connection is not closed just as the next heartbeat goes out
+            timeout_keep_alive=75,
+            # at least a second: 0 would mean to wait for ever
+            timeout_graceful_shutdown=max(1, round(settings.shutdown_timeout_ms / 1000)),
+        )
+        server = _Server(config, coordinator, lambda: say(_greeting(settings, listening)))
+        await server.serve(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but held requests are let go at the first signal, and a graceful stop ends with exit code 0."""
+
+    def __init__(self, config: uvicorn.Config, coordinator: Coordinator, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._coordinator = coordinator
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        structlog.get_logger("coordinator_api").info("stopping", signal=number.name)
+        # a second signal does not wait for requests in progress
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._coordinator.begin_stop()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen(f"{settings.host}:{settings.port}: {error.strerror or error}") from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise CannotListen(f"{settings.host}:{settings.port}: {error.strerror or error}") from None
+    return listening
+
+
+def _greeting(settings: Settings, listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    address = f"[{host}]" if ":" in host else host
+    access = "open to this machine" if token_of(settings) is None else "with a bearer token"
+    return f"assignor coordinator listens on http://{address}:{port} ({access})"

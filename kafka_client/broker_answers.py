@@ -1,0 +1,84 @@
+"""What an error code in a broker's answer means for the caller: ask again, or tell the user.
+
+`NotNow` is for the tries of one `call` only and never gets to its caller. Source: `Errors`, and which of its exceptions
+are `RetriableException`s.
+"""
+
+from __future__ import annotations
+
+from aiokafka.errors import for_code
+
+from kafka_client.errors import KafkaRefused
+
+NONE = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
+TOPIC_AUTHORIZATION_FAILED = 29
+GROUP_AUTHORIZATION_FAILED = 30
+CLUSTER_AUTHORIZATION_FAILED = 31
+TOPIC_ALREADY_EXISTS = 36
+GROUP_ID_NOT_FOUND = 69
+
+_RETRIABLE = {
+    2: "CORRUPT_MESSAGE",
+    UNKNOWN_TOPIC_OR_PARTITION: "UNKNOWN_TOPIC_OR_PARTITION",
+    5: "LEADER_NOT_AVAILABLE",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    7: "REQUEST_TIMED_OUT",
+    8: "BROKER_NOT_AVAILABLE",
+    9: "REPLICA_NOT_AVAILABLE",
+    13: "NETWORK_EXCEPTION",
+    14: "COORDINATOR_LOAD_IN_PROGRESS",
+    15: "COORDINATOR_NOT_AVAILABLE",
+    16: "NOT_COORDINATOR",
+    19: "NOT_ENOUGH_REPLICAS",
+    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    41: "NOT_CONTROLLER",
+    51: "CONCURRENT_TRANSACTIONS",
+    56: "KAFKA_STORAGE_ERROR",
+    72: "LISTENER_NOT_FOUND",
+    74: "FENCED_LEADER_EPOCH",
+    75: "UNKNOWN_LEADER_EPOCH",
+    78: "OFFSET_NOT_AVAILABLE",
+    88: "UNSTABLE_OFFSET_COMMIT",
+    89: "THROTTLING_QUOTA_EXCEEDED",
+    100: "UNKNOWN_TOPIC_ID",
+    103: "INCONSISTENT_TOPIC_ID",
+}
+_RIGHTS = {
+    TOPIC_AUTHORIZATION_FAILED: "no right to this topic",
+    GROUP_AUTHORIZATION_FAILED: "no right to this group",
+    CLUSTER_AUTHORIZATION_FAILED: "no right to this on the cluster",
+    53: "no right to this transactional id",
+    65: "no right to this delegation token",
+}
+_WORDS = {
+    1: "there is no such offset",
+    17: "this is not the name of a topic",
+    24: "this is not the name of a group",
+    44: "a policy of the cluster, or the topic's cleanup.policy, forbids it",
+}
+
+
+class NotNow(Exception):
+    """The broker may answer when it is asked again, after a look at who leads now. The text says why not yet."""
+
+
+def check(code: int, what: str, message: str | None = None) -> None:
+    """Nothing for NONE. Raises NotNow, KafkaRefused. `what`: what was asked for; `message`: the broker's own words."""
+    if code == NONE:
+        return
+    if code in _RETRIABLE:
+        raise NotNow(f"{what}: {_RETRIABLE[code]}")
+    if code in _RIGHTS:
+        raise KafkaRefused(f"{what}: {_RIGHTS[code]}; give the user of these credentials an ACL for it", code)
+    raise KafkaRefused(f"{what}: {message or _WORDS.get(code) or error_name(code)}", code)
+
+
+def is_retriable(code: int) -> bool:
+    return code in _RETRIABLE
+
+
+def error_name(code: int) -> str:
+    """For codes that are final: the name of aiokafka's exception, close to Kafka's own."""
+    name: str = for_code(code).__name__.removesuffix("Error")
+    return name if name != "Unknown" else f"error {code}"

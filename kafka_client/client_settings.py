@@ -1,0 +1,160 @@
+"""The settings of a Kafka client, under Kafka's own property names and with Kafka's own defaults.
+
+Rule: what works in the file that Kafka's tools take with `--command-config` works here, or is refused by one line that
+says why; nothing is passed over. Source: `CommonClientConfigs`, `AdminClientConfig`, `SslConfigs`, `SaslConfigs`.
+Differs from Kafka: key and trust stores are PEM, and SASL is PLAIN or SCRAM, because the client library is Python's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX
+from kafka_client.properties_file import read_properties_file as read_properties_file
+from kafka_client.sasl import SASL_KEYS, SaslLogin, sasl_login
+from kafka_client.tls import TLS_KEYS, ssl_context
+
+BOOTSTRAP_SERVERS = "bootstrap.servers"
+CLIENT_ID = "client.id"
+SECURITY_PROTOCOL = "security.protocol"
+REQUEST_TIMEOUT_MS = "request.timeout.ms"
+API_TIMEOUT_MS = "default.api.timeout.ms"
+
+_DEFAULT_CLIENT_ID = "assignor"
+_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_DEFAULT_TIMES_MS = {
+    REQUEST_TIMEOUT_MS: 30_000,
+    API_TIMEOUT_MS: 60_000,
+    "metadata.max.age.ms": 300_000,
+    "connections.max.idle.ms": 300_000,
+    "socket.connection.setup.timeout.ms": 10_000,
+    "retry.backoff.ms": 100,
+    "retry.backoff.max.ms": 1_000,
+}
+KNOWN_KEYS = frozenset({BOOTSTRAP_SERVERS, CLIENT_ID, SECURITY_PROTOCOL, *_DEFAULT_TIMES_MS, *TLS_KEYS, *SASL_KEYS})
+
+_NOT_HERE = re.compile(
+    r"(ssl\.(provider|cipher\.suites|engine\.factory\.class|(key|trust)manager\.algorithm|secure\.random\..*)"
+    r"|sasl\.(kerberos|oauthbearer|login)\..*|sasl\.client\.callback\.handler\.class|security\.providers)\Z"
+)
+_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^\s:,\[\]/]+):(?P<port>\d{1,5})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Checked. `bootstrap_servers`: `host:port,...`. `properties`: as given, by Kafka's names; secrets may be in it."""
+
+    bootstrap_servers: str
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def with_properties(self, properties: Mapping[str, str]) -> ClientSettings:
+        """The same with some properties set anew. Raises InputError."""
+        return client_settings(self.bootstrap_servers, {**self.properties, **properties})
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Host and port of every bootstrap server."""
+        return tuple(_address(server) for server in self.bootstrap_servers.split(","))
+
+    @property
+    def client_id(self) -> str:
+        return self.properties.get(CLIENT_ID) or _DEFAULT_CLIENT_ID
+
+    @property
+    def security_protocol(self) -> str:
+        return self.properties.get(SECURITY_PROTOCOL, _SECURITY_PROTOCOLS[0]).upper()
+
+    @property
+    def api_timeout_s(self) -> float:
+        """How long one call may take, tries included (`default.api.timeout.ms`)."""
+        return self.milliseconds(API_TIMEOUT_MS) / 1000
+
+    @property
+    def request_timeout_s(self) -> float:
+        """How long one request may take; never longer than a call."""
+        return min(self.milliseconds(REQUEST_TIMEOUT_MS) / 1000, self.api_timeout_s)
+
+    def milliseconds(self, key: str) -> int:
+        """The value of a time, or Kafka's default for it."""
+        return _integer(key, self.properties.get(key, str(_DEFAULT_TIMES_MS[key])))
+
+    def connection_arguments(self) -> dict[str, Any]:
+        """What aiokafka needs for one connection. Raises InputError when key or trust store cannot be read any more."""
+        login = self._sasl_login()
+        return {
+            "client_id": self.client_id,
+            "request_timeout_ms": round(self.request_timeout_s * 1000),
+            "security_protocol": self.security_protocol,
+            "ssl_context": ssl_context(self.properties) if self.security_protocol.endswith("SSL") else None,
+            "sasl_mechanism": login.mechanism if login else "PLAIN",
+            "sasl_plain_username": login.username if login else None,
+            "sasl_plain_password": login.password if login else None,
+        }
+
+    def client_arguments(self) -> dict[str, Any]:
+        """Keyword arguments that all of aiokafka's clients take (client, consumer, producer). Raises InputError."""
+        return {
+            "bootstrap_servers": self.bootstrap_servers.split(","),
+            "metadata_max_age_ms": self.milliseconds("metadata.max.age.ms"),
+            "retry_backoff_ms": self.milliseconds("retry.backoff.ms"),
+            "connections_max_idle_ms": self.milliseconds("connections.max.idle.ms"),
+            **self.connection_arguments(),
+        }
+
+    def _sasl_login(self) -> SaslLogin | None:
+        return sasl_login(self.properties) if self.security_protocol.startswith("SASL_") else None
+
+
+def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> ClientSettings:
+    """Everything is checked here, files of keys included. Raises InputError that names the property, never its value
+    when that may be a secret.
+    """
+    servers = ",".join(server.strip() for server in bootstrap_servers.split(","))
+    for server in servers.split(","):
+        _address(server)
+    given = {key: str(value).strip() for key, value in (properties or {}).items()}
+    for key in given:
+        if key not in KNOWN_KEYS:
+            raise InputError(_unknown(key), "client properties")
+    if given.get(BOOTSTRAP_SERVERS, servers).replace(" ", "") != servers:
+        raise InputError(
+            f"the properties say {given[BOOTSTRAP_SERVERS]}, and {servers} was asked for; leave one out",
+            BOOTSTRAP_SERVERS,
+        )
+    settings = ClientSettings(servers, given)
+    if settings.security_protocol not in _SECURITY_PROTOCOLS:
+        raise InputError(
+            f"must be one of {', '.join(_SECURITY_PROTOCOLS)}, not {given[SECURITY_PROTOCOL]!r}", SECURITY_PROTOCOL
+        )
+    for key in _DEFAULT_TIMES_MS:
+        settings.milliseconds(key)
+    request_ms, api_ms = settings.milliseconds(REQUEST_TIMEOUT_MS), settings.milliseconds(API_TIMEOUT_MS)
+    if REQUEST_TIMEOUT_MS in given and API_TIMEOUT_MS in given and api_ms < request_ms:
+        raise InputError(f"must be at least {REQUEST_TIMEOUT_MS} ({request_ms}), not {api_ms}", API_TIMEOUT_MS)
+    settings.client_arguments()
+    return settings
+
+
+def _address(server: str) -> tuple[str, int]:
+    match = _SERVER.match(server)
+    if match is None or not 0 < int(match["port"]) < 2**16:
+        raise InputError(f"must be host:port, several with commas between, not {server!r}", BOOTSTRAP_SERVERS)
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def _integer(key: str, value: str) -> int:
+    if not re.fullmatch(r"\d{1,10}", value) or int(value) > JAVA_INT_MAX:
+        raise InputError(f"must be a whole number of milliseconds from 0 to {JAVA_INT_MAX}, not {value!r}", key)
+    return int(value)
+
+
+def _unknown(key: str) -> str:
+    if _NOT_HERE.match(key):
+        return f"{key!r} is a setting of the Java client that has nothing to stand for it here; leave it out"
+    nearest = difflib.get_close_matches(key, sorted(KNOWN_KEYS), 1)
+    return f"unknown property {key!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")

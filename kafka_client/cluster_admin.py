@@ -1,0 +1,129 @@
+"""Questions to a Kafka cluster and the few changes that a leader of groups makes to it.
+
+Rules: every call survives brokers that restart and leaders that move, for at most `default.api.timeout.ms`; then it is
+`KafkaUnavailable`. What no second try would mend is `KafkaRefused` at once. Calls may run at the same time, in one
+event loop. Source: `Admin` of kafka-clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+
+from assignor.cluster import Broker, Cluster, TopicMetadata
+from assignor.topology.internal_topics import CreatedTopic
+from assignor.types import TopicPartition
+from kafka_client.calls import call
+from kafka_client.client_settings import ClientSettings
+from kafka_client.cluster_metadata import fetch_metadata
+from kafka_client.connections import Connections
+from kafka_client.groups import CommittedOffset as CommittedOffset
+from kafka_client.groups import GroupDescription as GroupDescription
+from kafka_client.groups import GroupMember as GroupMember
+from kafka_client.groups import committed_offsets, describe_group
+from kafka_client.partition_leaders import EARLIEST, LATEST, LeaderRequest
+from kafka_client.topic_creation import create_topics, topic_configs
+
+
+class ClusterAdmin:
+    """Connects with its first call. `close` (or `async with`) closes the connections; a later call opens new ones."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._connections = Connections(settings)
+
+    async def __aenter__(self) -> ClusterAdmin:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    async def brokers(self) -> tuple[Broker, ...]:
+        """Those that run, with their racks, by id."""
+        return (await self.cluster(())).brokers
+
+    async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
+        """Those that are there; None: all that may be seen. A partition without a leader has -1."""
+        return dict((await self.cluster(names)).topics)
+
+    async def cluster(self, names: Iterable[str] | None = None) -> Cluster:
+        """Brokers and topics as one answer."""
+        asked = None if names is None else sorted(set(names))
+        what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
+        metadata = await call(self.settings, what, lambda: fetch_metadata(self._connections, asked))
+        return Cluster(metadata.brokers, metadata.topics)
+
+    async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
+        """Of topics that are there, all configs in force, or `only_own`: those that were set on the topic."""
+        asked = sorted(set(names))
+        return await call(
+            self.settings,
+            f"configs of topics {_some(asked)}",
+            lambda: topic_configs(self._connections, asked, only_own),
+        )
+
+    async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
+        """On return they are there with leaders. Raises TopicHasOtherPartitions, and then has created none."""
+        await call(
+            self.settings,
+            f"creating topics {_some(topics)}",
+            lambda: create_topics(self._connections, topics, self.settings.request_timeout_s),
+        )
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """High watermarks; `read_committed`: last stable offsets. Raises UnknownTopic."""
+        return await self._offsets("end offsets", partitions, LATEST, read_committed)
+
+    async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Raises UnknownTopic."""
+        return await self._offsets("begin offsets", partitions, EARLIEST, False)
+
+    async def committed_offsets(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """None: of all partitions that have one; others are left out. `stable`: waits until no open transaction may
+        still move one of them.
+        """
+        asked = None if partitions is None else sorted(set(partitions))
+        return await call(
+            self.settings,
+            f"committed offsets of group {group}",
+            lambda: committed_offsets(self._connections, group, asked, stable),
+        )
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Records with lower offsets go; the begin offsets are returned. Raises UnknownTopic."""
+        request = LeaderRequest(self._connections, before)
+        return await call(
+            self.settings,
+            f"deleting records of {_some(map(str, before))}",
+            lambda: request.delete(before, self.settings.request_timeout_s),
+        )
+
+    async def describe_group(self, group: str) -> GroupDescription:
+        """State `Dead`, without members, for one that is not there."""
+        return await call(self.settings, f"group {group}", lambda: describe_group(self._connections, group))
+
+    async def _offsets(
+        self, what: str, partitions: Iterable[TopicPartition], timestamp: int, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        asked = set(partitions)
+        request = LeaderRequest(self._connections, asked)
+        return await call(
+            self.settings,
+            f"{what} of {_some(map(str, asked))}",
+            lambda: request.offsets(timestamp, read_committed),
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    """For messages: the first few, and how many more."""
+    ordered = sorted(names)
+    return ", ".join(ordered[:3]) + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")

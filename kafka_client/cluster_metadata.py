@@ -1,0 +1,55 @@
+"""Who is in the cluster and who leads what: one metadata answer as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from aiokafka.protocol.metadata import MetadataRequest
+
+from assignor.cluster import Broker, TopicMetadata
+from kafka_client.broker_answers import UNKNOWN_TOPIC_OR_PARTITION, NotNow, check, is_retriable
+from kafka_client.connections import Connections
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """Topics asked for that are not there are left out; a partition without a leader has NO_LEADER."""
+
+    brokers: tuple[Broker, ...]
+    topics: Mapping[str, TopicMetadata]
+    controller_id: int
+
+
+async def fetch_metadata(connections: Connections, topics: Iterable[str] | None) -> ClusterMetadata:
+    """Of these topics; None: of all that may be seen. Creates no topic. Raises NotNow, KafkaRefused."""
+    names = None if topics is None else sorted(set(topics))
+    answer = await connections.send(MetadataRequest(names, allow_auto_topic_creation=False))
+    if not answer.brokers:
+        raise NotNow("the cluster has no brokers yet")
+    connections.set_brokers({node_id: (host, port) for node_id, host, port, _ in answer.brokers})
+    found: dict[str, TopicMetadata] = {}
+    for code, topic, _, partitions in answer.topics:
+        if code == UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        if names is not None or not is_retriable(code):  # one that is being made must not hide all others
+            check(code, f"topic {topic}")
+        if partitions:
+            found[topic] = _topic(partitions)
+    return ClusterMetadata(
+        tuple(Broker(node_id, rack) for node_id, _, _, rack in sorted(answer.brokers)),
+        dict(sorted(found.items())),
+        answer.controller_id,
+    )
+
+
+def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]]]) -> TopicMetadata:
+    """Of each partition: error code, number, leader, replicas, in sync, offline."""
+    in_order = sorted(partitions, key=lambda partition: partition[1])
+    return TopicMetadata(
+        len(in_order),
+        replicas=tuple(tuple(partition[3]) for partition in in_order),
+        leaders=tuple(partition[2] for partition in in_order),
+    )

@@ -1,0 +1,70 @@
+"""A Kafka cluster for groups of the coordinator, which finds this by the entry point `kafka`.
+
+Rules: the coordinator calls from threads; one event loop in a thread of its own serves them all. TLS and SASL come from
+a properties file of Kafka's client, named by ASSIGNOR_KAFKA_CLIENT_CONFIG, because an address is all that a group's
+definition may name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from assignor.errors import InputError
+from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.internal_topics import CreatedTopic
+from kafka_client.client_settings import ClientSettings, client_settings, read_properties_file
+from kafka_client.event_loop import EventLoopThread
+
+try:
+    from kafka_client.cluster_admin import ClusterAdmin
+    from kafka_client.cluster_view import cluster_view, internal_topics, source_topics
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] != "aiokafka":
+        raise
+    raise InputError("the provider 'kafka' needs aiokafka: install 'assignor[kafka]'") from None
+
+CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
+
+LONGEST_WAIT_FOR_OFFSETS_S = 15.0
+"""Shorter than the coordinator waits for a cluster, so that a round is placed without lags rather than put off."""
+
+
+def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:
+    """`host:port,...`; `;` may stand between them, too, as in the coordinator's setting. Connects when it is
+    asked first. Raises InputError.
+    """
+    servers = bootstrap_servers.removeprefix("kafka:").replace(";", ",")
+    path = os.environ.get(CLIENT_CONFIG)
+    properties = read_properties_file(path) if path else {}
+    return KafkaClusterProvider(client_settings(servers, properties))
+
+
+class KafkaClusterProvider:
+    """Safe to call from several threads. Calls end within `default.api.timeout.ms`."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._loop = EventLoopThread("kafka-cluster-provider")
+        self._admin = ClusterAdmin(settings)
+
+    def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
+        """`group_id` is the coordinator's; offsets are committed under the application id. Raises KafkaClientError."""
+        return self._loop.run(cluster_view(self._admin, definition, offsets_timeout_s=LONGEST_WAIT_FOR_OFFSETS_S))
+
+    def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
+        """Partitions of those topics of the topology that are there: one request. Raises KafkaClientError."""
+        names = source_topics(definition.topology) | internal_topics(definition.topology)
+        found = self._loop.run(self._admin.topics(names))
+        return {name: topic.partitions for name, topic in found.items()}
+
+    def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
+        """Raises KafkaClientError; TopicHasOtherPartitions for one that is there with another number of partitions."""
+        self._loop.run(self._admin.create_topics(topics))
+
+    def close(self) -> None:
+        """Safe to call again."""
+        try:
+            self._loop.run(self._admin.close())
+        except RuntimeError:
+            return  # closed already
+        self._loop.close()

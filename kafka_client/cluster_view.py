@@ -1,0 +1,110 @@
+"""A Kafka cluster as the leader of a round sees it: topics, racks, changelog ends and committed offsets, now.
+
+Rules: topics that cannot be listed fail the round. Offsets that cannot be had do not: the leader does without lags for
+once, as Kafka's does. End offsets are high watermarks, and a source topic that serves as changelog ends at the
+application's committed offset. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
+`StreamsPartitionAssignor.populateClientStatesMap`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import TypeVar
+
+from assignor.clients.end_offsets import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
+from assignor.cluster import Cluster, TopicMetadata
+from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.topology import Topology
+from assignor.types import TopicPartition
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.errors import KafkaClientError
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+async def cluster_view(
+    admin: ClusterAdmin, definition: RebalanceSnapshot, *, offsets_timeout_s: float | None = None
+) -> ClusterView:
+    """Of `definition` only topology and application id are read. `offsets_timeout_s`: None for the client's own.
+
+    Raises KafkaUnavailable, KafkaRefused when topics cannot be listed; look-ups of offsets that fail are in `failures`.
+    """
+    topology = definition.topology
+    internal = internal_topics(topology)
+    as_changelog = {
+        store.source_topic_as_changelog
+        for each in topology.subtopologies
+        for store in each.stores
+        if store.source_topic_as_changelog
+    }
+    cluster = await admin.cluster(source_topics(topology) | internal)
+    ends, committed = await asyncio.gather(
+        _or_none(_end_offsets(admin, cluster.topics, _changelogs(topology)), offsets_timeout_s),
+        _or_none(_committed_offsets(admin, cluster.topics, as_changelog, definition.application_id), offsets_timeout_s),
+    )
+    failures = {END_OFFSETS_FAILURE} if ends is None else set()
+    return ClusterView(
+        Cluster(cluster.brokers, {name: topic for name, topic in cluster.topics.items() if name not in internal}),
+        {name: topic for name, topic in cluster.topics.items() if name in internal},
+        ends,
+        committed or {},
+        frozenset(failures | ({COMMITTED_OFFSETS_FAILURE} if committed is None else set())),
+    )
+
+
+def source_topics(topology: Topology) -> set[str]:
+    """All that is read, repartition topics among them."""
+    return {topic for each in topology.subtopologies for topic in each.source_topics}
+
+
+def internal_topics(topology: Topology) -> set[str]:
+    """Changelog and repartition topics by their full names."""
+    repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
+    return _changelogs(topology) | repartition
+
+
+def _changelogs(topology: Topology) -> set[str]:
+    return {store.changelog_topic for each in topology.subtopologies for store in each.stores if store.changelog_topic}
+
+
+async def _or_none(look_up: Awaitable[T], timeout_s: float | None) -> T | None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await look_up
+    except (KafkaClientError, TimeoutError) as error:
+        reason = str(error) or f"no answer within {timeout_s:g} s"
+        _log.warning("a round is placed without lags: %s", reason)
+        return None
+
+
+async def _end_offsets(
+    admin: ClusterAdmin, known: Mapping[str, TopicMetadata], topics: Iterable[str]
+) -> dict[str, tuple[int, ...]]:
+    partitions = _partitions(known, topics)
+    offsets = await admin.end_offsets([each for of_topic in partitions.values() for each in of_topic])
+    return {topic: tuple(offsets[each] for each in of_topic) for topic, of_topic in partitions.items()}
+
+
+async def _committed_offsets(
+    admin: ClusterAdmin, known: Mapping[str, TopicMetadata], topics: Iterable[str], application_id: str
+) -> dict[str, tuple[int | None, ...]]:
+    partitions = _partitions(known, topics)
+    committed = await admin.committed_offsets(
+        application_id, [each for of_topic in partitions.values() for each in of_topic]
+    )
+    return {
+        topic: tuple(committed[each].offset if each in committed else None for each in of_topic)
+        for topic, of_topic in partitions.items()
+    }
+
+
+def _partitions(known: Mapping[str, TopicMetadata], topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
+    return {
+        topic: [TopicPartition(topic, partition) for partition in range(known[topic].partitions)]
+        for topic in sorted(topics)
+        if topic in known
+    }

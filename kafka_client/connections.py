@@ -1,0 +1,177 @@
+"""Connections to the brokers of one cluster, opened when they are needed, and why one cannot be had.
+
+Rules: any broker is one with an open connection, else one that the last metadata named, else a bootstrap server, so a
+cluster whose brokers have all moved is found again. What no second try mends (credentials, certificates) is
+`KafkaRefused` at once; what may pass (nothing listens, connection lost, too slow) is `NotNow`. Below is aiokafka's own
+connection: its client keeps such reasons to itself and never goes back to the bootstrap servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import ssl
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiokafka.conn import AIOKafkaConnection, CloseReason, create_conn
+from aiokafka.errors import (
+    IllegalSaslStateError,
+    IncompatibleBrokerVersion,
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+
+from kafka_client.broker_answers import NotNow
+from kafka_client.client_settings import ClientSettings
+from kafka_client.errors import KafkaRefused
+
+Address = tuple[str, int]
+
+
+class Connections:
+    """Of one event loop at a time: in another loop (as after a fork) new ones are opened, and the old ones let go."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._brokers: dict[int, Address] = {}
+        self._open: dict[Address, AIOKafkaConnection] = {}
+        self._locks: dict[Address, asyncio.Lock] = {}
+        self._arguments: dict[str, Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process_id = os.getpid()
+
+    def set_brokers(self, brokers: Mapping[int, Address]) -> None:
+        """All brokers that there are, as the newest metadata says."""
+        self._brokers = dict(brokers)
+
+    def add_broker(self, node_id: int, address: Address) -> None:
+        """One that an answer named and the newest metadata may not know yet."""
+        self._brokers[node_id] = address
+
+    async def send(self, request: Any, node_id: int | None = None) -> Any:
+        """The answer of that broker, or of any. Raises NotNow, KafkaRefused."""
+        self._follow_loop()
+        if node_id is None:
+            address, connection = await self._any()
+        elif node_id in self._brokers:
+            address = self._brokers[node_id]
+            connection = await self._to(address)
+        else:
+            raise NotNow(f"broker {node_id} is not known yet")
+        try:
+            return await connection.send(request)
+        except TimeoutError:
+            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+            raise NotNow(f"{_text(address)} did not answer within request.timeout.ms") from None
+        except (OSError, KafkaError, NotImplementedError) as error:
+            raise _reason(address, error) from error
+
+    async def close(self) -> None:
+        self._follow_loop()
+        closing = [connection.close(reason=CloseReason.SHUTDOWN) for connection in self._open.values()]
+        self._open.clear()
+        await asyncio.gather(*[each for each in closing if each is not None], return_exceptions=True)
+
+    async def _any(self) -> tuple[Address, AIOKafkaConnection]:
+        failure: NotNow | None = None
+        for address in self._candidates():
+            try:
+                return address, await self._to(address)
+            except NotNow as error:
+                failure = error
+        assert failure is not None, "there is at least one bootstrap server"
+        raise failure
+
+    def _candidates(self) -> Iterable[Address]:
+        is_open = [address for address, connection in self._open.items() if connection.connected()]
+        known = list(self._brokers.values())
+        random.shuffle(known)
+        return dict.fromkeys((*is_open, *known, *self._settings.addresses))
+
+    async def _to(self, address: Address) -> AIOKafkaConnection:
+        async with self._locks.setdefault(address, asyncio.Lock()):
+            connection = self._open.get(address)
+            if connection is not None and connection.connected():
+                return connection
+            self._open.pop(address, None)
+            setup_s = self._settings.milliseconds("socket.connection.setup.timeout.ms") / 1000
+            try:
+                if self._arguments is None:  # reads files, and the system's certificates take their time
+                    self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
+                async with asyncio.timeout(setup_s):
+                    connection = await create_conn(
+                        *address,
+                        max_idle_ms=self._settings.milliseconds("connections.max.idle.ms"),
+                        **self._arguments,
+                    )
+            except TimeoutError:
+                raise NotNow(f"{_text(address)} did not take a connection within {setup_s:g} s") from None
+            except (OSError, KafkaError, NotImplementedError) as error:
+                self._arguments = None  # the next one reads the files anew: certificates are renewed in their place
+                raise _reason(address, error) from error
+            self._open[address] = connection
+            return connection
+
+    def _follow_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._process_id != os.getpid():
+            _OF_A_PARENT.extend(self._open.values())
+        self._open, self._locks, self._loop, self._process_id = {}, {}, loop, os.getpid()
+
+
+# kept for good: collecting one in the child of a fork would close it in the parent's name
+_OF_A_PARENT: list[AIOKafkaConnection] = []
+
+
+def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
+    """Looks behind aiokafka's "connection closed", too."""
+    where, cause = _text(address), error
+    while isinstance(cause, KafkaConnectionError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    match cause:
+        case UnsupportedSaslMechanismError():
+            return KafkaRefused(f"{where} does not take this way to log in: check sasl.mechanism")
+        case IllegalSaslStateError():
+            return KafkaRefused(f"{where} takes no login: check security.protocol")
+        case SaslAuthenticationFailed():
+            return KafkaRefused(
+                f"{where} does not accept these credentials ({_words(cause)}): "
+                "check security.protocol, sasl.mechanism and sasl.jaas.config"
+            )
+        case ssl.SSLCertVerificationError():
+            return KafkaRefused(
+                f"{where} has a certificate that is not trusted ({cause.verify_message}): "
+                "check ssl.truststore.location, and for its name ssl.endpoint.identification.algorithm"
+            )
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ssl.SSLSyscallError():
+            return NotNow(f"{where} closed the connection")
+        case ssl.SSLError():
+            return KafkaRefused(
+                f"TLS with {where} failed ({cause.reason or cause}): check security.protocol, ssl.keystore.* and "
+                "ssl.enabled.protocols"
+            )
+        case IncompatibleBrokerVersion() | NotImplementedError():
+            return KafkaRefused(f"{where} is of a version that does not know this request: {cause}")
+        case ConnectionRefusedError():
+            return NotNow(f"nothing listens on {where}")
+        case EOFError() | ConnectionError():
+            return NotNow(f"{where} closed the connection")
+        case OSError():
+            return NotNow(f"{where}: {cause.strerror or cause}")
+    return NotNow(f"{where}: {_words(cause)}")
+
+
+def _text(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _words(error: BaseException) -> str:
+    """What the broker said, or else the kind of error; aiokafka adds its own name and number to the text."""
+    said = next((argument for argument in error.args if isinstance(argument, str)), "")
+    return said or type(error).__name__

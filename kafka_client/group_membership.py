@@ -1,0 +1,298 @@
+"""One member of a classic group on raw bytes: join, sync, heartbeat, leave.
+
+The library's own consumer reads every subscription as version 0 and writes them anew, which loses what Kafka Streams
+members own; here metadata and assignments go in and out as they are. Rules:
+
+- Calls are repeated while the coordinator moves, loads, or cannot be reached, up to `default.api.timeout.ms`; then
+  KafkaUnavailable. What the coordinator decided comes as a MembershipError.
+- A join may be parked by the broker for a whole rebalance, and the broker reads no other request of that connection
+  meanwhile: so the requests of a member have a connection of their own, and leaving goes over another one.
+- The member id is kept here, over rebalances; after UnknownMember it is forgotten and the next join is a first one.
+- Calls are made one after the other. Source: `AbstractCoordinator`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka.errors import IncompatibleBrokerVersion
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+
+from kafka_client.broker_answers import NotNow, check
+from kafka_client.calls import call
+from kafka_client.client_settings import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientSettings
+from kafka_client.connections import Connections
+from kafka_client.errors import KafkaRefused, KafkaUnavailable
+from kafka_client.group_requests import Heartbeat, JoinGroup, LeaveGroup, ListGroups, SyncGroup
+from kafka_client.membership_errors import (
+    FencedInstance,
+    IllegalGeneration,
+    InconsistentProtocol,
+    InvalidSessionTimeout,
+    RebalanceInProgress,
+    UnknownMember,
+)
+
+UNKNOWN_MEMBER_ID = ""
+
+_NO_GENERATION = -1
+_GROUP = 0  # the type of coordinator
+_NONE = 0
+_ILLEGAL_GENERATION = 22
+_INCONSISTENT_GROUP_PROTOCOL = 23
+_UNKNOWN_MEMBER_ID = 25
+_INVALID_SESSION_TIMEOUT = 26
+_REBALANCE_IN_PROGRESS = 27
+_MEMBER_ID_REQUIRED = 79
+_GROUP_MAX_SIZE_REACHED = 81
+_FENCED_INSTANCE_ID = 82
+
+_REFUSALS = {
+    _INCONSISTENT_GROUP_PROTOCOL: (
+        InconsistentProtocol,
+        "its members do not speak the protocol {0.protocol!r} of type {0.protocol_type!r}",
+    ),
+    _INVALID_SESSION_TIMEOUT: (
+        InvalidSessionTimeout,
+        "the brokers refuse a session timeout of {0.session_timeout_ms} ms; it has to be between their "
+        "group.min.session.timeout.ms and group.max.session.timeout.ms",
+    ),
+    _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "it has as many members as the brokers' group.max.size allows"),
+}
+
+_JOIN_TIMEOUT_MARGIN_MS = 5000
+_PAUSE_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Who joins what. `group_instance_id`: None for a dynamic member. Times in milliseconds."""
+
+    group: str
+    protocol_type: str
+    protocol: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """Another member, or oneself, as the leader is told. `metadata`: its subscription."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """One generation. `members`: in the order received, for the leader only. `skip_assignment`: the leader came back
+    and the group keeps the assignments it has (KIP-814): sync without any.
+    """
+
+    generation_id: int
+    member_id: str
+    leader_id: str
+    members: tuple[JoinedMember, ...]
+    skip_assignment: bool
+
+    @property
+    def is_leader(self) -> bool:
+        return self.member_id == self.leader_id
+
+
+class GroupMembership:
+    """For one event loop, as `async with`; the end of the block closes connections and does not leave the group."""
+
+    def __init__(self, settings: ClientSettings, member: MemberSettings) -> None:
+        longest_join_ms = str(member.rebalance_timeout_ms + _JOIN_TIMEOUT_MARGIN_MS)
+        patient = settings.with_properties({REQUEST_TIMEOUT_MS: longest_join_ms, API_TIMEOUT_MS: longest_join_ms})
+        self._settings = settings
+        self._member = member
+        self._connections = Connections(settings)
+        self._parking = Connections(patient)
+        self._coordinator: int | None = None
+        self._member_id = UNKNOWN_MEMBER_ID
+        self._generation_id = _NO_GENERATION
+        self._joining = False
+
+    @property
+    def member_id(self) -> str:
+        """Empty while there is none."""
+        return self._member_id
+
+    @property
+    def generation_id(self) -> int:
+        """Of the last join; -1 before it."""
+        return self._generation_id
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._parking.close()
+        await self._connections.close()
+
+    async def join(self, metadata: bytes, reason: str) -> Joined:
+        """Wait until the group's next generation has formed, or give back the current one.
+
+        Raises MembershipError, KafkaRefused, KafkaUnavailable.
+        """
+        self._joining = True
+        try:
+            response = await self._joined(metadata, reason)
+        except asyncio.CancelledError:
+            await self._parking.close()  # the answer is still to come on it
+            raise
+        self._joining = False
+        self._member_id, self._generation_id = response.member_id, response.generation_id
+        return Joined(
+            generation_id=response.generation_id,
+            member_id=response.member_id,
+            leader_id=response.leader,
+            members=tuple(JoinedMember(each[0], each[1], bytes(each[2])) for each in response.members),
+            skip_assignment=bool(getattr(response, "skip_assignment", False)),
+        )
+
+    async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
+        """Hand in everybody's assignment as the leader, or nothing; gives the own one. Raises as `join`."""
+        member = self._member
+        request = SyncGroup(
+            member.group,
+            self._generation_id,
+            self._member_id,
+            member.group_instance_id,
+            member.protocol_type,
+            member.protocol,
+            assignments,
+        )
+        return bytes((await self._called("sync with", request, self._parking)).assignment or b"")
+
+    async def heartbeat(self) -> None:
+        """Raises MembershipError when there is something to do, else as `join`."""
+        member = self._member
+        request = Heartbeat(member.group, self._generation_id, self._member_id, member.group_instance_id)
+        await self._called("heartbeat to", request, self._parking)
+
+    async def leave(self, reason: str) -> None:
+        """Also out of a join that is still parked. Raises as `join`; one who is not a member has left."""
+        member = self._member
+        parked_static = self._joining and member.group_instance_id is not None
+        if self._member_id == UNKNOWN_MEMBER_ID and not parked_static:
+            return
+        request = LeaveGroup(member.group, self._member_id, member.group_instance_id, reason)
+        response = await self._called("leave", request, self._connections)
+        for _, _, code, *_ in response.members:
+            if code != _UNKNOWN_MEMBER_ID:
+                self._check(code)
+        self._forget()
+
+    async def group_type(self) -> str | None:
+        """`classic`, `consumer`, `streams` or `share`; None when there is no such group, or brokers do not tell."""
+        try:
+            response = await self._called("look for", ListGroups(), self._connections)
+        except KafkaRefused as error:
+            if isinstance(error.__cause__, IncompatibleBrokerVersion | NotImplementedError):
+                return None
+            raise
+        return next((str(each[3]).lower() for each in response.groups if each[0] == self._member.group), None)
+
+    async def _joined(self, metadata: bytes, reason: str) -> Any:
+        """A parked join knows no time-out; one that the coordinator cannot take is tried again for a while."""
+        give_up_at: float | None = None
+        clock = asyncio.get_running_loop().time
+        while True:
+            await call(self._settings, self._what("join"), self._find_coordinator)
+            try:
+                response = await self._parking.send(self._join_request(metadata, reason), self._coordinator)
+                if response.error_code == _NONE:
+                    return response
+                if response.error_code == _MEMBER_ID_REQUIRED:
+                    self._member_id = response.member_id
+                else:
+                    self._check(response.error_code)
+            except NotNow as error:
+                self._coordinator = None
+                give_up_at = give_up_at or clock() + self._settings.api_timeout_s
+                if clock() > give_up_at:
+                    raise KafkaUnavailable(
+                        f"Kafka at {self._settings.bootstrap_servers}: {self._what('join')}: {error}"
+                    ) from None
+                await asyncio.sleep(_PAUSE_S)
+
+    def _join_request(self, metadata: bytes, reason: str) -> JoinGroup:
+        member = self._member
+        return JoinGroup(
+            member.group,
+            member.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            self._member_id,
+            member.group_instance_id,
+            member.protocol_type,
+            member.protocol,
+            metadata,
+            reason,
+        )
+
+    async def _called(self, verb: str, request: Any, connections: Connections) -> Any:
+        """The answer of the coordinator, which is in order. Raises MembershipError, KafkaRefused, KafkaUnavailable."""
+
+        async def once() -> Any:
+            coordinator = await self._find_coordinator()
+            try:
+                async with asyncio.timeout(self._settings.request_timeout_s):
+                    response = await connections.send(request, coordinator)
+                self._check(response.error_code)
+            except NotNow:
+                self._coordinator = None
+                raise
+            except TimeoutError:
+                self._coordinator = None
+                await connections.close()  # a late answer must not be taken for the next request's
+                raise NotNow(f"broker {coordinator} did not answer within {REQUEST_TIMEOUT_MS}") from None
+            return response
+
+        return await call(self._settings, self._what(verb), once)
+
+    async def _find_coordinator(self) -> int:
+        if self._coordinator is None:
+            answer = await self._connections.send(FindCoordinatorRequest(self._member.group, _GROUP))
+            check(answer.error_code, "its coordinator", getattr(answer, "error_message", None))
+            for connections in (self._connections, self._parking):
+                connections.add_broker(answer.coordinator_id, (answer.host, answer.port))
+            self._coordinator = int(answer.coordinator_id)
+        return self._coordinator
+
+    def _check(self, code: int) -> None:
+        """Nothing for no error. Raises MembershipError, KafkaRefused, NotNow."""
+        group, instance = self._member.group, self._member.group_instance_id
+        if code == _REBALANCE_IN_PROGRESS:
+            raise RebalanceInProgress(f"group {group!r} prepares a new generation")
+        if code == _ILLEGAL_GENERATION:
+            raise IllegalGeneration(f"group {group!r} has gone on from generation {self._generation_id}")
+        if code == _UNKNOWN_MEMBER_ID:
+            self._forget()
+            raise UnknownMember(f"group {group!r} does not know this member any more")
+        if code == _FENCED_INSTANCE_ID:
+            self._forget()
+            raise FencedInstance(f"another member with group.instance.id {instance!r} took this one's place")
+        if code in _REFUSALS:
+            kind, words = _REFUSALS[code]
+            raise kind(f"group {group!r}: {words.format(self._member)}")
+        check(code, f"group {group!r}")
+
+    def _what(self, verb: str) -> str:
+        return f"{verb} group {self._member.group!r}"
+
+    def _forget(self) -> None:
+        self._member_id, self._generation_id, self._joining = UNKNOWN_MEMBER_ID, _NO_GENERATION, False

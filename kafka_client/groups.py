@@ -1,0 +1,97 @@
+"""What a group's coordinator knows: its committed offsets and its members.
+
+Rule: the coordinator is looked up anew for every try, because it moves with the partition of `__consumer_offsets`.
+Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+
+from assignor.types import TopicPartition
+from kafka_client.broker_answers import check
+from kafka_client.connections import Connections
+from kafka_client.partition_leaders import by_topic
+from kafka_client.wire_requests import DescribeGroupRequest, OffsetFetchRequest
+
+_GROUP = 0
+"""The type of a coordinator. Source: `FindCoordinatorRequest.CoordinatorType`."""
+_NOT_COMMITTED = -1
+
+
+class CommittedOffset(NamedTuple):
+    """The offset of the next record to process. `metadata`: the committer's own text."""
+
+    offset: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """`subscription`, `assignment`: the bytes of the group's protocol; empty while the group rebalances."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group of the classic protocol. `state`: Kafka's word, `Dead` for one that is not there. Who leads is not told.
+
+    `protocol_type` is `consumer` for consumers and Kafka Streams, `protocol` is the assignor's name (`stream`), or
+    empty.
+    """
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[GroupMember, ...] = ()
+
+
+async def committed_offsets(
+    connections: Connections, group: str, partitions: Iterable[TopicPartition] | None, stable: bool
+) -> dict[TopicPartition, CommittedOffset]:
+    """One try; partitions without an offset are left out. Raises NotNow, KafkaRefused."""
+    asked = None if partitions is None else list(by_topic(partitions).items())
+    if asked == []:
+        return {}
+    coordinator = await _coordinator(connections, group)
+    answer = await connections.send(OffsetFetchRequest(group, asked, stable), coordinator)
+    check(answer.error_code, "group")
+    found: dict[TopicPartition, CommittedOffset] = {}
+    has_tags = answer.API_VERSION > 3
+    for topic, numbers, *_ in answer.topics:
+        for partition, offset, *more in numbers:
+            metadata, code = more[1:3] if has_tags else more  # before them version 7 has the leader's epoch
+            check(code, f"{topic}-{partition}")
+            if offset != _NOT_COMMITTED:
+                found[TopicPartition(topic, partition)] = CommittedOffset(offset, metadata or "")
+    return found
+
+
+async def describe_group(connections: Connections, group: str) -> GroupDescription:
+    """One try. Raises NotNow, KafkaRefused."""
+    coordinator = await _coordinator(connections, group)
+    answer = await connections.send(DescribeGroupRequest(group), coordinator)
+    ((code, name, state, protocol_type, protocol, members, _),) = answer.groups
+    check(code, "group")
+    return GroupDescription(
+        name, state, protocol_type, protocol, tuple(GroupMember(*member) for member in sorted(members))
+    )
+
+
+async def _coordinator(connections: Connections, group: str) -> int:
+    answer = await connections.send(FindCoordinatorRequest(group, _GROUP))
+    check(answer.error_code, "its coordinator", getattr(answer, "error_message", None))
+    node_id: int = answer.coordinator_id
+    connections.add_broker(node_id, (answer.host, answer.port))
+    return node_id

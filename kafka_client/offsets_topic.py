@@ -1,0 +1,173 @@
+"""`__consumer_offsets`: where brokers keep every generation of every group, read as it is written.
+
+Rules: all records of a group are in one partition, that of its id's hash; only keys of the groups asked for come out,
+offset commits do not. It is read as uncommitted: group metadata is never part of a transaction, while offset commits
+are, and a reader of committed records would be held up by somebody's open transaction. The topic is compacted, so of
+old generations only some may be left. Reading never joins a group and never commits.
+Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+import aiokafka
+from aiokafka import errors
+
+from assignor.errors import DecodeError
+from assignor.java.order import string_hash
+from assignor.protocol.group_metadata import GroupMetadataKey, OtherGroupKey, decode_group_key
+from kafka_client.client_settings import ClientSettings
+from kafka_client.errors import KafkaRefused, KafkaUnavailable
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+_OFFSET_COMMITS = (b"\0\0", b"\0\1")  # the first bytes of their keys: nearly all records are of this kind
+_INT32_MIN = -(2**31)
+_LONGEST_WAIT_MS = 500
+_MOST_RECORDS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """One record about one group. `value` None: a tombstone. `timestamp_ms`: the broker's clock when it was written."""
+
+    key: GroupMetadataKey | OtherGroupKey
+    value: bytes | None
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecords:
+    """What was read now, each partition in its own order. `positions`: the next offset of partitions."""
+
+    records: tuple[GroupRecord, ...]
+    positions: Mapping[int, int]
+
+
+def offsets_partition(group: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets`, which has so many, that has everything about this group."""
+    code = string_hash(group)
+    return (0 if code == _INT32_MIN else abs(code)) % partitions
+
+
+class OffsetsTopic:
+    """The partitions of some groups. `partition_count`: of the whole topic. To be used by one task, `async with`."""
+
+    def __init__(self, settings: ClientSettings, groups: Iterable[str], partition_count: int) -> None:
+        self._settings = settings
+        self.partition_of = {group: offsets_partition(group, partition_count) for group in groups}
+        self._partitions = {
+            number: aiokafka.TopicPartition(OFFSETS_TOPIC, number) for number in sorted(set(self.partition_of.values()))
+        }
+        self._consumer: aiokafka.AIOKafkaConsumer | None = None
+
+    async def __aenter__(self) -> OffsetsTopic:
+        """Raises KafkaUnavailable, KafkaRefused."""
+        consumer = aiokafka.AIOKafkaConsumer(
+            **self._settings.client_arguments(),
+            group_id=None,
+            enable_auto_commit=False,
+            exclude_internal_topics=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_uncommitted",
+        )
+        try:
+            async with asyncio.timeout(self._settings.api_timeout_s):
+                await consumer.start()
+        except (errors.KafkaError, OSError, TimeoutError) as error:
+            await consumer.stop()
+            raise _fault(error, self._settings) from error
+        except BaseException:
+            await consumer.stop()
+            raise
+        consumer.assign(list(self._partitions.values()))
+        self._consumer = consumer
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+
+    async def seek(self, positions: Mapping[int, int]) -> None:
+        """Read on from these offsets; a partition that is not named is read from its first record."""
+        consumer = self._started()
+        for number, partition in self._partitions.items():
+            consumer.seek(partition, positions.get(number, 0))  # before the first record: reset to it
+
+    async def end_offsets(self) -> dict[int, int]:
+        """The end of each partition now. Raises KafkaUnavailable, KafkaRefused."""
+        try:
+            async with asyncio.timeout(self._settings.api_timeout_s):
+                ends = await self._started().end_offsets(list(self._partitions.values()))
+        except (errors.KafkaError, OSError, TimeoutError) as error:
+            raise _fault(error, self._settings) from error
+        return {partition.partition: end for partition, end in ends.items()}
+
+    async def read(self) -> GroupRecords:
+        """What comes next, after half a second nothing. While no broker answers nothing comes, and it tries on.
+
+        Raises KafkaRefused when the topic may not be read.
+        """
+        consumer = self._started()
+        try:
+            fetched = await consumer.getmany(timeout_ms=_LONGEST_WAIT_MS, max_records=_MOST_RECORDS)
+        except (errors.KafkaError, OSError) as error:
+            raise _fault(error, self._settings) from error
+        found: list[GroupRecord] = []
+        for records in fetched.values():
+            for record in records:
+                key = self._key(record.key)
+                if key is not None:
+                    found.append(GroupRecord(key, record.value, record.partition, record.offset, record.timestamp))
+        return GroupRecords(tuple(found), await self._positions())
+
+    async def _positions(self) -> dict[int, int]:
+        """Also beyond the last record: the markers of transactions are not records."""
+        positions: dict[int, int] = {}
+        with contextlib.suppress(TimeoutError):  # where to begin may not be known yet
+            async with asyncio.timeout(_LONGEST_WAIT_MS / 1000):
+                for number, partition in self._partitions.items():
+                    positions[number] = await self._started().position(partition)
+        return positions
+
+    def _key(self, raw: bytes | None) -> GroupMetadataKey | OtherGroupKey | None:
+        """None for what is not about the groups asked for, also for bytes that are no key."""
+        if raw is None or raw[:2] in _OFFSET_COMMITS:
+            return None
+        try:
+            key = decode_group_key(raw)
+        except DecodeError:
+            return None
+        if isinstance(key, GroupMetadataKey | OtherGroupKey) and key.group in self.partition_of:
+            return key
+        return None
+
+    def _started(self) -> aiokafka.AIOKafkaConsumer:
+        assert self._consumer is not None, "use it with `async with`"
+        return self._consumer
+
+
+def _fault(error: BaseException, settings: ClientSettings) -> KafkaUnavailable | KafkaRefused:
+    where = f"{OFFSETS_TOPIC} of {settings.bootstrap_servers}"
+    if isinstance(error, errors.TopicAuthorizationFailedError):
+        return KafkaRefused(f"{where} may not be read: grant READ and DESCRIBE on topic {OFFSETS_TOPIC}")
+    if isinstance(error, errors.AuthenticationFailedError | errors.SaslAuthenticationFailed):
+        return KafkaRefused(f"{settings.bootstrap_servers} does not accept these credentials: {error}")
+    if (
+        isinstance(error, errors.KafkaError)
+        and not error.retriable
+        and not isinstance(error, errors.KafkaConnectionError)
+    ):
+        return KafkaRefused(f"{where} cannot be read: {type(error).__name__} {error}".rstrip())
+    reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    return KafkaUnavailable(f"{settings.bootstrap_servers} cannot be reached: {reason}")

@@ -1,0 +1,139 @@
+"""Requests that only the leader of a partition answers: offsets of its log, and deleting what lies before one.
+
+Rules: leaders are looked up anew for every try, all leaders are asked at once, and what one has answered is not asked
+again. A partition that stays unknown for a second is unknown, where Kafka's own admin asks on until the time-out.
+Source: `PartitionLeaderStrategy`, `ListOffsetsHandler`, `DeleteRecordsHandler`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from aiokafka.protocol.admin import DeleteRecordsRequest
+from aiokafka.protocol.offset import OffsetRequest
+
+from assignor.cluster import TopicMetadata
+from assignor.types import TopicPartition
+from kafka_client.broker_answers import NotNow, check
+from kafka_client.cluster_metadata import NO_LEADER, fetch_metadata
+from kafka_client.connections import Connections
+from kafka_client.errors import UnknownTopic
+
+LATEST = -1
+EARLIEST = -2
+_ORDINARY_CONSUMER = -1
+_UNKNOWN_FOR_S = 1.0
+
+Answer = Iterable[tuple[TopicPartition, int, int]]
+"""Partition, error code, offset."""
+
+
+class LeaderRequest:
+    """One call over several tries: what was answered already, and since when something is unknown."""
+
+    def __init__(self, connections: Connections, partitions: Iterable[TopicPartition]) -> None:
+        self._connections = connections
+        self._open = set(partitions)
+        self._answers: dict[TopicPartition, int] = {}
+        self._began_at = time.monotonic()
+
+    async def offsets(self, timestamp: int, read_committed: bool) -> dict[TopicPartition, int]:
+        """One try. Raises NotNow, KafkaRefused, UnknownTopic."""
+
+        async def ask(leader: int, partitions: list[TopicPartition]) -> Answer:
+            topics = [
+                (topic, [(number, timestamp) for number in numbers]) for topic, numbers in by_topic(partitions).items()
+            ]
+            request = OffsetRequest(_ORDINARY_CONSUMER, int(read_committed), topics)
+            answer = await self._connections.send(request, leader)
+            return [
+                (TopicPartition(topic, number), code, offset)
+                for topic, numbers in answer.topics
+                for number, code, _, offset in numbers
+            ]
+
+        return await self._ask_leaders(ask)
+
+    async def delete(self, before: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+        """One try; answers the begin offsets. Raises NotNow, KafkaRefused, UnknownTopic."""
+
+        async def ask(leader: int, partitions: list[TopicPartition]) -> Answer:
+            topics = [
+                (topic, [(number, before[TopicPartition(topic, number)]) for number in numbers])
+                for topic, numbers in by_topic(partitions).items()
+            ]
+            answer = await self._connections.send(
+                DeleteRecordsRequest(topics, round(timeout_s * 1000), tags={}), leader
+            )
+            return [
+                (TopicPartition(each[0], number[0]), number[2], number[1])
+                for each in answer.topics
+                for number in each[1]
+            ]
+
+        return await self._ask_leaders(ask)
+
+    async def _ask_leaders(
+        self, ask: Callable[[int, list[TopicPartition]], Awaitable[Answer]]
+    ) -> dict[TopicPartition, int]:
+        if not self._open:
+            return self._answers
+        metadata = await fetch_metadata(self._connections, {partition.topic for partition in self._open})
+        led, not_yet = self._by_leader(metadata.topics)
+        answers = await asyncio.gather(
+            *[ask(leader, sorted(partitions)) for leader, partitions in led.items()], return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, NotNow):
+                not_yet = answer
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                not_yet = self._take(answer) or not_yet
+        if self._open:
+            raise not_yet or NotNow(f"no answer for {min(self._open)}")
+        return self._answers
+
+    def _take(self, answer: Answer) -> NotNow | None:
+        not_yet = None
+        for partition, code, offset in answer:
+            try:
+                check(code, str(partition))
+            except NotNow as reason:
+                not_yet = reason
+            else:
+                self._answers[partition] = offset
+                self._open.discard(partition)
+        return not_yet
+
+    def _by_leader(self, topics: Mapping[str, TopicMetadata]) -> tuple[dict[int, list[TopicPartition]], NotNow | None]:
+        led: dict[int, list[TopicPartition]] = defaultdict(list)
+        not_yet: NotNow | None = None
+        for partition in sorted(self._open):
+            topic = topics.get(partition.topic)
+            if topic is None or topic.leaders is None or partition.partition >= topic.partitions:
+                if time.monotonic() - self._began_at > _UNKNOWN_FOR_S:
+                    raise UnknownTopic(_unknown(partition, topic))
+                not_yet = NotNow(_unknown(partition, topic))
+            elif topic.leaders[partition.partition] == NO_LEADER:
+                not_yet = NotNow(f"{partition} has no leader")
+            else:
+                led[topic.leaders[partition.partition]].append(partition)
+        return led, not_yet
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Numbers of the partitions by topic, both in order."""
+    numbers: dict[str, list[int]] = {}
+    for partition in sorted(set(partitions)):
+        numbers.setdefault(partition.topic, []).append(partition.partition)
+    return numbers
+
+
+def _unknown(partition: TopicPartition, topic: TopicMetadata | None) -> str:
+    if topic is None:
+        return f"there is no topic {partition.topic}"
+    return f"topic {partition.topic} has {topic.partitions} partitions, so there is no {partition}"

@@ -1,0 +1,84 @@
+"""Topics made with all of their configs at once, and waited for; and what configs a topic has.
+
+Rules: a topic that is there with as many partitions is fine, with another number nothing at all is created. Creation is
+over when every partition has a leader, because a broker learns of it some time after the controller said yes. A topic
+that is just being deleted is there and not there; it is tried again until the time-out. Configs are never altered
+afterwards: that request replaces all of them. Source: `InternalTopicManager.makeReady`, `CreateTopicsHandler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from aiokafka.protocol.admin import DescribeConfigsRequest
+
+from assignor.cluster import TopicMetadata
+from assignor.topology.internal_topics import CreatedTopic
+from kafka_client.broker_answers import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, NotNow, check
+from kafka_client.cluster_metadata import NO_LEADER, fetch_metadata
+from kafka_client.connections import Connections
+from kafka_client.errors import TopicHasOtherPartitions
+from kafka_client.wire_requests import CreateTopicsRequest
+
+_TOPIC = 2
+"""The type of a resource. Source: `ConfigResource.Type`."""
+_SET_ON_THE_TOPIC = 1
+"""Where a config comes from. Source: `DescribeConfigsResponse.ConfigSource`."""
+
+
+async def create_topics(connections: Connections, topics: Mapping[str, CreatedTopic], request_timeout_s: float) -> None:
+    """One try. Raises NotNow until all are there with leaders, KafkaRefused, TopicHasOtherPartitions."""
+    if not topics:
+        return
+    metadata = await fetch_metadata(connections, topics)
+    for name, topic in topics.items():
+        there = metadata.topics.get(name)
+        if there is not None and there.partitions != topic.partitions:
+            raise TopicHasOtherPartitions(f"topic {name} has {there.partitions} partitions, not {topic.partitions}")
+    missing = [name for name in topics if name not in metadata.topics]
+    if missing:
+        request = CreateTopicsRequest(
+            [
+                (
+                    name,
+                    topics[name].partitions,
+                    topics[name].replication_factor,
+                    [],
+                    sorted(topics[name].configs.items()),
+                )
+                for name in missing
+            ],
+            round(request_timeout_s * 1000),
+        )
+        controller = metadata.controller_id if any(b.id == metadata.controller_id for b in metadata.brokers) else None
+        answer = await connections.send(request, controller)
+        for name, code, message in answer.topic_errors:
+            if code != TOPIC_ALREADY_EXISTS:
+                check(code, f"topic {name}", message)
+        metadata = await fetch_metadata(connections, topics)
+    for name in topics:
+        if not _is_ready(metadata.topics.get(name)):
+            raise NotNow(f"topic {name} is not there with all of its leaders yet")
+
+
+async def topic_configs(connections: Connections, topics: Iterable[str], only_own: bool) -> dict[str, dict[str, str]]:
+    """One try. Topics that are not there are left out, and so are secrets. Raises NotNow, KafkaRefused."""
+    names = sorted(set(topics))
+    if not names:
+        return {}
+    answer = await connections.send(DescribeConfigsRequest([(_TOPIC, name, None) for name in names]))
+    found: dict[str, dict[str, str]] = {}
+    for code, message, _, name, entries in answer.resources:
+        if code == UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        check(code, f"topic {name}", message)
+        found[name] = {
+            key: value
+            for key, value, _, source, _, _ in entries
+            if value is not None and (not only_own or source == _SET_ON_THE_TOPIC)
+        }
+    return found
+
+
+def _is_ready(topic: TopicMetadata | None) -> bool:
+    return topic is not None and topic.leaders is not None and NO_LEADER not in topic.leaders

@@ -1,0 +1,272 @@
+"""Leading a group of Kafka Streams from outside: join first, lead its rounds, keep the lead, hand it back.
+
+Rules:
+
+- Whoever is in the group gets an assignment that it can read, or waits: a round that cannot be computed is tried again
+  while the group waits (its members go on with the tasks they own), until `round_timeout_ms`; then the lead is handed
+  back, and a JVM leader decides what becomes of the group. Kafka's leader throws instead, and its stream thread dies.
+  What Kafka answers with an error assignment is answered with one here.
+- Who finds itself not leading leaves at once, unless told to stay.
+- The leader joins again by itself when source topics change. Members that were told to rejoin at once, and the one that
+  carries the probing deadline, begin their rounds themselves.
+
+Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
+
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.recording import rebalance_document
+from assignor.story.past import SeenRound
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.errors import KafkaUnavailable
+from kafka_client.group_membership import GroupMembership, Joined
+from kafka_client.membership_errors import IllegalGeneration, RebalanceInProgress, UnknownMember
+from kafka_groups.leader.group_entry import GroupEntry
+from kafka_groups.leader.lead_settings import LeadSettings
+from kafka_groups.leader.led_rebalance import GroupMembers, LedRound, group_members
+from kafka_groups.leader.own_member import own_subscription
+from kafka_groups.leader.rebalance_records import RoundRecords
+from kafka_groups.leader.rebalance_text import round_text, seen_round, why_in_words
+from kafka_groups.leader.rebalance_work import DecidedRound, RoundFailed, RoundWork
+from kafka_groups.leader.source_partitions import PartitionCounts, change_in_words, known_to, without_owner
+from kafka_groups.leader.subscribed_topics import mismatch_in_words
+
+T = TypeVar("T")
+
+_UNREACHABLE_PAUSE_S = 1.0
+
+
+class _Held(NamedTuple):
+    """What the leader watches until the next round. `partitions`: of the source topics, as the last round knew them;
+    None when they are not to be watched. `probing_at_ms`: a deadline that no member could be told. `reason`: to begin
+    the next round at once.
+    """
+
+    partitions: PartitionCounts | None = None
+    probing_at_ms: int | None = None
+    reason: str = ""
+
+
+class Leader:
+    """One process' lead of one group."""
+
+    def __init__(
+        self,
+        settings: LeadSettings,
+        admin: ClusterAdmin,
+        membership: GroupMembership,
+        work: RoundWork,
+        records: RoundRecords,
+        say: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._admin = admin
+        self._membership = membership
+        self._entry = GroupEntry(settings, admin, membership, say)
+        self._work = work
+        self._records = records
+        self._say = say
+        self._version = LATEST_SUPPORTED_VERSION
+        self._seen: SeenRound | None = None
+        self._reason = ""
+        self._mismatch = ""
+
+    async def lead(self) -> None:
+        """Until cancelled. Raises LeadRefused, FencedInstance, RoundFailed, KafkaRefused; KafkaUnavailable only before
+        the first join.
+        """
+        joined = await self._entry.join(self._subscription, "assignor lead starts")
+        while True:
+            try:
+                await self._generation(joined)
+                joined = await self._rejoined()
+            except (RebalanceInProgress, IllegalGeneration):
+                joined = await self._patiently(self._rejoined)
+            except UnknownMember:
+                self._say("this member is not in the group any more: its session ended, or it was removed")
+                joined = await self._patiently(self._anew)
+            except KafkaUnavailable as error:
+                self._say(str(error))
+                joined = await self._patiently(self._rejoined)
+
+    async def _rejoined(self) -> Joined:
+        try:
+            joined = await self._membership.join(self._subscription(), self._reason or "a rebalance is in progress")
+        except UnknownMember:
+            return await self._anew()
+        return await self._entry.stay_or_leave(joined) or await self._anew()
+
+    async def _anew(self) -> Joined:
+        return await self._entry.join(self._subscription, "assignor lead joins anew")
+
+    async def _patiently(self, join: Callable[[], Coroutine[Any, Any, Joined]]) -> Joined:
+        """A leader outlives brokers that are down."""
+        while True:
+            try:
+                return await join()
+            except IllegalGeneration:
+                continue
+            except KafkaUnavailable as error:
+                self._say(str(error))
+                await asyncio.sleep(_UNREACHABLE_PAUSE_S)
+
+    async def _generation(self, joined: Joined) -> None:
+        """From the join to the reason to join again. Raises MembershipError, RoundFailed, KafkaUnavailable."""
+        own_reason, self._reason = self._reason, ""
+        if not joined.is_leader:
+            await self._follow(joined)
+            held = _Held()
+        elif joined.skip_assignment:
+            held = await self._resume(joined)
+        else:
+            held = await self._round(joined, own_reason)
+        if not held.reason:
+            watches = (self._beating(), self._probing(held.probing_at_ms), self._topics_change(held.partitions))
+            held = held._replace(reason=await _first(*watches))
+        self._reason = held.reason
+
+    async def _round(self, joined: Joined, own_reason: str) -> _Held:
+        began = time.monotonic()
+        told = ((member.member_id, member.group_instance_id, member.metadata) for member in joined.members)
+        members = group_members(self._settings.group, told, joined.member_id)
+        self._version = members.version
+        for member, fault in members.unreadable.items():
+            self._say(
+                f"generation {joined.generation_id}: nobody can read what member {member} says of itself; it gets no "
+                f"tasks, stop it ({fault})"
+            )
+        try:
+            decided = await _first(self._work.decide(joined.generation_id, members), self._beating())
+        except RoundFailed as failure:
+            if failure.led is not None and failure.led.led is not None:
+                await self._record(joined.generation_id, failure.led.now_ms, failure.led.led)
+            raise
+        finally:
+            self._tell_of_mismatch(joined.generation_id, members)
+        await self._membership.sync(decided.assignments)
+        took_ms = round((time.monotonic() - began) * 1000)
+        if decided.led is None:
+            self._seen = None
+            self._say(f"generation {joined.generation_id}: leading a group without members of the application")
+            return _Held()
+        await self._tell(joined.generation_id, decided, decided.led, own_reason, took_ms)
+        result = decided.led.result
+        kept_here = decided.led.snapshot.leader_process_id is None
+        return _Held(
+            known_to(decided.led.snapshot, result, self._work.topics),
+            result.probing_rebalance_at_ms if kept_here else None,
+        )
+
+    def _tell_of_mismatch(self, generation_id: int, members: GroupMembers) -> None:
+        """Once, not in every round of a roll-out."""
+        mismatch, before = mismatch_in_words(self._work.topics, members.topics), self._mismatch
+        self._mismatch = mismatch
+        if mismatch and mismatch != before:
+            self._say(f"generation {generation_id}: {mismatch}")
+
+    async def _tell(
+        self, generation_id: int, decided: DecidedRound, led: LedRound, own_reason: str, took_ms: int
+    ) -> None:
+        await self._record(generation_id, decided.now_ms, led)
+        before = self._seen
+        self._seen = await asyncio.to_thread(
+            seen_round, self._settings.group, generation_id, decided.now_ms, led, before
+        )
+        self._say(round_text(generation_id, led, why_in_words(self._seen, before, own_reason), took_ms))
+
+    async def _record(self, generation_id: int, now_ms: int, led: LedRound) -> None:
+        await self._records.add(
+            rebalance_document(
+                id=f"{self._settings.group}-{generation_id}",
+                group_id=self._settings.group,
+                generation_id=generation_id,
+                now_ms=now_ms,
+                source="kafka",
+                snapshot=led.snapshot,
+                result=led.result,
+            )
+        )
+
+    async def _resume(self, joined: Joined) -> _Held:
+        """The group kept its assignments while this leader was away; topics, and the topology, may have changed."""
+        await self._membership.sync({})
+        self._say(f"generation {joined.generation_id}: the lead is kept, and nobody had to rebalance")
+        wanted = (*self._work.topics, *self._work.changelogs)
+        topics = await self._admin.topics(wanted)
+        partitions = {name: topics[name].partitions for name in self._work.topics if name in topics}
+        group = await self._admin.describe_group(self._settings.group)
+        others = [member for member in group.members if member.member_id != joined.member_id]
+        missing = sorted(set(wanted) - topics.keys())
+        if others and missing:  # of a newer topology, or of a leader that died when it was about to create them
+            return _Held(reason=f"topics of the topology are not there, {missing[0]} among them")
+        if others and without_owner(partitions, [member.assignment for member in others]):
+            return _Held(reason="source topics have partitions that nobody is assigned")
+        return _Held(partitions)
+
+    async def _follow(self, joined: Joined) -> None:
+        assignment = await self._membership.sync({})
+        count = len(decode_assignment(assignment).partitions) if assignment else 0
+        self._say(
+            f"generation {joined.generation_id}: following another leader, which gave this member {count} "
+            f"partition{'s' if count != 1 else ''}; the tasks of them sit idle"
+        )
+
+    def _subscription(self) -> bytes:
+        settings = self._settings
+        return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
+
+    async def _beating(self) -> Any:
+        """Ends by the MembershipError that a heartbeat is answered with."""
+        while True:
+            await asyncio.sleep(self._settings.heartbeat_interval_s)
+            try:
+                await self._membership.heartbeat()
+            except KafkaUnavailable as error:
+                self._say(str(error))
+
+    async def _probing(self, at_ms: int | None) -> str:
+        if at_ms is None:
+            return await _never()
+        await asyncio.sleep(max(0.0, at_ms / 1000 - time.time()))
+        return "the probing deadline"
+
+    async def _topics_change(self, before: PartitionCounts | None) -> str:
+        """Looks until two looks in a row see the same change."""
+        if before is None:
+            return await _never()
+        last: str | None = None
+        while True:
+            await asyncio.sleep(self._settings.metadata_max_age_ms / 1000 if last is None else _UNREACHABLE_PAUSE_S)
+            try:
+                topics = await self._admin.topics(self._work.topics)
+            except KafkaUnavailable as error:
+                self._say(str(error))
+                continue
+            change = change_in_words(before, {name: topic.partitions for name, topic in topics.items()})
+            if change is not None and change == last:
+                return change
+            last = change
+
+
+async def _never() -> str:
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+async def _first(*coroutines: Coroutine[Any, Any, T]) -> T:
+    """What the first of them to end returns or raises; the others are cancelled, and have ended then."""
+    tasks = [asyncio.ensure_future(each) for each in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task in done).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,198 @@
+"""One run of `assignor lead`: connections opened, elected, leading; and the way out, clean or not.
+
+Way out on a signal: when another process stands by, it is only the election that is left, and the standby takes this
+one's place in the group without a rebalance. When none does, the group is left, so that a JVM member leads at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assignor.errors import AssignorFault
+from assignor.reading.own_assignors import load_own_assignor
+from assignor.recording import is_class_path
+from assignor.snapshot import RebalanceSnapshot
+from kafka_client.client_settings import ClientSettings
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.first_contact import first_contact
+from kafka_client.group_membership import GroupMembership, MemberSettings
+from kafka_client.membership_errors import FencedInstance
+from kafka_groups.application_file import ApplicationFile
+from kafka_groups.leader.definition import definition_of
+from kafka_groups.leader.election import Election, LeadTaken
+from kafka_groups.leader.lead_settings import LeadSettings
+from kafka_groups.leader.leader import Leader
+from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+from kafka_groups.leader.rebalance_records import RoundRecords
+from kafka_groups.leader.rebalance_work import RoundFailed, RoundWork
+from kafka_groups.leader.store_options import StoreFacts
+
+_LONGEST_WAY_OUT_S = 10.0
+_LONGEST_REPORT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What is led. `configs`, `assignor`, `stores`: of the command line."""
+
+    file: ApplicationFile
+    configs: Mapping[str, object]
+    assignor: str | None
+    stores: StoreFacts = field(default_factory=StoreFacts)
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """`output`: a file or `-`. `coordinator_url`, `token_file`: of the service that shows the rounds."""
+
+    output: str | None = None
+    coordinator_url: str | None = None
+    token_file: Path | None = None
+
+
+async def lead_until_stopped(
+    client: ClientSettings,
+    settings: LeadSettings,
+    application: Application,
+    reporting: Reporting,
+    say: Callable[[str], None],
+) -> None:
+    """Returns after SIGTERM or SIGINT. Raises AssignorFault with one clear line."""
+    coordinator = None if reporting.coordinator_url is None else (reporting.coordinator_url, reporting.token_file)
+    records = RoundRecords(reporting.output, coordinator, say)
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    async with ClusterAdmin(client) as admin:
+        if not await first_contact(admin, client, stopped, say):
+            return
+        definition = await _definition(admin, settings, application, say)
+
+        async def redefine() -> RebalanceSnapshot:
+            return await _definition(admin, settings, application, lambda _: None)
+
+        task_assignor = load_own_assignor(definition.assignor) if is_class_path(definition.assignor) else None
+        work = RoundWork(
+            admin,
+            definition,
+            task_assignor,
+            settings.round_timeout_ms / 1000,
+            say,
+            redefine if application.file.topology is None else None,
+        )
+        member = MemberSettings(
+            settings.group,
+            PROTOCOL_TYPE,
+            PROTOCOL,
+            settings.session_timeout_ms,
+            settings.rebalance_timeout_ms,
+            settings.group_instance_id,
+        )
+        async with (
+            Election(client, settings.group, settings.election_timeout_ms, say) as election,
+            GroupMembership(client, member) as membership,
+        ):
+            leader = Leader(settings, admin, membership, work, records, say)
+            await _Run(election, membership, leader, records, settings, say).until(stopped)
+
+
+async def _definition(
+    admin: ClusterAdmin, settings: LeadSettings, application: Application, say: Callable[[str], None]
+) -> RebalanceSnapshot:
+    counts: dict[str, int] = {}
+    if application.file.topology is None:
+        counts = {name: topic.partitions for name, topic in (await admin.topics()).items()}
+    definition, assumptions = definition_of(
+        application.file, settings.group, application.assignor, application.configs, counts, application.stores
+    )
+    for assumption in assumptions:
+        say(f"topology: {assumption}")
+    return definition
+
+
+class _Run:
+    def __init__(
+        self,
+        election: Election,
+        membership: GroupMembership,
+        leader: Leader,
+        records: RoundRecords,
+        settings: LeadSettings,
+        say: Callable[[str], None],
+    ) -> None:
+        self._election = election
+        self._membership = membership
+        self._leader = leader
+        self._records = records
+        self._settings = settings
+        self._say = say
+
+    async def until(self, stopped: asyncio.Event) -> None:
+        stop = asyncio.ensure_future(stopped.wait())
+        work = asyncio.ensure_future(self._work())
+        try:
+            await asyncio.wait((stop, work), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        except LeadTaken:
+            await self._resign()
+            raise
+        except FencedInstance as fence:
+            await self._resign()
+            raise LeadTaken(f"{fence}: it leads group {self._settings.group!r} now, and this process ends") from fence
+        except RoundFailed as failure:
+            await self._hand_back("the lead is handed back: a round failed for too long")
+            raise RoundFailed(f"{failure}; the lead is handed back to the application's own members", None) from None
+        except AssignorFault:
+            await self._hand_back("the lead is handed back")
+            raise
+        finally:
+            await _ended(stop, work)
+        await self._stop()
+
+    async def _work(self) -> None:
+        await self._election.win(self._settings.stand_by)
+        elected = asyncio.ensure_future(self._election.keep())
+        leading = asyncio.ensure_future(self._leader.lead())
+        reporting = asyncio.ensure_future(self._records.report())
+        try:
+            done, _ = await asyncio.wait((elected, leading), return_when=asyncio.FIRST_COMPLETED)
+            (leading if leading in done else elected).result()
+        finally:
+            await _ended(elected, leading, reporting)
+
+    async def _stop(self) -> None:
+        if self._election.has_standby:
+            self._say("stopping: the standby takes over")
+            await self._resign()
+        else:
+            await self._hand_back("assignor lead was stopped")
+            self._say(f"stopped: left group {self._settings.group!r}; one of its own members leads it from now on")
+        await self._records.report_rest(_LONGEST_REPORT_S)
+
+    async def _hand_back(self, reason: str) -> None:
+        await self._try(self._membership.leave(reason))
+        await self._resign()
+
+    async def _resign(self) -> None:
+        await self._try(self._election.resign())
+
+    async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
+        """The way out does not hang on brokers that are down: there the session ends it."""
+        try:
+            async with asyncio.timeout(_LONGEST_WAY_OUT_S):
+                await leaving
+        except (AssignorFault, TimeoutError) as error:
+            self._say(f"could not leave: {error or 'no answer'}; the session ends by itself")
+
+
+async def _ended(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,108 @@
+"""Where led rounds are kept: rebalance/1 lines in a file, and the coordinator that shows the group.
+
+Rules: a line is on disk before the next round begins, and a file that ends in the middle of a line, after a crash,
+loses that half line and nothing else. Only who leads changes the file: a standby may have the same one. Neither of the
+two ever fails a round: what cannot be kept or reported is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from assignor.commands.console import as_line
+from assignor.errors import AssignorFault, InputError
+from kafka_groups.rebalance_reports import report_round
+
+STDOUT = "-"
+_MOST_WAITING_REPORTS = 100
+_BLOCK = 1 << 16
+
+
+class RoundRecords:
+    """`output`: a file, `-` for stdout, None for none. `coordinator`: URL and token of the service, None for none."""
+
+    def __init__(
+        self, output: str | None, coordinator: tuple[str, Path | None] | None, say: Callable[[str], None]
+    ) -> None:
+        self._output = output
+        self._coordinator = coordinator
+        self._say = say
+        self._waiting: asyncio.Queue[Mapping[str, object]] = asyncio.Queue(_MOST_WAITING_REPORTS)
+        if output is not None and output != STDOUT:
+            prepare(output)
+
+    async def add(self, document: Mapping[str, object]) -> None:
+        if self._output is not None:
+            try:
+                await asyncio.to_thread(append, self._output, document)
+            except OSError as error:
+                self._say(f"{self._output}: the round cannot be written: {error.strerror}")
+        if self._coordinator is not None:
+            if self._waiting.full():
+                self._waiting.get_nowait()
+                self._say("a round is not reported: the coordinator has not answered for too long")
+            self._waiting.put_nowait(document)
+
+    async def report(self) -> None:
+        """One after the other, for as long as this runs."""
+        while self._coordinator is not None:
+            document = await self._waiting.get()
+            await self._report(self._coordinator, document)
+
+    async def report_rest(self, timeout_s: float) -> None:
+        """What waits still, within the time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._coordinator is not None and not self._waiting.empty():
+                    await self._report(self._coordinator, self._waiting.get_nowait())
+        except TimeoutError:
+            self._say("the last rounds are not reported: the coordinator does not answer")
+
+    async def _report(self, coordinator: tuple[str, Path | None], document: Mapping[str, object]) -> None:
+        url, token_file = coordinator
+        try:
+            await asyncio.to_thread(report_round, url, token_file, document)
+        except AssignorFault as error:
+            self._say(f"the round is not reported: {error}")
+
+
+def prepare(path: str) -> None:
+    """Make the file. Raises InputError."""
+    if path.endswith((".gz", ".parquet")):
+        raise InputError("rounds are appended to a plain file, which ends in .jsonl", path)
+    try:
+        with open(path, "ab+") as file:
+            file.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", path) from None
+
+
+def append(path: str, document: Mapping[str, object]) -> None:
+    """On return the line is on disk; when it raises OSError, nothing of it is."""
+    if path == STDOUT:
+        print(as_line(document), flush=True)
+        return
+    with open(path, "ab+", buffering=0) as file:
+        end = _end_of_last_line(file.fileno(), file.seek(0, os.SEEK_END))
+        file.truncate(end)
+        try:
+            left = memoryview(f"{as_line(document)}\n".encode())
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
+
+
+def _end_of_last_line(descriptor: int, end: int) -> int:
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

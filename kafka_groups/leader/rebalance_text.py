@@ -1,0 +1,83 @@
+"""One line of progress for a round: who, what, why, how long."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from assignor.measures import measure
+from assignor.recording import RecordedRebalance
+from assignor.rounds import RebalanceRound
+from assignor.story import PastRound, TriggerKind
+from assignor.story.past import SeenRound, see
+from assignor.story.words import Processes, triggers_text
+from assignor.types import AssignorErrorCode
+from kafka_groups.leader.led_rebalance import LedRound
+
+_TOPICS_SHOWN = 5
+
+
+def seen_round(group: str, generation_id: int, now_ms: int, led: LedRound, before: SeenRound | None) -> SeenRound:
+    """The round beside the last one that this leader led."""
+    recorded = RecordedRebalance(
+        f"{group}-{generation_id}", group, generation_id, now_ms, source="kafka", snapshot=led.snapshot
+    )
+    return see(PastRound(generation_id, RebalanceRound(recorded, led.result)), before)
+
+
+def why_in_words(now: SeenRound, before: SeenRound | None, own_reason: str) -> str:
+    """What set the round off, as far as it is known. `own_reason`: why this leader joined again, if it did."""
+    triggers = now.facts.triggers
+    told_by_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
+    if not told_by_members and own_reason:
+        return own_reason
+    if before is None:
+        return "it is the first that this leader leads"
+    processes = Processes([*now.processes, *before.processes])
+    return triggers_text(triggers, processes, None)
+
+
+def round_text(generation_id: int, led: LedRound, why: str, took_ms: int) -> str:
+    """`took_ms`: from the members' bytes to the brokers' word that they have theirs."""
+    result, members = led.result, len(led.snapshot.members)
+    head = f"generation {generation_id}: {_count(members, 'member')}"
+    tail = f"; because {why}; {took_ms} ms" if why else f"; {took_ms} ms"
+    if result.error_code is not AssignorErrorCode.NONE:
+        return f"{head}; told everybody {result.error_code.name}{_missing(led)}{tail}"
+    assert result.problem is not None, "a round without error has been through its placement"
+    assert result.placement is not None
+    measures = measure(result.problem, result.placement)
+    placed = result.placement.clients.values()
+    standby = sum(len(client.standby - client.warm_ups) for client in placed)
+    said = [
+        f"{head} of {_count(measures.clients, 'process', 'processes')}",
+        f"{sum(len(client.active) for client in placed)} active, {standby} standby, {measures.warm_ups} warm-up tasks",
+        f"{measures.active_moved} moved",
+    ]
+    if result.created_topics:
+        said.append(f"{_count(len(result.created_topics), 'internal topic')} created")
+    if result.followup_rebalance:
+        said.append("a follow-up round comes when tasks are given up")
+    if result.probing_rebalance_at_ms is not None:
+        said.append(_probing(result.probing_rebalance_at_ms, led))
+    return f"{', '.join(said)}{tail}"
+
+
+def _probing(at_ms: int, led: LedRound) -> str:
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        at = f"{at_ms} ms"
+    carrier = led.snapshot.leader_process_id
+    return f"probing at {at} by {'this leader' if carrier is None else f'process {str(carrier)[:8]}'}"
+
+
+def _missing(led: LedRound) -> str:
+    subtopologies = led.snapshot.topology.subtopologies
+    repartition = {topic.name for each in subtopologies for topic in each.repartition_source_topics}
+    read = {topic for each in subtopologies for topic in each.source_topics}
+    missing = sorted(read - repartition - led.snapshot.cluster.topics.keys())
+    return f" (missing: {', '.join(missing[:_TOPICS_SHOWN])})" if missing else ""
+
+
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

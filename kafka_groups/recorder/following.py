@@ -1,0 +1,331 @@
+"""The loop of the recorder: reads what brokers write about the groups, and writes a line for every new generation.
+
+Rules: records are taken and lines written in their order, and a position is saved after the lines that it covers. The
+cluster is looked at as soon as a round is known; what its leader saw is worked out behind, while reading goes on. A new
+group is read from its first record, since only its past tells which generation is the last and what its tasks are; what
+was there before the start is written only when history is asked for. While the cluster does not answer, nothing is
+lost: the recorder says so once and goes on trying.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from assignor.errors import AssignorFault, DecodeError, InputError
+from kafka_client.client_settings import ClientSettings
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.errors import KafkaUnavailable
+from kafka_client.first_contact import first_contact
+from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic
+from kafka_groups.rebalance_reports import report_round
+from kafka_groups.recorder.generations import LastSeen, NotStreams
+from kafka_groups.recorder.group_recorder import GroupChoices, GroupRecorder, LookedAtRound, ReadRound, Say
+from kafka_groups.recorder.looks import TopicsLook
+from kafka_groups.recorder.output import Output
+from kafka_groups.recorder.position import Position
+from kafka_groups.recorder.rebalance_line import decoded_round
+
+_SAVE_EVERY_S = 2.0
+_LOOK_FOR_TOPIC_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop by itself: after so many lines, so many seconds, or at the end of what is there."""
+
+    lines: int | None = None
+    seconds: float | None = None
+    at_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """Who is told of every line besides."""
+
+    url: str
+    token_file: Path | None = None
+
+
+@dataclass(slots=True)
+class Following:
+    """`lines`: written in this run; `differing`: those whose output is not what 4.3.1 gives on their input; `unusable`:
+    rounds that could not be recorded.
+    """
+
+    settings: ClientSettings
+    groups: Sequence[GroupChoices]
+    output: Output
+    limits: Limits
+    say: Say
+    from_start: bool = False
+    look_every_s: float = 0.5
+    coordinator: Coordinator | None = None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    lines: int = 0
+    differing: int = 0
+    unusable: int = 0
+
+    async def run(self) -> None:
+        """Until a limit is reached or `stop` is set.
+
+        Raises KafkaUnavailable when the cluster cannot be reached at the start, KafkaRefused, NotStreams when none of
+        the groups can be recorded, InputError for a topology that cannot be used.
+        """
+        async with ClusterAdmin(self.settings) as admin, _stopping(self.stop, self.limits.seconds):
+            if not await first_contact(admin, self.settings, self.stop, self.say):
+                return
+            found = await self._offsets_topic(admin)
+            if found is None:
+                return
+            names = [choices.group for choices in self.groups]
+            async with OffsetsTopic(self.settings, names, found.partitions) as topic:
+                await _Reading(self, admin, topic, found.before).run()
+
+    async def _offsets_topic(self, admin: ClusterAdmin) -> _FoundTopic | None:
+        """It is made when the first group is; None when there is nothing to wait for."""
+        before: TopicsLook | None = None
+        while not self.stop.is_set():
+            found = await admin.topics()
+            if OFFSETS_TOPIC in found:
+                return _FoundTopic(found[OFFSETS_TOPIC].partitions, before)
+            if self.limits.at_end:
+                break
+            if before is None:
+                self.say("this cluster has no group yet; waiting for the first")
+            before = TopicsLook(time.monotonic(), frozenset(found))
+            await _sleep(_LOOK_FOR_TOPIC_EVERY_S, self.stop)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundTopic:
+    """`before`: the topics there were while there was no group yet; None: it was there from the start."""
+
+    partitions: int
+    before: TopicsLook | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """What is to be done in its turn: a line (None: nothing), and then where the next run goes on."""
+
+    recorder: GroupRecorder | None
+    looked_at: LookedAtRound | None
+    partitions: Mapping[int, int]
+    groups: Mapping[str, LastSeen]
+
+
+class _Reading:
+    """One run over the partitions of the groups. Reading and looking never wait for lines to be worked out."""
+
+    def __init__(
+        self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicsLook | None
+    ) -> None:
+        self._following = following
+        self._say = following.say
+        self._topic = topic
+        position = following.output.position or Position()
+        self._resumed = frozenset(position.groups)
+        self._positions = dict(position.partitions)
+        self._groups = {
+            choices.group: GroupRecorder(
+                choices, admin, position.groups.get(choices.group), following.look_every_s, following.say
+            )
+            for choices in following.groups
+        }
+        self._topic_is_new = before is not None
+        if before is not None:
+            for recorder in self._groups.values():
+                recorder.looks.add(before)
+        self._others = {group: seen for group, seen in position.groups.items() if group not in self._groups}
+        self._refused: dict[str, NotStreams] = {}
+        self._said_refused: set[str] = set()
+        self._ends: Mapping[int, int] = {}
+        self._waiting: asyncio.Queue[_Waiting | None] = asyncio.Queue()
+        self._marked_at = time.monotonic()
+
+    async def run(self) -> None:
+        self._ends = await self._topic.end_offsets()
+        await self._begin()
+        writing = asyncio.create_task(self._write_lines())
+        writing.add_done_callback(lambda _: self._following.stop.set())
+        looking: list[asyncio.Task[None]] = []
+        try:
+            while not self._following.stop.is_set():
+                await self._take(await self._topic.read())
+                if not looking and self._at_end():
+                    self._say_what_there_is()
+                    if self._following.limits.at_end:
+                        break
+                    looking = [asyncio.create_task(group.look_on()) for group in self._groups.values()]
+            self._mark()
+        finally:
+            for task in looking:
+                task.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
+            self._waiting.put_nowait(None)
+            await writing
+
+    async def _begin(self) -> None:
+        """A partition is read on from where it was left, or from the last record of a group before that, which shows
+        its tasks; from its first record when a group in it is new.
+        """
+        starts: dict[int, int] = {}
+        for group, recorder in self._groups.items():
+            number = self._topic.partition_of[group]
+            resumed = group in self._resumed
+            start = min(self._positions.get(number, 0), max(recorder.generations.seen.offset, 0)) if resumed else 0
+            starts[number] = min(start, starts.get(number, start))
+            if not resumed and not self._following.from_start and not self._topic_is_new:
+                recorder.write_from = self._ends[number]
+        self._positions.update(starts)
+        await self._topic.seek(starts)
+        if self._following.coordinator is not None:
+            for group, document in self._following.output.last_lines().items():
+                if group in self._groups:
+                    await self._report(document)  # the run before may have ended before it could
+
+    async def _take(self, batch: GroupRecords) -> None:
+        """Positions move on only when all of the batch is done."""
+        read_at, read_ms = time.monotonic(), int(time.time() * 1000)
+        found = False
+        for record in batch.records:
+            found = await self._take_record(record, read_at, read_ms) or found
+            if self._following.stop.is_set():
+                return
+        self._positions.update(batch.positions)
+        if found or time.monotonic() - self._marked_at > _SAVE_EVERY_S:
+            self._mark()
+
+    async def _take_record(self, record: GroupRecord, read_at: float, read_ms: int) -> bool:
+        """Whether it is a round to be written."""
+        recorder = self._groups[record.key.group]
+        before = recorder.generations.seen
+        try:
+            if record.offset <= before.offset:
+                recorder.show_again(record)
+                return False
+            a_round = recorder.generations.take(record)
+            self._refused.pop(recorder.group, None)
+            if a_round is None or not recorder.has_workers(a_round):
+                return False
+            if record.offset < recorder.write_from:
+                recorder.show(a_round)
+                return False
+            if not decoded_round(a_round).members:
+                return False  # a leader of this project alone: no round of the application
+            is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
+            looked_at = await self._look_at(recorder, ReadRound(a_round, read_at, read_ms, is_history))
+            if looked_at is None:
+                recorder.generations.seen = before  # stopped before it could be looked at: the next run reads it again
+                return False
+            self._waiting.put_nowait(_Waiting(recorder, looked_at, dict(self._positions), self._seen()))
+            return True
+        except NotStreams as fault:
+            self._refused[recorder.group] = fault
+            if record.offset >= self._ends[record.partition]:
+                self._check_refused()
+        except (DecodeError, InputError) as fault:
+            self._following.unusable += 1
+            self._say(f"{recorder.group}: a round cannot be recorded and is passed over: {fault}")
+        return False
+
+    async def _look_at(self, recorder: GroupRecorder, read: ReadRound) -> LookedAtRound | None:
+        """Tries until the cluster answers; None when it was stopped meanwhile."""
+        said = False
+        while True:
+            try:
+                return await recorder.look_at(read)
+            except KafkaUnavailable as fault:
+                if not said:
+                    self._say(f"{recorder.group}: generation {read.round.value.generation} waits: {fault}")
+                    said = True
+                if self._following.stop.is_set():
+                    return None
+
+    async def _write_lines(self) -> None:
+        """In the order in which they were read, until the end is put in or there are enough."""
+        while (waiting := await self._waiting.get()) is not None:
+            if waiting.recorder is not None and waiting.looked_at is not None:
+                await self._write(waiting.recorder, waiting.looked_at)
+            self._following.output.save(waiting.partitions, waiting.groups)
+            if self._following.limits.lines is not None and self._following.lines >= self._following.limits.lines:
+                return
+
+    async def _write(self, recorder: GroupRecorder, looked_at: LookedAtRound) -> None:
+        line = await asyncio.to_thread(recorder.line, looked_at)
+        self._following.output.append(line.document)
+        self._following.lines += 1
+        self._following.differing += bool(line.differences)
+        value = looked_at.read.round.value
+        self._say(f"{recorder.group}: generation {value.generation}, {len(value.members)} members")
+        if line.differences:
+            self._say(
+                f"{recorder.group}: 4.3.1 with this topology, assignor and configs would not have decided that: "
+                f"{line.differences[0]}"
+            )
+        await self._report(line.document)
+
+    async def _report(self, document: Mapping[str, object]) -> None:
+        coordinator = self._following.coordinator
+        if coordinator is None:
+            return
+        try:
+            await asyncio.to_thread(report_round, coordinator.url, coordinator.token_file, document)
+        except AssignorFault as fault:
+            self._say(f"not reported: {fault}")
+
+    def _check_refused(self) -> None:
+        """The past of a group may have been another; what counts is what it is now. Raises NotStreams when no group is
+        left, else says it and goes on with the others.
+        """
+        if self._refused and len(self._refused) == len(self._groups):
+            raise next(iter(self._refused.values()))
+        for group, fault in self._refused.items():
+            if group not in self._said_refused:
+                self._said_refused.add(group)
+                self._say(f"{fault}; the other groups are recorded")
+
+    def _at_end(self) -> bool:
+        return all(self._positions.get(number, 0) >= end for number, end in self._ends.items())
+
+    def _say_what_there_is(self) -> None:
+        self._check_refused()
+        for group, recorder in self._groups.items():
+            seen = recorder.generations.seen
+            if group in self._refused:
+                continue
+            if seen.generation is None:
+                self._say(f"{group}: there is no such group yet; waiting for its first generation")
+            else:
+                self._say(f"{group}: generation {seen.generation}, {seen.members} members; following")
+
+    def _mark(self) -> None:
+        self._waiting.put_nowait(_Waiting(None, None, dict(self._positions), self._seen()))
+        self._marked_at = time.monotonic()
+
+    def _seen(self) -> dict[str, LastSeen]:
+        return {**self._others, **{group: recorder.generations.seen for group, recorder in self._groups.items()}}
+
+
+@asynccontextmanager
+async def _stopping(stop: asyncio.Event, seconds: float | None) -> AsyncIterator[None]:
+    """Sets `stop` when the time is up."""
+    timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, stop.set)
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+async def _sleep(seconds: float, stop: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()

@@ -1,0 +1,113 @@
+"""Which records of a group are a new generation of a Kafka Streams application, and which only look like one.
+
+Rules: a record is a round when all of its members have an assignment and it is not what was seen last. A static member
+that comes back rewrites its generation under a new member id, so the same generation with the same assignments is no
+round. A group that is made new has generation 0 and nobody in it; one that everybody left has a generation without
+members; both are no rounds. After a tombstone generations count from 1 again. A rebalance that another one overtook
+never gets a record: generations may be missing. Pure.
+Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from assignor.errors import InputError
+from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue, OtherGroupKey, decode_group_value
+from kafka_client.offsets_topic import GroupRecord
+
+PROTOCOL_TYPE = "consumer"
+STREAMS_PROTOCOL = "stream"
+"""How `StreamsPartitionAssignor` names itself to the group."""
+
+_OTHER_KINDS = {
+    GroupKind.STREAMS: "speaks the streams rebalance protocol (KIP-1071): there the broker places the tasks, no member "
+    "leads, and nothing of it is recorded; set group.protocol=classic",
+    GroupKind.CONSUMER: "speaks the consumer rebalance protocol (KIP-848), which Kafka Streams does not use",
+    GroupKind.SHARE: "is a share group (KIP-932), not a Kafka Streams application",
+}
+
+
+class NotStreams(InputError):
+    """The group is there, and it is not a Kafka Streams application of the classic protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A new generation. `written_ms`: the broker's clock."""
+
+    group: str
+    value: GroupMetadataValue
+    partition: int
+    offset: int
+    written_ms: int
+
+    @property
+    def id(self) -> str:
+        """Names the record it came from, so it is one of a kind and the same whenever it is read again."""
+        return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class LastSeen:
+    """What is known of a group after a record. `generation` None: never seen, or gone; `digest`: of its assignments."""
+
+    offset: int = -1
+    generation: int | None = None
+    members: int = 0
+    digest: str = ""
+
+
+class GroupGenerations:
+    """The records of one group, in their order. `seen`: what an earlier run saw last."""
+
+    def __init__(self, group: str, seen: LastSeen | None = None) -> None:
+        self.group = group
+        self.seen = seen or LastSeen()
+
+    def take(self, record: GroupRecord) -> Round | None:
+        """None when the record is no new round. Raises NotStreams, and DecodeError for a value that cannot be read."""
+        if record.offset <= self.seen.offset:
+            return None
+        before = self.seen
+        self.seen = LastSeen(record.offset, before.generation, before.members, before.digest)
+        if isinstance(record.key, OtherGroupKey):
+            if record.value is not None:
+                raise NotStreams(_OTHER_KINDS[record.key.kind], f"group {self.group}")
+            return None
+        if record.value is None:
+            self.seen = LastSeen(record.offset)
+            return None
+        value = decode_group_value(record.value)
+        if not value.members:
+            self.seen = LastSeen(record.offset, value.generation or None, 0, before.digest)
+            return None
+        _check_is_streams(self.group, value)
+        if not all(member.assignment for member in value.members):
+            return None
+        digest = _digest(value)
+        self.seen = LastSeen(record.offset, value.generation, len(value.members), digest)
+        if before.generation == value.generation and before.digest in (digest, ""):
+            return None
+        return Round(self.group, value, record.partition, record.offset, record.timestamp_ms)
+
+    def wrote(self, generation: int, offset: int) -> None:
+        """A line of this round is in the output already, although what was seen then is not known."""
+        if offset > self.seen.offset:
+            self.seen = LastSeen(offset, generation, self.seen.members, "")
+
+
+def _check_is_streams(group: str, value: GroupMetadataValue) -> None:
+    if value.protocol_type != PROTOCOL_TYPE or value.protocol != STREAMS_PROTOCOL:
+        raise NotStreams(
+            f"is of protocol type {value.protocol_type!r} with assignor {value.protocol!r}; Kafka Streams has "
+            f"{PROTOCOL_TYPE!r} and {STREAMS_PROTOCOL!r}, and its group is called as its application.id",
+            f"group {group}",
+        )
+
+
+def _digest(value: GroupMetadataValue) -> str:
+    """Of the assignments without who has them: a static member comes back under a new member id."""
+    sums = sorted(hashlib.sha256(member.assignment).digest() for member in value.members)
+    return hashlib.sha256(b"".join(sums)).hexdigest()[:16]

@@ -1,0 +1,248 @@
+"""One group being recorded: from a generation, and looks at the cluster, to a line.
+
+The topology is worked out anew for every generation, since internal topics appear with the first one and members show
+more of their tasks with each. What is said about it is said once, until it changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from assignor.cluster import Cluster
+from assignor.configs import AssignmentConfigs
+from assignor.errors import InputError
+from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.task_assignors.base import TaskAssignor
+from assignor.topology.described.group_topology import DescribedTopology
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.offsets_topic import GroupRecord
+from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, Round
+from kafka_groups.recorder.leader_view import LeaderView, Looks, has_state, leader_view
+from kafka_groups.recorder.looks import ClusterLooks
+from kafka_groups.recorder.rebalance_line import (
+    DecodedRound,
+    created_topics_of,
+    decoded_round,
+    recorded_output,
+    round_document,
+    snapshot_of,
+)
+from kafka_groups.recorder.shown_tasks import ShownTasks
+from kafka_groups.recorder.topologies import ShownTopology, TopologySource
+
+Say = Callable[[str], None]
+
+_LONGEST_SEARCH_S = 20.0
+_LONGEST_SEARCH_AFTER_NONE_S = 1.0
+_LATE_MS = 2000
+_CLOCK_MARGIN_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChoices:
+    """What the user says of a group. `task_assignor`: an instance of the class, when `assignor` names a user's own."""
+
+    group: str
+    assignor: str
+    configs: AssignmentConfigs
+    topology: TopologySource
+    task_assignor: TaskAssignor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRound:
+    """A generation and when its record was read: `read_at` by `time.monotonic`, `read_ms` since the epoch.
+
+    `is_history`: its record was there before the recorder was.
+    """
+
+    round: Round
+    read_at: float
+    read_ms: int
+    is_history: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAtRound:
+    """A generation with what the cluster looked like. `looked_ms`: when the look after it was over."""
+
+    read: ReadRound
+    decoded: DecodedRound
+    definition: RebalanceSnapshot
+    looks: Looks
+    looked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLine:
+    document: Mapping[str, object]
+    differences: tuple[str, ...]
+
+
+class GroupRecorder:
+    """`write_from`: rounds whose record has a lower offset are looked at, and not written."""
+
+    def __init__(
+        self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, look_every_s: float, say: Say
+    ) -> None:
+        self.group = choices.group
+        self.generations = GroupGenerations(choices.group, seen)
+        self.write_from = 0
+        self._choices = choices
+        self._admin = admin
+        self._say = say
+        self._longest_search_s = _LONGEST_SEARCH_S
+        self._shown = ShownTasks()
+        self._topology: DescribedTopology | None = None
+        self._said: tuple[str, ...] = ()
+        self.looks = ClusterLooks(admin, choices.group, self._definition, look_every_s)
+
+    async def look_on(self) -> None:
+        """Keep looking at the cluster until cancelled."""
+        await self.looks.run()
+
+    def has_workers(self, a_round: Round) -> bool:
+        """Whether it has a member besides a leader of our own, which gets no tasks. Raises DecodeError."""
+        return bool(decoded_round(a_round).members)
+
+    def show(self, a_round: Round) -> None:
+        """Learn from a generation that is not written. Raises DecodeError."""
+        self._shown.add(decoded_round(a_round).members)
+
+    def show_again(self, record: GroupRecord) -> None:
+        """Learn from the last record that an earlier run took. Raises DecodeError."""
+        with contextlib.suppress(NotStreams):
+            a_round = GroupGenerations(self.group).take(record)
+            if a_round is not None:
+                self.show(a_round)
+
+    async def look_at(self, read: ReadRound) -> LookedAtRound:
+        """At once when the round is known. Raises DecodeError for members that cannot be read, InputError for a
+        topology that does not fit, KafkaClientError when the cluster does not answer.
+        """
+        decoded = decoded_round(read.round)
+        is_first = not self._shown.assigned
+        self._shown.add(decoded.members)
+        definition = self._definition_for(decoded, await self._partition_counts())
+        after = await self.looks.look(definition)
+        looked_ms = int(time.time() * 1000)
+        may_create = is_first and not has_state(snapshot_of(decoded, definition))
+        if read.is_history:
+            return LookedAtRound(read, decoded, definition, Looks((after,), None, may_create), looked_ms)
+        joined_at = _joined_at(read)
+        before = self.looks.before(joined_at, definition, after)
+        since = self.looks.since(joined_at, definition) or (after,)
+        return LookedAtRound(read, decoded, definition, Looks(since, before, may_create), looked_ms)
+
+    def line(self, looked_at: LookedAtRound) -> RecordedLine:
+        """Takes its time; may run in a thread of its own."""
+        decoded, looks = looked_at.decoded, looked_at.looks
+        snapshot = snapshot_of(decoded, looked_at.definition)
+        now_ms = decoded.now_ms(self._choices.configs)
+        internal = {name: topic.partitions for name, topic in looks.after.existing_internal_topics.items()}
+        chosen = LeaderView(looks.since[0])
+        if decoded.led_by is None:
+            output = recorded_output(decoded, internal, None)
+            time_is_left = _seconds(self._longest_search_s)
+            chosen = leader_view(snapshot, now_ms, output, looks, time_is_left, self._choices.task_assignor)
+            # after one that nothing explains, the configs are most likely not the application's
+            self._longest_search_s = _LONGEST_SEARCH_AFTER_NONE_S if chosen.differences else _LONGEST_SEARCH_S
+        created = created_topics_of(chosen.view, looks.after) if looks.before is not None else None
+        if self._choices.configs.rack_aware and created is not None:
+            snapshot = _with_created(snapshot, created, looks.after)
+        document = round_document(
+            decoded,
+            snapshot.seen(chosen.view),
+            recorded_output(decoded, internal, created),
+            now_ms,
+            self._note(looked_at, chosen),
+        )
+        return RecordedLine(document, chosen.differences)
+
+    async def _definition(self) -> RebalanceSnapshot | None:
+        """None while nothing shows of the topology."""
+        if self._topology is None and (self._shown.assigned or not isinstance(self._choices.topology, ShownTopology)):
+            with contextlib.suppress(InputError):
+                self._topology = self._worked_out(await self._partition_counts())
+        return None if self._topology is None else self._with(self._topology)
+
+    async def _partition_counts(self) -> dict[str, int]:
+        return {name: topic.partitions for name, topic in (await self._admin.topics()).items()}
+
+    def _definition_for(self, decoded: DecodedRound, counts: Mapping[str, int]) -> RebalanceSnapshot:
+        try:
+            self._topology = self._worked_out(counts)
+        except InputError:
+            self._shown.forget()  # the application may have been changed: only this generation counts
+            self._shown.add(decoded.members)
+            self._topology = self._worked_out(counts)
+        said = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
+        if said != self._said:
+            for text in said:
+                if text not in self._said:
+                    self._say(f"{self.group}: {text}")
+            self._said = said
+        return self._with(self._topology)
+
+    def _worked_out(self, counts: Mapping[str, int]) -> DescribedTopology:
+        return self._choices.topology.topology(self.group, self._shown, counts)
+
+    def _with(self, described: DescribedTopology) -> RebalanceSnapshot:
+        return RebalanceSnapshot(
+            assignor=self._choices.assignor,
+            configs=self._choices.configs,
+            application_id=self.group,
+            topology=described.topology,
+            cluster=Cluster((), {}),
+            members={},
+        )
+
+    def _note(self, looked_at: LookedAtRound, chosen: LeaderView) -> str:
+        written_ms = looked_at.read.round.written_ms
+        late_ms = max(looked_at.looked_ms - written_ms, 0)
+        parts = [f"topology: {self._choices.topology.origin}"]
+        if looked_at.read.is_history:
+            parts.append(f"history: topics and offsets are not those of the round but of {_utc(looked_at.looked_ms)}")
+        elif late_ms > _LATE_MS:
+            parts.append(f"topics and offsets were looked up {late_ms / 1000:.0f} s after the round")
+        if looked_at.looks.before is None and not looked_at.read.is_history:
+            parts.append("nobody looked at the cluster before the round")
+        if chosen.words:
+            parts.append(f"taken because the leader's result follows from it: {chosen.words}")
+        if looked_at.decoded.has_future_members:
+            parts.append("members of a future version: the id that their leader gave them is not known")
+        if chosen.differences:
+            parts.append(f"not what 4.3.1 gives on this input: {chosen.differences[0]}")
+        return "; ".join(parts)
+
+
+def _joined_at(read: ReadRound) -> float:
+    """When the last member had joined, by `time.monotonic`: that is when the leader began."""
+    a_round = read.round
+    began_ms = a_round.value.state_timestamp_ms
+    took_ms = 0 if began_ms is None else max(a_round.written_ms - began_ms, 0)
+    late_ms = max(read.read_ms - a_round.written_ms, 0)  # nothing when the broker's clock is ahead of ours
+    return read.read_at - (took_ms + late_ms) / 1000 - _CLOCK_MARGIN_S
+
+
+def _utc(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _with_created(snapshot: RebalanceSnapshot, created: frozenset[str], after: ClusterView) -> RebalanceSnapshot:
+    return replace(
+        snapshot,
+        created_internal_topics={
+            name: topic for name, topic in after.existing_internal_topics.items() if name in created
+        },
+    )
+
+
+def _seconds(seconds: float) -> Callable[[], bool]:
+    """Whether so many have not passed yet."""
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() < until

@@ -1,0 +1,198 @@
+"""What the leader of a round saw of the cluster, told from looks at it around the round, and from what it decided.
+
+Rules: a view must lie between the look before the round and the one after it: internal topics that were not there
+before are created in the round, and offsets only grow. The first look after all members had joined counts; when this
+project's own leader decides otherwise on it, others in between are tried, and the first under which it decides what
+the group's leader did is taken, and named. When there is none, the line keeps the first look and says how the results
+differ. Pure, but for the time it may take.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from assignor.clients.end_offsets import END_OFFSETS_FAILURE
+from assignor.compare import compare_rebalance
+from assignor.errors import AssignorFault
+from assignor.pipeline import assign
+from assignor.recording.rebalance import RecordedOutput
+from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.task_assignors.base import TaskAssignor
+from kafka_groups.recorder.offset_range import OffsetRange, reported_sums
+
+_LONGEST_WALK = 5000
+_STUCK_AFTER = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """The cluster around a round. `since`: looks after all members had joined, the last of them after the round, never
+    empty. `before`: the last one before that, None when nobody looked then. `may_create`: nothing says that internal
+    topics were there before, so the round may have created them all.
+    """
+
+    since: tuple[ClusterView, ...]
+    before: ClusterView | None = None
+    may_create: bool = False
+
+    @property
+    def after(self) -> ClusterView:
+        return self.since[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderView:
+    """`words`: what was taken in place of the first look, empty when it was that. `differences`: between our result and
+    the leader's under this view; empty when they are equal.
+    """
+
+    view: ClusterView
+    words: str = ""
+    differences: tuple[str, ...] = ()
+
+
+def leader_view(
+    snapshot: RebalanceSnapshot,
+    now_ms: int,
+    output: RecordedOutput,
+    looks: Looks,
+    time_is_left: Callable[[], bool],
+    task_assignor: TaskAssignor | None = None,
+) -> LeaderView:
+    """`snapshot`: without what the cluster tells. Tries the looks themselves, then others as long as `time_is_left`."""
+
+    def tried(view: ClusterView, words: str) -> LeaderView:
+        try:
+            result = assign(snapshot.seen(view), now_ms, task_assignor)
+            return LeaderView(view, words, compare_rebalance(result, output).differences)
+        except AssignorFault as fault:
+            return LeaderView(view, words, (str(fault),))
+
+    first: LeaderView | None = None
+    seen: list[ClusterView] = []
+    for view, words in _looks_themselves(looks):
+        if view in seen:
+            continue
+        seen.append(view)
+        found = tried(view, words)
+        if not found.differences:
+            return found
+        first = first or found
+        if not time_is_left():
+            break
+    assert first is not None, "there always is the look after the round"
+    for base, words in _topic_variants(looks.after, looks):
+        between = OffsetRange(snapshot, looks.before, (*looks.since[:-1], base))
+        draw = random.Random(",".join(snapshot.members))  # noqa: S311 (drawn to be repeated, not to be secret)
+        walked = _walked(between, words, tried, draw, time_is_left)
+        if walked is not None:
+            return walked
+    for base, words in _topic_variants(looks.after, looks):
+        found = tried(
+            _without_offsets(base), _joined(words, "no end offsets: the leader's own look-up must have failed")
+        )
+        if not found.differences:
+            return found
+    return first
+
+
+def has_state(snapshot: RebalanceSnapshot) -> bool:
+    """Whether any member reports a task, so that its changelogs must have been there before. Raises DecodeError."""
+    return bool(reported_sums(snapshot))
+
+
+def _looks_themselves(looks: Looks) -> Iterator[tuple[ClusterView, str]]:
+    for number, look in enumerate(looks.since):
+        for view, words in _topic_variants(look, looks):
+            yield view, _joined(words, "" if number == 0 else "a later look")
+    before = looks.before
+    if before is not None:
+        offsets = before if before.changelog_end_offsets is not None else looks.after
+        for view, words in _topic_variants(looks.after, looks):
+            yield _with_offsets_of(view, offsets), _joined(words, "offsets of the look before the round")
+        yield replace(before, changelog_end_offsets=offsets.changelog_end_offsets), "the look before the round"
+
+
+def _topic_variants(look: ClusterView, looks: Looks) -> Iterator[tuple[ClusterView, str]]:
+    """`look` with the internal topics that were there before the round, as far as that is known."""
+    if looks.before is not None:
+        created = looks.after.existing_internal_topics.keys() - looks.before.existing_internal_topics.keys()
+        yield _without(look, created), ""
+        if created:
+            yield look, "internal topics as existing before"
+    elif looks.may_create:
+        yield _without(look, look.existing_internal_topics.keys()), "internal topics as created in this round"
+        yield look, "internal topics as existing before"
+    else:
+        yield look, ""
+
+
+def _walked(
+    between: OffsetRange,
+    words: str,
+    tried: Callable[[ClusterView, str], LeaderView],
+    draw: random.Random,
+    time_is_left: Callable[[], bool],
+) -> LeaderView | None:
+    """First at one time after the other, then from the best of them on, changing some tasks at a time."""
+    if not between.is_open:
+        return None
+    words = _joined(words, f"offsets between {between.words}")
+    starts: list[tuple[int, int, dict[int, int]]] = []
+    for number, sums in enumerate(between.instants()):
+        if not time_is_left():
+            return None
+        found = tried(between.view(sums), words)
+        if not found.differences:
+            return found
+        starts.append((len(found.differences), number, sums))
+    starts.sort()
+    start, stuck = 0, 0
+    fewest, _, current = starts[start]
+    for _ in range(_LONGEST_WALK):
+        if not time_is_left():
+            return None
+        sums = between.changed(current, draw)
+        found = tried(between.view(sums), words)
+        if not found.differences:
+            return found
+        stuck = 0 if len(found.differences) < fewest else stuck + 1
+        if len(found.differences) <= fewest:
+            fewest, current = len(found.differences), sums
+        if stuck > _STUCK_AFTER:
+            start, stuck = (start + 1) % len(starts), 0
+            fewest, _, current = starts[start]
+    return None
+
+
+def _without(view: ClusterView, topics: object) -> ClusterView:
+    gone = frozenset(topics)  # type: ignore[call-overload]
+    if not gone:
+        return view
+    ends = view.changelog_end_offsets
+    return replace(
+        view,
+        existing_internal_topics={k: v for k, v in view.existing_internal_topics.items() if k not in gone},
+        changelog_end_offsets=None if ends is None else {k: v for k, v in ends.items() if k not in gone},
+    )
+
+
+def _with_offsets_of(view: ClusterView, other: ClusterView) -> ClusterView:
+    ends, theirs = view.changelog_end_offsets, other.changelog_end_offsets or {}
+    return replace(
+        view,
+        changelog_end_offsets=None if ends is None else {topic: theirs.get(topic, of) for topic, of in ends.items()},
+        committed_offsets={
+            topic: other.committed_offsets.get(topic, of) for topic, of in view.committed_offsets.items()
+        },
+    )
+
+
+def _without_offsets(view: ClusterView) -> ClusterView:
+    return replace(view, changelog_end_offsets=None, failures=view.failures | {END_OFFSETS_FAILURE})
+
+
+def _joined(*words: str) -> str:
+    return ", ".join(word for word in words if word)

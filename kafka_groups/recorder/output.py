@@ -1,0 +1,150 @@
+"""The lines that were recorded: appended one by one to a file that says itself what it has, or to stdout.
+
+Rules: a line is written and synced before the next record is looked at. After a kill the file may end in half a line:
+that is cut off, and its record, which no position covers yet, is read again; a whole line that no position covers tells
+by its id which record it came from. So a kill at any moment loses no line and doubles none. Two recorders cannot write
+to one file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from assignor.commands.console import as_line
+from assignor.errors import InputError
+from assignor.recording.json_line import document_of_line
+from kafka_groups.recorder.generations import GroupGenerations, LastSeen
+from kafka_groups.recorder.position import SUFFIX, Position, read_position, write_position
+
+_ID = re.compile(r"(?P<group>.*)\.(?P<generation>\d+)@(?P<partition>\d+):(?P<offset>\d+)\Z", re.DOTALL)
+
+
+class Output(Protocol):
+    """`position`: where an earlier run stopped, lines included that its last position did not cover; None at first."""
+
+    position: Position | None
+
+    def last_lines(self) -> Mapping[str, Mapping[str, object]]:
+        """Of each group, for whoever may not have been told."""
+        ...
+
+    def append(self, document: Mapping[str, object]) -> None: ...
+
+    def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
+        """Everything that was appended is covered by this position."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class StandardOutput:
+    """Goes on nowhere: the next run begins anew."""
+
+    def __init__(self) -> None:
+        self.position: Position | None = None
+
+    def last_lines(self) -> Mapping[str, Mapping[str, object]]:
+        return {}
+
+    def append(self, document: Mapping[str, object]) -> None:
+        print(as_line(document), flush=True)
+
+    def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
+        return
+
+    def close(self) -> None:
+        sys.stdout.flush()
+
+
+class OutputFile:
+    """Raises InputError when the file cannot be written, or another recorder has it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position_path = path.with_name(path.name + SUFFIX)
+        if path.suffix == ".gz":
+            raise InputError("is written line by line; name it .jsonl, and gzip it when it is done", str(path))
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
+        try:
+            self._lock()
+            self.position = self._recovered()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def append(self, document: Mapping[str, object]) -> None:
+        raw = as_line(document).encode("utf-8", "surrogatepass") + b"\n"
+        try:
+            while raw:
+                raw = raw[os.write(self._file, raw) :]
+            os.fsync(self._file)
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", str(self._path)) from None
+
+    def last_lines(self) -> Mapping[str, Mapping[str, object]]:
+        lines: dict[str, Mapping[str, object]] = {}
+        with self._path.open("rb") as stream:
+            for line in stream:
+                document = _document(line)
+                match = _match(document)
+                if match is not None:
+                    lines[match["group"]] = document
+        return lines
+
+    def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
+        write_position(self._position_path, Position(partitions, groups, os.fstat(self._file).st_size))
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError("another `assignor record` writes to it", str(self._path)) from None
+
+    def _recovered(self) -> Position | None:
+        """The position that covers all whole lines; half a line at the end is cut off."""
+        saved = read_position(self._position_path)
+        size = os.fstat(self._file).st_size
+        whole = saved.size if saved is not None and saved.size <= size else 0
+        groups = {group: GroupGenerations(group, seen) for group, seen in (saved.groups if saved else {}).items()}
+        with self._path.open("rb") as stream:
+            stream.seek(whole)
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                whole += len(line)
+                match = _match(_document(line))
+                if match is not None:
+                    generations = groups.setdefault(match["group"], GroupGenerations(match["group"]))
+                    generations.wrote(int(match["generation"]), int(match["offset"]))
+        if whole < size:
+            os.ftruncate(self._file, whole)
+        if saved is None and not groups:
+            return None
+        return Position(
+            dict(saved.partitions) if saved else {}, {group: each.seen for group, each in groups.items()}, whole
+        )
+
+
+def _document(line: bytes) -> Mapping[str, object]:
+    """Nothing of a line that is not of `assignor record`."""
+    try:
+        return document_of_line(line)
+    except InputError:
+        return {}
+
+
+def _match(document: Mapping[str, object]) -> re.Match[str] | None:
+    identifier = document.get("id")
+    return _ID.match(identifier) if isinstance(identifier, str) else None

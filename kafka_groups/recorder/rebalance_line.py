@@ -1,0 +1,170 @@
+"""One generation as one `rebalance/1` line: its members as the leader had them, and what each was sent.
+
+Rules: members keep the order in which the broker stored them, which is that in which the leader received them. The
+leader is the member whose id the record names; a leader that is this project's own is out of process: it and its
+standbys are left out of the members, and the line says `led_by`. The time of a round is its probing deadline less the
+interval, where a member was told one, because the leader added them up; else the time at which the broker wrote it.
+Pure.
+Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from assignor.configs import AssignmentConfigs
+from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
+from assignor.protocol.group_metadata import GroupMember
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.recording.rebalance import RecordedOutput, RecordedTopic
+from assignor.recording.written import rebalance_document
+from assignor.snapshot import ClusterView, Member, RebalanceSnapshot
+from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId
+from kafka_groups.leader.own_member import is_leader_of_ours
+from kafka_groups.recorder.generations import Round
+
+LED_BY_OWN_LEADER = "assignor"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRound:
+    """`members`: without a leader of our own. `leader_process_id`: None when it is not one of them.
+
+    `led_by`: as in rebalance/1, None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: as told to a member.
+    """
+
+    round: Round
+    members: tuple[GroupMember, ...]
+    leader_process_id: ProcessId | None
+    led_by: str | None
+    probing_rebalance_at_ms: int | None
+    followup_rebalance: bool
+    error_code: int
+    has_future_members: bool
+
+    def now_ms(self, configs: AssignmentConfigs) -> int:
+        """When the leader placed the tasks, in ms since the epoch."""
+        if self.probing_rebalance_at_ms is None:
+            return self.round.written_ms
+        return max(self.probing_rebalance_at_ms - configs.probing_rebalance_interval_ms, 0)
+
+
+def decoded_round(a_round: Round) -> DecodedRound:
+    """Raises DecodeError."""
+    value = a_round.value
+    infos = {member.member_id: _info(member) for member in value.members}
+    led_by, leader_process_id = None, None
+    members = value.members
+    leader = next((member for member in members if member.member_id == value.leader), None)
+    if leader is not None:
+        info = infos[leader.member_id]
+        if _is_ours(a_round.group, leader):
+            led_by = LED_BY_OWN_LEADER
+            members = tuple(member for member in members if not _is_ours(a_round.group, member))
+        else:
+            leader_process_id = info.process_id
+            if info.latest_supported_version < LATEST_SUPPORTED_VERSION:
+                led_by = f"a Kafka Streams of subscription version {info.latest_supported_version}"
+    told = [_told(member) for member in members]
+    deadlines = [info.next_rebalance_ms for info in told if 0 < info.next_rebalance_ms < JAVA_LONG_MAX]
+    return DecodedRound(
+        round=a_round,
+        members=members,
+        leader_process_id=leader_process_id,
+        led_by=led_by,
+        probing_rebalance_at_ms=min(deadlines, default=None),
+        followup_rebalance=any(info.next_rebalance_ms == 0 for info in told),
+        error_code=max((info.err_code for info in told), default=0),
+        has_future_members=any(infos[member.member_id].is_future for member in members),
+    )
+
+
+def snapshot_of(decoded: DecodedRound, definition: RebalanceSnapshot) -> RebalanceSnapshot:
+    """`definition` with the members of the round, and without what the cluster tells."""
+    members = {
+        member.member_id: Member(member.subscription, member.client_id, member.group_instance_id)
+        for member in decoded.members
+    }
+    return RebalanceSnapshot(
+        assignor=definition.assignor,
+        configs=definition.configs,
+        application_id=definition.application_id,
+        topology=definition.topology,
+        cluster=definition.cluster,
+        members=members,
+        leader_process_id=decoded.leader_process_id,
+    )
+
+
+def recorded_output(
+    decoded: DecodedRound, internal_topics: Mapping[str, int], created: Iterable[str] | None
+) -> RecordedOutput:
+    """`internal_topics`: those of the topology that are there afterwards. `created`: None when that is not known."""
+    made_ready = decoded.error_code == AssignorErrorCode.NONE
+    created_topics = None
+    if created is not None:
+        created_topics = {topic: RecordedTopic(internal_topics[topic], None) for topic in sorted(created)}
+    return RecordedOutput(
+        assignments={member.member_id: member.assignment for member in decoded.members},
+        internal_topics=dict(sorted(internal_topics.items())) if made_ready else {},
+        created_topics=created_topics if made_ready else None,
+        probing_rebalance_at_ms=decoded.probing_rebalance_at_ms,
+        followup_rebalance=decoded.followup_rebalance,
+    )
+
+
+def round_document(
+    decoded: DecodedRound, snapshot: RebalanceSnapshot, output: RecordedOutput, now_ms: int, note: str
+) -> dict[str, object]:
+    """The line. `snapshot`: with the view of the cluster."""
+    document = rebalance_document(
+        id=decoded.round.id,
+        group_id=decoded.round.group,
+        generation_id=decoded.round.value.generation,
+        now_ms=now_ms,
+        source="kafka",
+        snapshot=snapshot,
+    )
+    document["output"] = _output_document(output)
+    if decoded.led_by is not None:
+        document["led_by"] = decoded.led_by
+    document["note"] = note
+    return document
+
+
+def created_topics_of(view: ClusterView, after: ClusterView) -> frozenset[str]:
+    """Internal topics that the round created when `view` is what its leader saw."""
+    return frozenset(after.existing_internal_topics.keys() - view.existing_internal_topics.keys())
+
+
+def _output_document(output: RecordedOutput) -> dict[str, object]:
+    document: dict[str, object] = {
+        "assignments": {
+            member_id: base64.b64encode(raw).decode("ascii") for member_id, raw in output.assignments.items()
+        },
+        "internal_topics": dict(output.internal_topics),
+        "probing_rebalance_at_ms": output.probing_rebalance_at_ms,
+        "followup_rebalance": output.followup_rebalance,
+        "error": None,
+    }
+    if output.created_topics is not None:
+        document["created_topics"] = {
+            topic: {"partitions": created.partitions} for topic, created in output.created_topics.items()
+        }
+    return document
+
+
+def _is_ours(group: str, member: GroupMember) -> bool:
+    return is_leader_of_ours(group, member.group_instance_id, member.subscription)
+
+
+def _info(member: GroupMember) -> SubscriptionInfo:
+    return decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
+
+
+def _told(member: GroupMember) -> AssignmentInfo:
+    return decode_assignment_info(decode_assignment(member.assignment).user_data or b"")

@@ -1,0 +1,282 @@
+"""`assignor demo`: a real job on one machine, with a real fault, and its result checked to the last count.
+
+A word count with a stream-table join and a repartition step over the sources of Python's standard library, under
+exactly-once, on Spark executors. One executor is killed while it runs. At the end all counts are compared with a plain
+loop over the same text. Everything that was started is stopped at the end. Then recorded rounds of real Kafka groups
+run through the same leader.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from assignor.errors import AssignorFault
+from spark_jobs.demo.kafka_rebalances import recorded_groups, replay
+from spark_jobs.demo.progress import Progress, ProgressMeter
+from spark_jobs.demo.rebalances_seen import rounds_seen
+from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
+from spark_jobs.demo.tables import assignment_table, recordings_table, rounds_table, takeovers_table
+from spark_jobs.demo.takeovers import Takeover, takeovers
+from spark_jobs.demo.word_count import (
+    COUNT_STORE,
+    LINES,
+    PARTITIONS,
+    TextFeed,
+    different_counts,
+    expected_counts,
+    read_counts,
+    word_count,
+)
+from spark_jobs.session.session import spark_session
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from spark_jobs.workers.group_view import (
+    GroupView,
+    NotInTime,
+    explanation_text,
+    group_view,
+    round_summaries,
+    wait_until_held,
+)
+from spark_jobs.workers.member_process import EXECUTOR_TAG
+from spark_jobs.workers.ownership_history import executors_of_members, gaps, overlaps, ownership_intervals
+from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
+from spark_jobs.workers.running import run
+from streams_runtime.application import Application
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+
+APPLICATION_ID = "demo"
+TEXT_LINES = 200_000
+EXECUTORS = 3
+THREADS = 2
+TASKS = 2 * PARTITIONS
+KILL_AT_SHARE = 0.4
+INITIAL_DELAY_MS = 3_000
+SESSION_TIMEOUT_MS = 3_000  # a busy machine stalls for a second; the takeover does not wait for it
+HEARTBEAT_INTERVAL_MS = 200
+JOIN_TIMEOUT_S = 90.0
+FAILOVER_TIMEOUT_S = 20.0
+PROCESSING_TIMEOUT_S = 600.0
+TELL_EVERY_S = 5.0
+
+
+class DemoFailed(AssignorFault):
+    """Something did not happen that should have; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """An executor that was killed: its id, its JVM, its members, and when, in milliseconds since the epoch."""
+
+    executor: str
+    jvm_pid: int
+    member_ids: frozenset[str]
+    at_ms: float
+
+
+class Demo:
+    """One run. `console`: where it is shown; a line at a time, so that it needs no terminal."""
+
+    def __init__(self, console: Console, text_lines: int = TEXT_LINES) -> None:
+        self._console = console
+        self._text_lines = text_lines
+        self._started_s = time.monotonic()
+
+    def run(self) -> None:
+        """Raises DemoFailed and what starting the coordinator or Spark raises."""
+        with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
+            self._word_count_on_executors(Path(directory))
+        self._kafka_again()
+
+    def _word_count_on_executors(self, directory: Path) -> None:
+        application = word_count(_configs(directory))
+        address = application.configs.bootstrap_servers
+        self._say("starting a coordinator (uvicorn on loopback, SQLite)")
+        coordinator = CoordinatorProcess(
+            directory,
+            {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, "cluster.bootstrap.servers": address},
+        )
+        coordinator.launch()  # it gets ready while Spark does
+        try:
+            log = open_log(address)
+            lines = self._write_text(log)
+            master = f"local-cluster[{EXECUTORS},1,1024]"
+            self._say(f"starting Spark: {master}, {THREADS} stream threads an executor, one standby a task")
+            with spark_session(master, "assignor demo") as spark:
+                coordinator.wait_until_ready()
+                workers = run(
+                    spark,
+                    application,
+                    instances=EXECUTORS,
+                    coordinator_url=coordinator.url,
+                    state_dir=str(directory / "state"),
+                    log_dir=str(directory / "log"),
+                )
+                try:
+                    with CoordinatorClient(coordinator.url) as client:
+                        self._watch(client, log, directory / "log", application)
+                finally:
+                    self._say("telling the instances to stop")
+                    workers.stop()
+            self._compare(log, lines)
+            log.close()
+        finally:
+            coordinator.stop()
+
+    def _write_text(self, log: Log) -> list[SourceLine]:
+        lines = list(stdlib_lines(self._text_lines))
+        feed = TextFeed(log, lines)
+        feed.write(lines)
+        feed.close()
+        modules = len({line.module for line in lines})
+        self._say(f"{len(lines):,} lines of {modules} modules of Python's standard library are in topic {LINES!r}")
+        return lines
+
+    def _watch(self, client: CoordinatorClient, log: Log, log_dir: Path, application: Application) -> None:
+        def wait(wanted: Callable[[GroupView], bool], what: str, timeout_s: float) -> GroupView:
+            self._say(f"waiting for {what}")
+            return wait_until_held(client, APPLICATION_ID, log_dir, wanted, what, timeout_s)
+
+        meter = ProgressMeter(log, APPLICATION_ID, (LINES, f"{APPLICATION_ID}-{COUNT_STORE}-repartition"))
+        view = wait(_is_whole, "all threads to have joined", JOIN_TIMEOUT_S)
+        self._show_assignment("everybody here", view, log_dir)
+        meter.wait(lambda seen: seen.share >= KILL_AT_SHARE, PROCESSING_TIMEOUT_S, self._teller())
+        kill = self._kill_an_executor(client, read_ownership(log_dir))
+        view = wait(_is_whole_without(kill), "the others to have taken over", FAILOVER_TIMEOUT_S)
+        self._show_assignment(f"executor {kill.executor} gone", view, log_dir)
+        done = meter.wait(lambda seen: seen.is_complete, PROCESSING_TIMEOUT_S, self._teller())
+        self._say(f"all {done.there:,} records are processed and committed")
+        try:
+            view = wait(_is_whole, "Spark's new executor to be part of it", JOIN_TIMEOUT_S)
+            self._show_assignment("with the executor that Spark started anew", view, log_dir)
+        except NotInTime:
+            self._say(f"Spark has not started a new executor within {JOIN_TIMEOUT_S:g} s; going on without")
+        self._show_what_happened(client, kill, read_ownership(log_dir))
+
+    def _kill_an_executor(self, client: CoordinatorClient, lines: list[OwnershipLine]) -> Kill:
+        executor_of = executors_of_members(lines)
+        view = group_view(client, APPLICATION_ID)
+        active: Counter[str] = Counter()
+        for member in view.members:
+            active[executor_of[member.member_id]] += len(member.active)
+        executor, tasks = max(sorted(active.items()), key=lambda entry: entry[1])
+        pids = {line.jvm_pid for line in lines if line.executor == executor and line.jvm_pid is not None}
+        if len(pids) != 1:
+            raise DemoFailed(f"the threads of executor {executor} do not say which JVM it is: {pids}")
+        gone = frozenset(member_id for member_id, its_executor in executor_of.items() if its_executor == executor)
+        kill = Kill(executor, pids.pop(), gone, time.time() * 1000)
+        os.kill(kill.jvm_pid, signal.SIGKILL)
+        self._say(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {tasks} active tasks, in mid-work")
+        return kill
+
+    def _show_what_happened(self, client: CoordinatorClient, kill: Kill, lines: list[OwnershipLine]) -> None:
+        seen = {one.generation_id: one for one in rounds_seen(lines) if one.ended_ms >= kill.at_ms}
+        summaries = [one for one in round_summaries(client, APPLICATION_ID) if one.generation_id in seen]
+        self._show(rounds_table("rounds since the kill", summaries, seen))
+        deaths = {line.pid: kill.at_ms for line in lines if line.jvm_pid == kill.jvm_pid}
+        lost = takeovers(lines, kill.at_ms, deaths)
+        self._show(takeovers_table(f"the tasks of executor {kill.executor}, counted from its death", lost))
+        self._say(_summed_up(lost))
+        if lost and summaries:
+            first = summaries[0].generation_id
+            self._say(f"why, for one of them: {explanation_text(client, APPLICATION_ID, first, lost[0].task)}")
+        as_written = ownership_intervals(lines)
+        orphans = [gap.task for gap in gaps(as_written) if gap.end_ms is None]
+        twice = overlaps(as_written)
+        self._say(f"tasks without an owner now: {len(orphans)}; tasks owned by two at once, ever: {len(twice)}")
+        if orphans or twice:
+            raise DemoFailed(f"a task was lost or owned twice: {orphans} {twice}")
+
+    def _compare(self, log: Log, lines: list[SourceLine]) -> None:
+        expected, found = expected_counts(lines), read_counts(log)
+        wrong = different_counts(found, expected)
+        if wrong:
+            raise DemoFailed(f"{len(wrong):,} of {len(expected):,} counts differ: {'; '.join(wrong[:5])}")
+        self._say(
+            f"{len(found):,} counts over {sum(found.values()):,} words are exactly those of a plain loop over the text"
+        )
+
+    def _kafka_again(self) -> None:
+        self._say("running recorded rounds of real Kafka Streams 4.3.1 groups through the same leader")
+        replayed = [replay(name, rounds) for name, rounds in recorded_groups()]
+        self._show(recordings_table("what Kafka's own leader sent, and what comes out here", replayed))
+        rounds, equal = sum(one.rounds for one in replayed), sum(one.equal for one in replayed)
+        self._say(f"{equal} of {rounds} rounds equal what Kafka's own leader sent")
+        different = [difference for one in replayed for difference in one.differences]
+        if different:
+            raise DemoFailed("not equal to Kafka: " + "; ".join(different[:5]))
+
+    def _teller(self) -> Callable[[Progress], None]:
+        """Says how far it is every few seconds."""
+        next_s = time.monotonic()
+
+        def tell(seen: Progress) -> None:
+            nonlocal next_s
+            if time.monotonic() >= next_s:
+                next_s = time.monotonic() + TELL_EVERY_S
+                self._say(f"{seen.first_done:,} of {seen.first_there:,} lines read, {seen.done:,} records in all")
+
+        return tell
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"{time.monotonic() - self._started_s:6.1f} s  {text}", highlight=False)
+
+    def _show_assignment(self, when: str, view: GroupView, log_dir: Path) -> None:
+        executors = executors_of_members(read_ownership(log_dir))
+        self._show(assignment_table(f"generation {view.generation_id}, {when}", view, executors))
+
+    def _show(self, table: object) -> None:
+        self._console.print(table)
+
+
+def _configs(directory: Path) -> dict[str, object]:
+    return {
+        "application.id": APPLICATION_ID,
+        "bootstrap.servers": f"embedded:{directory / 'log-of-records'}",
+        "processing.guarantee": "exactly_once_v2",
+        "num.stream.threads": THREADS,
+        "num.standby.replicas": 1,
+        "acceptable.recovery.lag": 20,  # the table's changelogs are shorter than Kafka's default of 10,000
+        "rack.aware.assignment.tags": EXECUTOR_TAG,  # a standby belongs on another executor than its active
+        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+    }
+
+
+def _is_whole(view: GroupView) -> bool:
+    return len(view.members) == EXECUTORS * THREADS and _is_owned_once(view)
+
+
+def _is_whole_without(kill: Kill) -> Callable[[GroupView], bool]:
+    def wanted(view: GroupView) -> bool:
+        return all(member.member_id not in kill.member_ids for member in view.members) and _is_owned_once(view)
+
+    return wanted
+
+
+def _is_owned_once(view: GroupView) -> bool:
+    owners = view.owners()
+    return len(owners) == TASKS and all(len(names) == 1 for names in owners.values())
+
+
+def _summed_up(lost: list[Takeover]) -> str:
+    """One sentence on the executor's tasks."""
+    without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
+    from_standby = [one for one in lost if one.had_standby and one.origin != "beginning"]
+    if not without:
+        return "no task was without an owner"
+    return (
+        f"{len(lost)} tasks had no owner for {max(without):.0f} ms at most; "
+        f"{len(from_standby)} of them went on from the state of a hot standby, "
+        f"with {sum(one.records or 0 for one in lost):,} records restored in all"
+    )

@@ -1,0 +1,58 @@
+"""The rounds of a group as its members saw them, read from their ownership logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSeen:
+    """One generation. Times in milliseconds.
+
+    `members`: threads that got an assignment of it. `started_ms`: the first of them sent its subscription,
+    `ended_ms`: the last of them had its assignment. `moved`: active tasks that came to another thread than the one
+    that last had them.
+    """
+
+    generation_id: int
+    members: int
+    started_ms: float
+    ended_ms: float
+    moved: int
+
+    @property
+    def duration_ms(self) -> float:
+        return self.ended_ms - self.started_ms
+
+
+def rounds_seen(lines: Iterable[OwnershipLine]) -> list[RoundSeen]:
+    """Every generation that a member took an assignment of, in order."""
+    joining_ms: dict[tuple[str, int], float] = {}
+    taken: dict[int, list[tuple[OwnershipLine, float]]] = {}
+    for line in sorted(lines, key=lambda line: line.at_ms):
+        thread = (line.thread, line.pid)
+        if line.event is OwnershipEvent.JOINING:
+            joining_ms.setdefault(thread, line.at_ms)
+        elif line.event is OwnershipEvent.ASSIGNED and line.generation_id is not None:
+            taken.setdefault(line.generation_id, []).append((line, joining_ms.pop(thread, line.at_ms)))
+    last_owner: dict[str, str] = {}
+    rounds = []
+    for generation_id, of_round in sorted(taken.items()):
+        moved = 0
+        for line, _ in of_round:
+            for task in line.active:
+                moved += last_owner.get(task, line.thread) != line.thread
+                last_owner[task] = line.thread
+        rounds.append(
+            RoundSeen(
+                generation_id,
+                len({line.thread for line, _ in of_round}),
+                min(started_ms for _, started_ms in of_round),
+                max(line.at_ms for line, _ in of_round),
+                moved,
+            )
+        )
+    return rounds

@@ -1,0 +1,85 @@
+"""The tables of `assignor demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rich.table import Table
+
+from spark_jobs.demo.kafka_rebalances import ReplayedGroup
+from spark_jobs.demo.rebalances_seen import RoundSeen
+from spark_jobs.demo.takeovers import Takeover
+from spark_jobs.workers.group_view import GroupView, RoundSummary
+
+
+def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
+    """Who holds what, by executor and thread. `executors`: member id to executor id."""
+    table = Table(title=title, title_justify="left")
+    for column in ("executor", "thread", "active", "standby", "warm-up"):
+        table.add_column(column, overflow="fold")
+    for member in sorted(view.members, key=lambda member: (executors[member.member_id], member.client_id)):
+        held = (" ".join(tasks) for tasks in (member.active, member.standby, member.warm_up))
+        table.add_row(executors[member.member_id], member.client_id, *held)
+    return table
+
+
+def rounds_table(title: str, summaries: Iterable[RoundSummary], seen: Mapping[int, RoundSeen]) -> Table:
+    """One line a round: what the coordinator says of it, and what the members saw."""
+    table = Table(title=title, title_justify="left")
+    for column in ("generation", "why", "members", "tasks moved", "then", "took"):
+        table.add_column(
+            column, justify="right" if column in ("generation", "members", "tasks moved", "took") else "left"
+        )
+    for summary in summaries:
+        of_members = seen.get(summary.generation_id)
+        table.add_row(
+            str(summary.generation_id),
+            summary.reason,
+            str(summary.members),
+            "-" if of_members is None else str(of_members.moved),
+            summary.outcome,
+            "-" if of_members is None else f"{of_members.duration_ms:.0f} ms",
+        )
+    return table
+
+
+def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
+    """One line a lost task: who has it now, after what time, and from which state it went on."""
+    table = Table(title=title, title_justify="left")
+    for column in ("task", "now on", "no owner for", "first record after", "started from", "records restored"):
+        table.add_column(column, justify="right" if "for" in column or "re" in column else "left")
+    for one in found:
+        table.add_row(
+            one.task,
+            one.thread or "nobody",
+            _milliseconds(one.assigned_ms),
+            _milliseconds(one.processed_ms),
+            _origin(one),
+            "-" if one.records is None else str(one.records),
+        )
+    return table
+
+
+def _origin(takeover: Takeover) -> str:
+    if takeover.origin is None:
+        return "-"
+    if takeover.had_standby:  # another thread of the same process closed it, with a checkpoint, and this one opened it
+        return "standby" if takeover.origin == "standby" else f"standby, by its {takeover.origin}"
+    return takeover.origin
+
+
+def _milliseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} ms"
+
+
+def recordings_table(title: str, replayed: Iterable[ReplayedGroup]) -> Table:
+    """One line a recorded group, and the sum."""
+    table = Table(title=title, title_justify="left", show_footer=True)
+    groups = list(replayed)
+    table.add_column("recorded group", "all")
+    for column in ("rounds", "equal", "equal to the byte"):
+        of_column = column.replace(" to the ", "_").replace("equal_byte", "bytes_equal")
+        table.add_column(column, str(sum(getattr(one, of_column) for one in groups)), justify="right")
+    for one in groups:
+        table.add_row(one.name, str(one.rounds), str(one.equal), str(one.bytes_equal))
+    return table

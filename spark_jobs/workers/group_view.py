@@ -1,0 +1,182 @@
+"""What a coordinator says about a group, read from its JSON into values, and waiting until it says something."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from assignor.errors import AssignorFault
+from spark_jobs.workers.ownership_history import members_behind
+from spark_jobs.workers.ownership_log import read_ownership
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
+
+POLL_INTERVAL_S = 0.05
+STABLE = "Stable"
+SETTLED_OUTCOMES = frozenset({"stable", "probing", "settled"})
+
+
+class NotInTime(AssignorFault):
+    """What was waited for did not come; the message says what was seen last."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """`joined`: sent its subscription for the round that is prepared; `fetched`: has the assignment of the last one.
+
+    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch. `user_endpoint`: host:port under
+    which its instance answers, None when it does not serve.
+    """
+
+    member_id: str
+    client_id: str
+    process_id: str
+    joined: bool
+    fetched: bool
+    last_heard_ms: int
+    active: tuple[str, ...]
+    standby: tuple[str, ...]
+    warm_up: tuple[str, ...]
+    user_endpoint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """`outcome`: of the last round, empty before the first. `lags`: (task, member id) to lag, where it is known."""
+
+    state: str
+    generation_id: int
+    outcome: str
+    members: tuple[MemberView, ...]
+    lags: Mapping[tuple[str, str], int] = field(repr=False)
+
+    @property
+    def is_settled(self) -> bool:
+        """Stable, everybody has the assignment, and no round follows by itself before the next probing deadline."""
+        return (
+            self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
+        )
+
+    def owners(self) -> dict[str, list[str]]:
+        """Active task to the client ids of its owners."""
+        owners: dict[str, list[str]] = {}
+        for member in self.members:
+            for task in member.active:
+                owners.setdefault(task, []).append(member.client_id)
+        return owners
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSummary:
+    generation_id: int
+    reason: str
+    outcome: str
+    members: int
+
+
+def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
+    """Raises CoordinatorError, CoordinatorUnavailable."""
+    described = client.describe(group_id)
+    last = _object(described.get("last_rebalance"))
+    return GroupView(
+        str(described["state"]),
+        _number(described["generation_id"]),
+        str(last.get("outcome") or ""),
+        tuple(_member_view(_object(member)) for member in _list(described["members"])),
+        {
+            (str(copy["task"]), str(copy["member_id"])): _number(copy["lag"])
+            for copy in map(_object, _list(described["tasks"]))
+            if copy.get("lag") is not None
+        },
+    )
+
+
+def round_summaries(client: CoordinatorClient, group_id: str) -> list[RoundSummary]:
+    """The recorded rounds, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
+    listed = map(_object, _list(client.rebalances(group_id)["rebalances"]))
+    return sorted(
+        (
+            RoundSummary(
+                _number(one["generation_id"]), str(one["reason"]), str(one["outcome"]), _number(one["members"])
+            )
+            for one in listed
+        ),
+        key=lambda one: one.generation_id,
+    )
+
+
+def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
+    """Why `task` is where that round put it, in one line. Raises CoordinatorError, CoordinatorUnavailable."""
+    listed = map(_object, _list(client.explanations(group_id, generation_id)["explanations"]))
+    return next((str(one["text"]) for one in listed if one["task"] == task), "")
+
+
+def wait_for_group(
+    client: CoordinatorClient, group_id: str, wanted: Callable[[GroupView], bool], what: str, timeout_s: float
+) -> GroupView:
+    """Ask until `wanted` holds; a coordinator that is away is asked again. Raises NotInTime, CoordinatorError."""
+    deadline_s = time.monotonic() + timeout_s
+    seen: GroupView | CoordinatorUnavailable | None = None
+    while time.monotonic() < deadline_s:
+        try:
+            seen = group_view(client, group_id)
+            if wanted(seen):
+                return seen
+        except CoordinatorUnavailable as fault:
+            seen = fault
+        time.sleep(POLL_INTERVAL_S)
+    raise NotInTime(f"waited {timeout_s:g} s for {what}; seen last: {seen}")
+
+
+def wait_until_held(
+    client: CoordinatorClient,
+    group_id: str,
+    log_dir: Path,
+    wanted: Callable[[GroupView], bool],
+    what: str,
+    timeout_s: float,
+) -> GroupView:
+    """As `wait_for_group`, for a settled group whose members have all written down that they hold their assignment."""
+
+    def held(view: GroupView) -> bool:
+        member_ids = [member.member_id for member in view.members]
+        return (
+            view.is_settled
+            and wanted(view)
+            and not members_behind(read_ownership(log_dir), member_ids, view.generation_id)
+        )
+
+    return wait_for_group(client, group_id, held, what, timeout_s)
+
+
+def _member_view(member: Mapping[str, object]) -> MemberView:
+    def held(role: str) -> tuple[str, ...]:
+        return tuple(map(str, _list(member[role])))
+
+    return MemberView(
+        str(member["member_id"]),
+        str(member["client_id"]),
+        str(member["process_id"]),
+        bool(member["joined"]),
+        bool(member["fetched"]),
+        _number(member["last_heard_ms"]),
+        held("active"),
+        held("standby"),
+        held("warm_up"),
+        str(member["user_endpoint"]) if member["user_endpoint"] else None,
+    )
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int), f"{value!r} is a number by the service's contract"
+    return value

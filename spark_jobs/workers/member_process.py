@@ -1,0 +1,184 @@
+"""One instance of an application inside an executor's Python worker.
+
+Rules:
+- Stream threads are static members `<application>-p<partition>-t<thread>`, stable over retries, and their incarnation
+  is Spark's task attempt id, which rises, so that a newer attempt fences an older one. Host and executor go out as
+  client tags.
+- State is in `<state.dir>/instance-<partition>`, where a retried task on the same host finds it again; a process before
+  this one that still has it is waited for. Relative directories are below the machine's directory for temporary
+  files, as Kafka's default of state.dir is, because each executor works in a directory of its own.
+- When the executor's JVM dies, pyspark's daemon sends SIGHUP: everything is committed and checkpointed, the members
+  leave the group, and the process ends at once, so that the standbys take over long before a session times out. It
+  ends without more ado while it still waits for a process before it: nothing is held then.
+- A signal is heard whichever thread the system hands it to (`leaving_signals`).
+- What fails ends the instance for good, and its end says so; a stop by the coordinator is no failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pyspark import TaskContext
+
+from spark_jobs.workers.executor_identity import ExecutorIdentity, executor_identity
+from spark_jobs.workers.leaving_signals import LeavingSignals
+from spark_jobs.workers.ownership_listener import OwnershipListener
+from spark_jobs.workers.ownership_log import Holder, OwnershipLog
+from streams_runtime.application import Application
+from streams_runtime.errors import LockError
+from streams_runtime.logs.opening import open_log
+from streams_runtime.queries.instance_view import InstanceView
+from streams_runtime.queries.server import QueryServer
+from streams_runtime.streams_instance import InstanceOptions, InstanceState, StreamsInstance
+from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
+
+HOST_TAG = "host"
+EXECUTOR_TAG = "executor"
+LOCK_WAIT_MS = 30_000
+DRAIN_TIMEOUT_S = 30.0
+_EXIT_CODE_AFTER_LEAVING = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSettings:
+    """All that an instance needs, shipped to it with the Spark task.
+
+    `state_dir` and `log_dir` are paths on the executor's machine. `state_dir`, `threads`: None for the application's
+    own state.dir and num.stream.threads. `log_dir`: where threads write down what they own; None: nowhere.
+    """
+
+    application: Application
+    coordinator_url: str
+    threads: int | None = None
+    state_dir: str | None = None
+    log_dir: str | None = None
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEnd:
+    """How an instance ended. `errors`: what ended its threads against their will; one may end others without one."""
+
+    partition: int
+    state: InstanceState
+    errors: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        return self.state is not InstanceState.ERROR
+
+    def __str__(self) -> str:
+        return f"instance {self.partition}: {'; '.join((str(self.state), *self.errors))}"
+
+
+def run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
+    """The body of the Spark task: be an instance until it has ended."""
+    context = TaskContext.get()
+    assert context is not None, "runs inside a Spark task"
+    yield run_instance(settings, partition, context.taskAttemptId(), executor_identity())
+
+
+def run_instance(
+    settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity
+) -> InstanceEnd:
+    """Be an instance until it has ended. On SIGHUP or SIGTERM it drains, and this process ends.
+
+    Raises LockError when another process keeps the state directory: a later attempt, or one elsewhere, may get it.
+    """
+    try:
+        return _run(settings, partition, incarnation, executor)
+    except LockError:
+        raise
+    except Exception as fault:  # to be started again would only be the same again
+        return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
+
+
+def _run(settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity) -> InstanceEnd:
+    application = _of_instance(settings, partition)
+    configs = application.configs
+    address = configs.application_server or f"{executor.host}:0"
+    opened = open_log(configs.bootstrap_servers, configs.log_properties)
+    with QueryServer(address) as server, contextlib.closing(opened) as log:
+        instance = StreamsInstance(
+            application,
+            settings.coordinator_url,
+            InstanceOptions(
+                thread_name=lambda thread: f"{application.id}-p{partition}-t{thread}",
+                thread_listener=_thread_listeners(settings, partition, executor),
+                incarnation=incarnation,
+                endpoint=server.endpoint,
+                client_tags={HOST_TAG: socket.gethostname(), EXECUTOR_TAG: executor.executor_id},
+                token=settings.token,
+                lock_wait_ms=LOCK_WAIT_MS,
+            ),
+        )
+        server.start(InstanceView(instance, log))
+
+        def end_if_nothing_is_held() -> None:
+            if instance.process_id is None:
+                _end_process()
+
+        with LeavingSignals(end_if_nothing_is_held) as signals:
+            try:
+                instance.start()
+                _wait(instance, signals)
+            finally:
+                instance.close()
+        return InstanceEnd(partition, instance.state, tuple(_text(error) for error in instance.errors))
+
+
+def _of_instance(settings: InstanceSettings, partition: int) -> Application:
+    """The application with what is this instance's own."""
+    configs = settings.application.configs
+    state_dir = _on_this_machine(settings.state_dir or configs.state_dir) / f"instance-{partition}"
+    threads = settings.threads or configs.num_stream_threads
+    return replace(settings.application, configs=replace(configs, state_dir=state_dir, num_stream_threads=threads))
+
+
+def _thread_listeners(
+    settings: InstanceSettings, partition: int, executor: ExecutorIdentity
+) -> Callable[[str], ThreadListener]:
+    if settings.log_dir is None:
+        return lambda _name: SilentListener()
+    directory = _on_this_machine(settings.log_dir)
+
+    def listener(name: str) -> ThreadListener:
+        holder = Holder(f"p{partition}", name, executor.executor_id, os.getpid(), executor.jvm_pid)
+        return OwnershipListener(OwnershipLog(directory, holder))
+
+    return listener
+
+
+def _on_this_machine(directory: str | Path) -> Path:
+    return Path(tempfile.gettempdir()) / directory
+
+
+def _wait(instance: StreamsInstance, signals: LeavingSignals) -> None:
+    """Until the instance has ended by itself; a signal drains it and ends this process."""
+
+    def tell_end() -> None:
+        instance.wait()
+        signals.wake()
+
+    threading.Thread(target=tell_end, name="instance-end", daemon=True).start()
+    if signals.wait():
+        instance.close(DRAIN_TIMEOUT_S)
+        _end_process()
+
+
+def _end_process() -> None:
+    """The executor is gone: nobody waits for a result, and nothing is worth the wait."""
+    os._exit(_EXIT_CODE_AFTER_LEAVING)
+
+
+def _text(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {error}"
+    cause = error.__cause__
+    return text if cause is None or str(cause) in text else f"{text} ({type(cause).__name__}: {cause})"

@@ -1,0 +1,128 @@
+"""Instances as long-running Spark tasks: one non-barrier task an instance, its stream threads inside.
+
+Rules: nobody waits for N instances, because a task may get its slot only later; an executor that dies costs its own
+tasks, which Spark starts elsewhere, and never the job; the job ends by the stop flag in the heartbeats' answers.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+
+from pyspark import InheritableThread, cloudpickle
+from pyspark.sql import SparkSession
+
+from assignor.errors import AssignorFault, InputError
+from spark_jobs.session.application_modules import send_modules
+from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_partition
+from streams_runtime.application import Application
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+from streams_runtime.membership.group_definition import group_body
+
+COORDINATOR_URL = "http://127.0.0.1:8080"
+STOP_TIMEOUT_S = 20.0
+CANCEL_INTERVAL_S = 0.25
+
+
+class WorkersFailed(AssignorFault):
+    """The Spark job ended by an error."""
+
+
+class Workers:
+    """`instances` instances on a Spark session, from `start` until `wait` returns."""
+
+    def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._instances = instances
+        self._group_id = settings.application.id
+        self._job_group = f"instances of {self._group_id}"
+        self._ends: list[InstanceEnd] = []
+        self._failure: BaseException | None = None
+        # an event, because a join that Ctrl-C interrupts takes its thread for ended from then on (bpo-45274)
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        InheritableThread(target=self._run, name=self._job_group, daemon=True).start()
+
+    def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
+        """How the instances ended; None when some still run after `timeout_s`. Raises WorkersFailed."""
+        if not self._ended.wait(timeout_s):
+            return None
+        if self._failure is not None:
+            raise WorkersFailed(f"the instances' Spark job failed: {self._failure}") from self._failure
+        return self._ends
+
+    def stop(self) -> list[InstanceEnd]:
+        """Have every instance commit, checkpoint, leave and end.
+
+        What does not end in time is cancelled, and then nothing is known of any end: the list is empty.
+        """
+        try:
+            with CoordinatorClient(self._settings.coordinator_url, token=self._settings.token) as client:
+                client.drain(self._group_id)
+            ends = self.wait(STOP_TIMEOUT_S)
+        except (CoordinatorError, CoordinatorUnavailable):
+            ends = None
+        if ends is not None:
+            return ends
+        self.cancel()
+        return self._ends
+
+    def cancel(self) -> None:
+        """End the job without asking the instances, which get SIGKILL."""
+        deadline_s = time.monotonic() + STOP_TIMEOUT_S
+        while not self._ended.is_set() and time.monotonic() < deadline_s:
+            # again and again: what has not been submitted yet cannot be cancelled yet
+            self._spark.sparkContext.cancelJobGroup(self._job_group)
+            self._ended.wait(CANCEL_INTERVAL_S)
+
+    def _run(self) -> None:
+        context = self._spark.sparkContext
+        try:
+            context.setJobGroup(self._job_group, self._job_group, interruptOnCancel=True)
+            body = functools.partial(run_partition, self._settings)
+            self._ends = (
+                context.parallelize(range(self._instances), self._instances).mapPartitionsWithIndex(body).collect()
+            )
+        except BaseException as fault:
+            self._failure = fault
+        finally:
+            self._ended.set()
+
+
+def run(
+    spark: SparkSession,
+    app: Application,
+    *,
+    instances: int = 3,
+    threads: int | None = None,
+    coordinator_url: str = COORDINATOR_URL,
+    token: str | None = None,
+    state_dir: str | None = None,
+    log_dir: str | None = None,
+) -> Workers:
+    """Declare the application's group at the coordinator and start its instances in the background.
+
+    `threads`, `state_dir`: instead of the application's num.stream.threads and state.dir. `log_dir`: where stream
+    threads write down what they own (see `ownership_log`). Paths are the executors'. The coordinator's setting
+    cluster.bootstrap.servers has to list the application's bootstrap.servers.
+    Raises InputError for an application that cannot run elsewhere, CoordinatorError, CoordinatorUnavailable.
+    """
+    body = group_body(app)
+    _check_can_travel(app)
+    with CoordinatorClient(coordinator_url, token=token) as client:
+        client.declare(app.id, body)
+    send_modules(spark.sparkContext)
+    workers = Workers(spark, InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token), instances)
+    workers.start()
+    return workers
+
+
+def _check_can_travel(app: Application) -> None:
+    try:
+        cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever the objects in the topology do when they are pickled
+        raise InputError(f"cannot be sent to executors: {type(error).__name__}: {error}", app.id) from error

@@ -1,0 +1,120 @@
+"""A member's subscriptions written and its assignments read: ConsumerProtocol v3 around SubscriptionInfo and
+AssignmentInfo.
+
+Rule: every subscription differs from the one before by its unique field, so that a rejoin is always seen as one; the
+n-th partition, in Kafka's order of partitions, belongs to the n-th active task. Source:
+`StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792 (generation),
+KIP-708 (client tags).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assignor.errors import TaskAssignmentError
+from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, decode_assignment_info
+from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
+from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, next_subscription_version
+from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
+from streams_runtime.membership.task_holder import HeldTasks, HostMaps, Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedAssignment:
+    """A decoded assignment. `rejoin_now`: the leader asks this very member for the next round at once."""
+
+    held: HeldTasks
+    partitions: Partitions
+    error_code: AssignorErrorCode
+    rejoin_now: bool
+
+
+@dataclass(slots=True)
+class SubscriptionWriter:
+    """Writes one member's subscriptions in turn, and reads what comes back.
+
+    `topics`: all source topics of the topology.
+    """
+
+    process_id: ProcessId
+    topics: tuple[str, ...]
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    user_endpoint: HostInfo | None = None
+    rack: str | None = None
+    _used_version: int = LATEST_SUPPORTED_VERSION
+    _unique_field: int = 0
+
+    def next_subscription(
+        self,
+        offset_sums: Mapping[TaskId, int],
+        owned: Partitions,
+        generation_id: int | None,
+        error_code: AssignorErrorCode = AssignorErrorCode.NONE,
+    ) -> bytes:
+        """`owned`: partitions of active tasks that this member has and has not given up; `generation_id`: theirs.
+
+        `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
+        """
+        self._unique_field = (self._unique_field + 1 + 128) % 256 - 128  # a signed byte, as in Java
+        info = SubscriptionInfo(
+            version=self._used_version,
+            latest_supported_version=LATEST_SUPPORTED_VERSION,
+            process_id=self.process_id,
+            user_end_point=None if self.user_endpoint is None else str(self.user_endpoint),
+            task_offset_sums=dict(offset_sums),
+            unique_field=self._unique_field,
+            error_code=int(error_code),
+            client_tags=dict(self.client_tags),
+        )
+        return encode_subscription(
+            Subscription(
+                topics=self.topics,
+                user_data=encode_subscription_info(info),
+                owned_partitions=tuple(owned),
+                generation_id=generation_id,
+                rack=self.rack,
+            )
+        )
+
+    def read(self, assignment: bytes, member_id: str, generation_id: int) -> ReceivedAssignment:
+        """Raises DecodeError for bytes that cannot be read, TaskAssignmentError for an assignment that contradicts
+        itself.
+        """
+        received = decode_assignment(assignment)
+        if received.user_data is None:
+            raise TaskAssignmentError("the assignment carries no AssignmentInfo")
+        info = decode_assignment_info(received.user_data)
+        version = next_subscription_version(self._used_version, info.version, info.commonly_supported_version)
+        version_changed = version != self._used_version
+        self._used_version = version
+        partitions = sorted(received.partitions)
+        return ReceivedAssignment(
+            HeldTasks(
+                member_id,
+                generation_id,
+                _active_tasks(partitions, info),
+                {task: frozenset(of_task) for task, of_task in info.standby_tasks.items()},
+                HostMaps(_by_host(info.partitions_by_host), _by_host(info.standby_partitions_by_host)),
+            ),
+            frozenset(partitions),
+            AssignorErrorCode(info.err_code),
+            rejoin_now=version_changed or info.next_rebalance_ms == 0,
+        )
+
+
+def _by_host(hosts: HostPartitions) -> dict[HostInfo, Partitions]:
+    return {host: frozenset(partitions) for host, partitions in hosts.items()}
+
+
+def _active_tasks(partitions: list[TopicPartition], info: AssignmentInfo) -> dict[TaskId, Partitions]:
+    if len(partitions) != len(info.active_tasks):
+        raise TaskAssignmentError(
+            f"Number of assigned partitions {len(partitions)} is not equal to the number of active taskIds "
+            f"{len(info.active_tasks)}"
+        )
+    tasks: dict[TaskId, set[TopicPartition]] = {}
+    for task, partition in zip(info.active_tasks, partitions, strict=True):
+        tasks.setdefault(task, set()).add(partition)
+    return {task: frozenset(of_task) for task, of_task in tasks.items()}

@@ -1,0 +1,201 @@
+"""What a user writes an application's topology with: sources, processors, state stores, sinks.
+
+A topology is checked call by call, a refused call changes nothing, and the whole can be pickled. Topics carry the names
+the user knows; internal ones get the application id in front when the topology is run. What the nodes need to run
+(serdes, suppliers, partitioners) travels as the builder's opaque `supplier`, in the three values below.
+Source: `Topology`, `InternalTopologyBuilder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assignor.errors import TopologyError
+from assignor.topology.builder import TopologyBuilder
+from assignor.topology.definition import SinkNode, TopologyDefinition
+from assignor.topology.topology import Topology as ParsedTopology
+from streams_runtime.configs import OffsetReset
+from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
+from streams_runtime.serdes import BYTES, Serde
+from streams_runtime.state_stores.base import StoreBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """How a source reads. `timestamp_extractor` None: the record's own; `auto_offset_reset` None: the config's."""
+
+    key_serde: Serde[Any] = BYTES
+    value_serde: Serde[Any] = BYTES
+    timestamp_extractor: TimestampExtractor | None = None
+    auto_offset_reset: OffsetReset | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """How a sink writes. `partitioner` None: by Kafka's hash of the key's bytes."""
+
+    key_serde: Serde[Any] = BYTES
+    value_serde: Serde[Any] = BYTES
+    partitioner: StreamPartitioner | None = None
+
+
+class Topology:
+    """Collects a topology; every `add_...` answers itself and raises TopologyError for what Kafka refuses."""
+
+    def __init__(self) -> None:
+        self.builder = TopologyBuilder()
+
+    def add_source(
+        self,
+        name: str,
+        topics: str | Sequence[str],
+        *,
+        key_serde: Serde[Any] = BYTES,
+        value_serde: Serde[Any] = BYTES,
+        timestamp_extractor: TimestampExtractor | None = None,
+        auto_offset_reset: OffsetReset | str | None = None,
+    ) -> Topology:
+        """A node that reads `topics`; a topic has one source only. Repartition topics by their short names."""
+        settings = SourceSettings(key_serde, value_serde, timestamp_extractor, _offset_reset(name, auto_offset_reset))
+        self.builder.add_source(name, topics, supplier=settings)
+        return self
+
+    def add_processor(
+        self, name: str, supplier: ProcessorSupplier, parents: str | Sequence[str], *, stores: Iterable[str] = ()
+    ) -> Topology:
+        """A node that hands every record of its parents to a processor; each task gets its own from `supplier`.
+
+        `supplier`: a class or a function without arguments. `stores`: names of stores that were added before.
+        """
+        _check_supplier(name, supplier)
+        self.builder.add_processor(name, parents, stores=_names(stores), supplier=supplier)
+        return self
+
+    def add_state_store(self, builder: StoreBuilder, processors: str | Iterable[str] = ()) -> Topology:
+        """A store and the processors that use it; the same builder may come again for more processors."""
+        self.builder.add_state_store(builder.name, processors, changelog=builder.changelog, supplier=builder)
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: str,
+        parents: str | Sequence[str],
+        *,
+        key_serde: Serde[Any] = BYTES,
+        value_serde: Serde[Any] = BYTES,
+        partitioner: StreamPartitioner | None = None,
+    ) -> Topology:
+        """A node that writes the records of its parents to `topic`."""
+        self.builder.add_sink(name, topic, parents, supplier=SinkSettings(key_serde, value_serde, partitioner))
+        return self
+
+    def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:
+        """An internal topic, by its short name, for a sink and a source. `partitions` None: as many as upstream."""
+        self.builder.add_repartition_topic(name, partitions)
+        return self
+
+    def connect_processor_and_stores(self, processor: str, stores: str | Iterable[str]) -> Topology:
+        """Let a processor use stores that were added before; whoever shares a store is one subtopology."""
+        self.builder.connect_processor_and_stores(processor, stores)
+        return self
+
+    def copartition(self, sources: Iterable[str]) -> Topology:
+        """The topics of these sources must have the same number of partitions."""
+        self.builder.copartition(sources)
+        return self
+
+    def use_source_topic_as_changelog(self, store: str, topic: str) -> Topology:
+        """The store is restored from a source topic of its subtopology; it writes no changelog."""
+        self.builder.use_source_topic_as_changelog(store, topic)
+        return self
+
+    def definition(self) -> TopologyDefinition:
+        """The node graph so far, as values that later calls do not change."""
+        return self.builder.definition()
+
+    def parsed(self, application_id: str) -> ParsedTopology:
+        """The subtopologies with full topic names, as the assignor reads them.
+
+        Raises TopologyError also for what only the whole can show: no source at all, a store that no processor uses, a
+        repartition topic that is not both written and read. Differs from Kafka: there, such a store or topic is left
+        out without a word.
+        """
+        _check_whole(self.builder.definition())
+        return self.builder.build(application_id)
+
+    def describe(self) -> str:
+        """The text of Kafka's `Topology#describe`."""
+        return self.builder.describe()
+
+    def draw(self, path: str | Path) -> Path:
+        """Write a picture, PNG or SVG by the suffix, and answer its path. Raises InputError for another suffix."""
+        from streams_runtime.topology_view.picture import draw_topology  # slow to import, and few need it
+
+        return draw_topology(self.builder.definition(), Path(path))
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _offset_reset(source: str, value: OffsetReset | str | None) -> OffsetReset | None:
+    if value is None:
+        return None
+    try:
+        return OffsetReset(value)
+    except ValueError:
+        raise _invalid(
+            f"auto_offset_reset of Source {source} must be one of {', '.join(OffsetReset)}, not {value!r}."
+        ) from None
+
+
+def _check_supplier(name: str, supplier: object) -> None:
+    """Source: `ApiUtils.checkSupplier`. One processor for several tasks would mix their states up."""
+    if not callable(supplier):
+        raise _invalid(
+            f"The supplier of Processor {name} must be a class or a function without arguments that makes "
+            f"a processor, not {supplier!r}."
+        )
+    try:
+        first, second = supplier(), supplier()
+    except Exception as error:
+        raise _invalid(
+            f"The supplier of Processor {name} could not make a processor when called without arguments: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if first is second:
+        raise _invalid(
+            f"The supplier of Processor {name} gives the same object twice; "
+            "it must make a new processor each time it is called."
+        )
+    if not all(callable(getattr(first, method, None)) for method in ("init", "process", "close")):
+        raise _invalid(
+            f"The supplier of Processor {name} gives a {type(first).__name__}, which is no Processor: "
+            "it needs `init`, `process` and `close`."
+        )
+
+
+def _check_whole(definition: TopologyDefinition) -> None:
+    read = {topic for name in definition.nodes for topic in definition.source_topics(name)}
+    if not read:
+        raise _invalid("It reads no topic; add at least one source.")
+    used = {store for node in definition.nodes.values() for store in getattr(node, "stores", ())}
+    for store in definition.stores:
+        if store not in used:
+            raise _invalid(
+                f"StateStore {store} is connected to no processor: name one in add_state_store, "
+                "or the store in add_processor or connect_processor_and_stores."
+            )
+    written = {node.topic for node in definition.nodes.values() if isinstance(node, SinkNode)}
+    for topic in definition.repartition_topics:
+        if topic not in written or topic not in read:
+            missing = "sink writes" if topic not in written else "source reads"
+            raise _invalid(f"No {missing} repartition topic {topic}; it needs both.")
+
+
+def _invalid(reason: str) -> TopologyError:
+    return TopologyError(f"Invalid topology: {reason}")

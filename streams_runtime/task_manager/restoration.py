@@ -1,0 +1,191 @@
+"""From assigned to running: tasks are initialised, restored beside those that run, and start.
+
+Rules:
+- A task whose directory another thread still has, or for which the log was too slow, is tried again in the next pass;
+  time-outs count against `task.timeout.ms`. A topic that is not there yet counts as a time-out: the leader creates it.
+- One pass restores only as much as running tasks can wait for; standbys wait until no active task restores.
+- A restored task starts at once, whatever others are still doing. The consumer reads the input of running tasks only.
+
+Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
+Differs from Kafka: no pause between tries of a locked directory, so that a task which moves between two threads of a
+process is not held up for a second; restoring goes on in the thread itself, as it did before the state updater.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignor.types import TaskId
+from streams_runtime.clock import Clock
+from streams_runtime.errors import LockError, TaskCorrupted
+from streams_runtime.logs.base import Consumer
+from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
+from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.task_manager.thread_listener import RestoreOrigin, TaskRestored, ThreadListener
+from streams_runtime.tasks.task import Task, TaskState, TaskType
+from streams_runtime.tasks.task_errors import raise_most_severe, with_task
+
+if TYPE_CHECKING:
+    from streams_runtime.restore.changelog_reader import ChangelogReader
+    from streams_runtime.tasks.stream_task import StreamTask
+
+_log = logging.getLogger(__name__)
+_TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """An active task on its way. `origin` None: not initialised yet, so not known."""
+
+    at_ms: int
+    origin: RestoreOrigin | None
+
+
+class Restoration:
+    """One a thread, used by it alone."""
+
+    def __init__(
+        self, tasks: Tasks, reader: ChangelogReader, consumer: Consumer, clock: Clock, listener: ThreadListener
+    ) -> None:
+        self._tasks = tasks
+        self._reader = reader
+        self._consumer = consumer
+        self._clock = clock
+        self._listener = listener
+        self._arrivals: dict[TaskId, _Arrival] = {}
+        self._restored: dict[TaskId, int] = {}
+        self.waits_for_lock = False
+        self.waits_for_log = False
+
+    def assigned(self, task: TaskId, *, recycled: bool) -> None:
+        """An active task came to this thread. `recycled`: from a standby of this thread, with its stores open."""
+        self._arrivals[task] = _Arrival(self._clock.monotonic_ms(), RestoreOrigin.STANDBY if recycled else None)
+
+    def register(self, task: AnyTask) -> None:
+        """Have its changelogs read."""
+        for partition in task.changelog_partitions:
+            self._reader.register(partition, task.state_manager)
+
+    def refresh(self) -> None:
+        """Tasks changed their states, came or went: sort them anew, and read the input of those that run."""
+        self._tasks.refresh()
+        wanted = self._tasks.by_input.keys()
+        if self._consumer.assignment() != wanted:
+            self._consumer.assign(wanted)
+        for task in [task for task in self._arrivals if task not in self._tasks.active]:
+            del self._arrivals[task]
+        for task in [task for task in self._restored if task not in self._tasks.active]:
+            del self._restored[task]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every task is initialised and every active task runs."""
+        return not self._tasks.to_initialise and not self._tasks.restoring
+
+    def restored(self, task: AnyTask) -> int:
+        """Changelog records read for the task since it came."""
+        reading = sum(self._reader.restored_records(partition) for partition in task.changelog_partitions)
+        return self._restored.get(task.id, 0) + reading
+
+    def initialise_and_restore(self) -> int:
+        """One pass; the number of changelog records that were applied. Raises TaskCorrupted, StreamsRuntimeError.
+
+        `waits_for_lock`, `waits_for_log`: whether a task could not go on in this pass, and why.
+        """
+        self.waits_for_lock = self.waits_for_log = False
+        if self._tasks.to_initialise:
+            self._initialise()
+        restored = self._restore()
+        if self._tasks.restoring:
+            self._start_restored()
+        return restored
+
+    def _initialise(self) -> None:
+        errors: dict[TaskId, Exception] = {}
+        for task in self._tasks.to_initialise:
+            try:
+                self._initialise_one(task)
+            except LockError as locked:
+                self.waits_for_lock = True
+                _log.debug("task %s waits for its directory: %s", task.id, locked)
+            except _TRY_AGAIN as timeout:
+                self._timed_out_once_more(task, timeout, errors)
+            except Exception as error:
+                errors[task.id] = with_task(error, task.id)
+        self.refresh()
+        self._raise(errors)
+
+    def _initialise_one(self, task: AnyTask) -> None:
+        if task.state is TaskState.CREATED:
+            task.initialize_if_needed()
+            arrival = self._arrivals.get(task.id)
+            if task.type is TaskType.ACTIVE and arrival is not None and arrival.origin is None:
+                arrival.origin = _origin(task)
+        self.register(task)
+        task.clear_task_timeout()
+
+    def _restore(self) -> int:
+        tasks = self._tasks
+        if self._reader.is_empty():
+            return 0
+        if tasks.restoring:
+            self._reader.enforce_restore_active()
+        else:
+            self._reader.transit_to_update_standby()
+        return self._reader.restore(tasks.initialised(), others_run=bool(tasks.running))
+
+    def _start_restored(self) -> None:
+        completed = self._reader.completed_changelogs()
+        errors: dict[TaskId, Exception] = {}
+        tried = False
+        for task in self._tasks.restoring:
+            if task.changelog_partitions <= completed:
+                tried = True
+                try:
+                    self._start(task)
+                except _TRY_AGAIN as timeout:
+                    self._timed_out_once_more(task, timeout, errors)
+                except Exception as error:
+                    errors[task.id] = with_task(error, task.id)
+        if tried:
+            self.refresh()
+        self._raise(errors)
+
+    def _start(self, task: StreamTask) -> None:
+        self._consumer.assign(self._consumer.assignment() | task.input_partitions)
+        arrival = self._arrivals.get(task.id)
+        if arrival is not None and task.changelog_partitions:
+            origin = arrival.origin or RestoreOrigin.BEGINNING
+            took_ms = self._clock.monotonic_ms() - arrival.at_ms
+            restored: TaskRestored | None = TaskRestored(task.id, origin, self.restored(task), took_ms)
+        else:
+            restored = None
+        task.complete_restoration()
+        task.clear_task_timeout()
+        self._restored[task.id] = self.restored(task)
+        self._reader.unregister(task.changelog_partitions)
+        self._arrivals.pop(task.id, None)
+        if restored is not None:
+            self._listener.restored(restored)
+
+    def _timed_out_once_more(self, task: AnyTask, timeout: Exception, errors: dict[TaskId, Exception]) -> None:
+        self.waits_for_log = True
+        _log.debug("task %s has to wait for the log: %s", task.id, timeout)
+        try:
+            task.maybe_init_task_timeout_or_throw(self._clock.monotonic_ms(), timeout)
+        except Exception as over:
+            errors[task.id] = with_task(over, task.id)
+
+    def _raise(self, errors: dict[TaskId, Exception]) -> None:
+        for error in errors.values():
+            if isinstance(error, TaskCorrupted):
+                for task in error.tasks & self._arrivals.keys():
+                    self._arrivals[task].origin = RestoreOrigin.BEGINNING
+        raise_most_severe(errors)
+
+
+def _origin(task: Task) -> RestoreOrigin:
+    started_from_disk = any(offset > 0 for offset in task.changelog_offsets().values())
+    return RestoreOrigin.CHECKPOINT if started_from_disk else RestoreOrigin.BEGINNING

@@ -1,0 +1,99 @@
+"""Tasks made from the topology, and tasks made of other tasks without closing their stores.
+
+Rules: an active task has processors, stores and offsets of its input; a standby has stores only, and a task without a
+changelog has no standby, because there is nothing to follow. A recycled task's stores stay open and go on from where
+they are. Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.application import Application
+from streams_runtime.clock import Clock
+from streams_runtime.logs.base import Consumer, Log
+from streams_runtime.membership.task_holder import Partitions
+from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.task import TaskType
+
+if TYPE_CHECKING:
+    from streams_runtime.tasks.streams_producer import StreamsProducer
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCreator:
+    """Makes the tasks of one thread. All raise StreamsRuntimeError for a task that the topology does not have."""
+
+    application: Application
+    directory: StateDirectory
+    log: Log
+    consumer: Consumer
+    producer: StreamsProducer
+    clock: Clock
+
+    def active(self, task: TaskId, partitions: Partitions) -> StreamTask:
+        graph = self._graph(task)
+        return self._stream_task(task, partitions, graph, self._state(task, TaskType.ACTIVE, graph))
+
+    def standby(self, task: TaskId, partitions: Partitions) -> StandbyTask | None:
+        """None when no store of the task is logged."""
+        graph = self._graph(task)
+        if all(topic is None for topic in graph.store_changelogs.values()):
+            return None
+        return self._standby_task(task, partitions, self._state(task, TaskType.STANDBY, graph))
+
+    def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
+        """`active` is suspended and committed; it is of no more use afterwards."""
+        return self._standby_task(active.id, partitions, active.recycle_state())
+
+    def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
+        """`standby` is suspended; it is of no more use afterwards."""
+        graph = self._graph(standby.id)
+        return self._stream_task(standby.id, partitions, graph, standby.recycle_state())
+
+    def _graph(self, task: TaskId) -> ProcessorGraph:
+        application = self.application
+        return ProcessorGraph.build(application.topology, task.subtopology, application.configs.application_id)
+
+    def _stream_task(
+        self, task: TaskId, partitions: Partitions, graph: ProcessorGraph, state: StateManager
+    ) -> StreamTask:
+        return StreamTask(
+            task,
+            partitions,
+            graph,
+            state,
+            log=self.log,
+            consumer=self.consumer,
+            producer=self.producer,
+            configs=self.application.configs,
+            clock=self.clock,
+            processing_handler=self.application.processing_exception_handler,
+            deserialization_handler=self.application.deserialization_exception_handler,
+        )
+
+    def _standby_task(self, task: TaskId, partitions: Partitions, state: StateManager) -> StandbyTask:
+        return StandbyTask(task, partitions, state, configs=self.application.configs, clock=self.clock)
+
+    def _state(self, task: TaskId, task_type: TaskType, graph: ProcessorGraph) -> StateManager:
+        changelogs = {
+            store: None if topic is None else TopicPartition(topic, task.partition)
+            for store, topic in graph.store_changelogs.items()
+        }
+        return StateManager(
+            task,
+            task_type,
+            exactly_once=self.application.configs.exactly_once,
+            directory=self.directory,
+            stores=graph.stores,
+            changelogs=changelogs,
+            source_changelogs=frozenset(
+                TopicPartition(topic, task.partition) for topic in graph.source_changelogs.values()
+            ),
+        )

@@ -1,0 +1,150 @@
+"""What the loop does with running tasks: process, punctuate, commit.
+
+Rules:
+- One pass processes for `record.pass.ms` at most; tasks take turns, none waits for another to run dry. How many records
+  a turn has follows how long they take.
+- Under exactly-once all tasks that need it are committed in one transaction; under at-least-once offsets
+  never move before everything was written. Checkpoints follow the commit, never go before it.
+- A log that is slow or away (LogTimeout) counts against `task.timeout.ms` of the tasks concerned and is tried again.
+- A commit goes on during a rebalance. Differs from Kafka: there the generation in the commit would be refused; here a
+  claim says who may commit, and revoked tasks have been closed before others claim them.
+
+Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again, where Kafka cannot
+know what became of it and wipes the tasks; this log says that nothing happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from assignor.types import TaskId
+from streams_runtime.clock import Clock
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.task_manager.tasks import AnyTask
+from streams_runtime.task_manager.thread_listener import ThreadListener
+from streams_runtime.tasks.task import TaskType
+from streams_runtime.tasks.task_errors import with_task
+
+if TYPE_CHECKING:
+    from streams_runtime.tasks.stream_task import StreamTask
+    from streams_runtime.tasks.streams_producer import StreamsProducer
+
+MOST_RECORDS_A_TURN = 1_000
+_TURNS_A_PASS = 4
+
+
+class TaskExecutor:
+    """One a thread. Errors of user code leave as StreamsRuntimeError with the task named.
+
+    `processed`: input records of each task since it came to this thread. `commit_is_late`: the last commit timed out.
+    """
+
+    def __init__(
+        self, producer: StreamsProducer, configs: StreamsConfig, clock: Clock, listener: ThreadListener
+    ) -> None:
+        self.processed: dict[TaskId, int] = {}
+        self.commit_is_late = False
+        self._producer = producer
+        self._exactly_once = configs.exactly_once
+        self._pass_ms = configs.record_pass_ms
+        self._clock = clock
+        self._listener = listener
+        self._records_a_turn = 1
+
+    def forget(self, task: TaskId) -> None:
+        """The task left this thread, or starts over."""
+        self.processed.pop(task, None)
+
+    def process(self, tasks: Sequence[StreamTask]) -> int:
+        """Process what is buffered, in turns, until nothing is ready or the pass is over; the number of records."""
+        deadline_ms = self._clock.monotonic_ms() + self._pass_ms
+        total = 0
+        while True:
+            round_started_ms = self._clock.monotonic_ms()
+            processed = 0
+            now_ms = self._clock.now_ms()
+            for running in tasks:
+                processed += self._turn(running, now_ms)
+            total += processed
+            ended_ms = self._clock.monotonic_ms()
+            if processed == 0 or ended_ms >= deadline_ms:
+                return total
+            self._adapt(ended_ms - round_started_ms)
+
+    def punctuate(self, tasks: Iterable[StreamTask]) -> int:
+        """Fire what is due, stream time first; how many did."""
+        fired = 0
+        for task in tasks:
+            try:
+                fired += task.maybe_punctuate_stream_time()
+                fired += task.maybe_punctuate_system_time(self._clock.now_ms())
+            except StreamsRuntimeError:
+                raise
+            except Exception as error:
+                raise with_task(error, task.id) from error
+        return fired
+
+    def commit(self, tasks: Iterable[AnyTask]) -> int:
+        """Commit those that need it, and checkpoint; how many did. A log that is away is tried again by the next call.
+
+        Raises TaskMigrated, TaskTimeout, and what tasks raise.
+        """
+        needing = [task for task in tasks if task.commit_needed()]
+        self.commit_is_late = False
+        if not needing:
+            return 0
+        try:
+            self.commit_together(needing)
+        except LogTimeout as timeout:
+            self.commit_is_late = True
+            now_ms = self._clock.monotonic_ms()
+            for task in needing:
+                task.maybe_init_task_timeout_or_throw(now_ms, timeout)
+            return 0
+        for task in needing:
+            task.clear_task_timeout()
+            task.post_commit(enforce_checkpoint=False)
+        return len(needing)
+
+    def commit_together(self, tasks: Sequence[AnyTask]) -> None:
+        """The commit itself, without what follows it. Raises LogTimeout when nothing of it has happened."""
+        offsets = []
+        for task in tasks:
+            task.prepare_commit()
+            if task.type is TaskType.ACTIVE:  # also one that only punctuated: who lost its claim must not write either
+                active = cast("StreamTask", task)
+                offsets.append((active.claim, active.offsets_to_commit()))
+        if offsets or self._producer.transaction_in_flight:
+            self._producer.commit(offsets)
+
+    def _turn(self, task: StreamTask, now_ms: int) -> int:
+        try:
+            if not task.is_process_ready(now_ms):
+                return 0
+            processed = task.process(now_ms, self._records_a_turn)
+            if processed:
+                self._count(task, processed)
+            return processed
+        except LogTimeout as timeout:
+            task.maybe_init_task_timeout_or_throw(self._clock.monotonic_ms(), timeout)
+            return 0
+        except StreamsRuntimeError:
+            raise
+        except Exception as error:
+            raise with_task(error, task.id) from error
+
+    def _count(self, task: StreamTask, processed: int) -> None:
+        task.clear_task_timeout()
+        before = self.processed.get(task.id)
+        if before is None:
+            self._listener.processed_first(task.id, self._clock.now_ms())
+        self.processed[task.id] = processed + (before or 0)
+
+    def _adapt(self, round_ms: int) -> None:
+        if round_ms * _TURNS_A_PASS > self._pass_ms:
+            self._records_a_turn = max(1, self._records_a_turn // 2)
+        else:
+            self._records_a_turn = min(MOST_RECORDS_A_TURN, self._records_a_turn * 2)

@@ -1,0 +1,309 @@
+"""What a stream thread's tasks go through when the group moves them, and when they fail.
+
+    assign     kept -> go on; in the other role -> recycled, stores stay open; not in it any more -> closed; new -> made
+    revoke     committed (under exactly-once with everything else of the thread), checkpointed, suspended; only then may
+               others have them
+    lost       others may have them already: running ones are closed dirty, restoring ones clean; standbys go on
+    corrupt    these start over from their changelogs' beginning; under exactly-once a transaction that has records of
+               theirs is aborted, and who else had records in it starts over with them
+
+Closing and recycling go through all tasks even if some fail; then the most severe error is raised (`task_errors`).
+Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
+
+Differs from Kafka: tasks that wait for their first initialisation are kept when their role is; new tasks are made even
+if closing others failed; an aborted transaction takes every task down that wrote in it, where Kafka would commit the
+others with the corrupt task's records inside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from assignor.types import TaskId
+from streams_runtime.errors import TaskCorrupted, TaskMigrated
+from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.membership.task_holder import Partitions
+from streams_runtime.task_manager.restoration import Restoration
+from streams_runtime.task_manager.task_closing import TaskCloser
+from streams_runtime.task_manager.task_executor import TaskExecutor
+from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.tasks.offset_sums import OffsetReport
+from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.tasks.task_errors import raise_most_severe, with_task
+
+if TYPE_CHECKING:
+    from streams_runtime.task_manager.task_creation import TaskCreator
+    from streams_runtime.tasks.stream_task import StreamTask
+    from streams_runtime.tasks.streams_producer import StreamsProducer
+
+_log = logging.getLogger(__name__)
+
+
+class TaskManager:
+    """One a stream thread, used by that thread only. After each call `tasks` is sorted by the tasks' new states."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        creator: TaskCreator,
+        executor: TaskExecutor,
+        restoration: Restoration,
+        closer: TaskCloser,
+        report: OffsetReport,
+        producer: StreamsProducer,
+        *,
+        exactly_once: bool,
+    ) -> None:
+        self._tasks = tasks
+        self._creator = creator
+        self._executor = executor
+        self._restoration = restoration
+        self._closer = closer
+        self._report = report
+        self._producer = producer
+        self._exactly_once = exactly_once
+
+    def handle_rebalance_start(self) -> None:
+        """A subscription is about to be sent: answer for what is on disk, too. Raises ProcessorStateError."""
+        self._report.lock_directories(self._tasks.initialised())
+
+    def offset_sums(self) -> dict[TaskId, int]:
+        return self._report.sums(self._tasks)
+
+    def handle_assignment(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
+        """Hold exactly these from now on. Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError."""
+        errors: dict[TaskId, Exception] = {}
+        to_close: list[AnyTask] = []
+        to_recycle: list[AnyTask] = []
+        for task in list(self._tasks):
+            role = active if task.type is TaskType.ACTIVE else standby
+            if task.id in role:
+                self._keep(task, role[task.id], errors)
+            elif (task.id in active or task.id in standby) and task.state is not TaskState.CREATED:
+                to_recycle.append(task)
+            else:
+                to_close.append(task)
+        try:
+            to_close += self._not_committed(to_recycle, errors)
+            self._close(to_close, errors)
+            for task in to_recycle:
+                self._recycle(task, (standby if task.type is TaskType.ACTIVE else active)[task.id], errors)
+            self._create(active, standby)
+            raise_most_severe(errors)
+        finally:
+            self._report.release_directories(self._tasks)
+            self._restoration.refresh()
+
+    def handle_revocation(self, revoked: frozenset[TaskId]) -> None:
+        """Commit, checkpoint and suspend these active tasks; all of them are suspended even if an error is raised."""
+        errors: dict[TaskId, Exception] = {}
+        for task in self._tasks.restoring:
+            if task.id in revoked:
+                self._suspend(task, errors)
+                self._release([task], errors)
+        running = [task for task in self._tasks.running if task.id in revoked]
+        try:
+            self._commit_and_suspend(running, errors)
+            raise_most_severe(errors)
+        finally:
+            self._restoration.refresh()
+
+    def handle_lost_all(self) -> None:
+        """Drop all active tasks, committing nothing; standbys go on."""
+        errors: dict[TaskId, Exception] = {}
+        active = list(self._tasks.active.values())
+        for task in active:
+            if task.state in (TaskState.RUNNING, TaskState.SUSPENDED):
+                self._closer.close_dirty(task)
+        self._closer.close_clean([task for task in active if task.state is not TaskState.CLOSED], errors)
+        self._producer.reset()
+        self._restoration.refresh()
+
+    def handle_corruption(self, corrupted: frozenset[TaskId]) -> bool:
+        """Have these tasks start over, and commit the others; whether an active one was among them.
+
+        Raises TaskMigrated, TaskTimeout.
+        """
+        found: list[AnyTask] = [task for task in self._tasks if task.id in corrupted]
+        standby = [task for task in found if task.type is TaskType.STANDBY]
+        active = [task for task in found if task.type is TaskType.ACTIVE]
+        self._closer.close_dirty_and_revive(standby, corrupted=True)
+        self._restoration.refresh()
+        try:
+            if self._exactly_once and self._producer.transaction_in_flight and any(t.commit_needed() for t in active):
+                active += [t for t in self._tasks.running if t.id not in corrupted and t.commit_needed()]
+                self._abort()
+            else:
+                rest: list[AnyTask] = [*self._tasks.running, *self._tasks.updating]
+                self._executor.commit([task for task in rest if task.id not in corrupted])
+        except TaskCorrupted as more:
+            active += [t for t in self._tasks.running if t.id in more.tasks - corrupted]
+        finally:
+            self._revive(active, corrupted=True)
+            self._restoration.refresh()
+        return bool(active)
+
+    def shutdown(self, *, clean: bool) -> None:
+        """Close everything; `clean`: committed and checkpointed, and then the most severe error is raised."""
+        errors: dict[TaskId, Exception] = {}
+        if clean:
+            self._commit_and_suspend(list(self._tasks.running), errors)
+            self._close(list(self._tasks), errors)
+        for task in list(self._tasks):
+            self._closer.close_dirty(task)
+        if not clean:
+            self._abort()
+        self._report.release_directories(())
+        self._restoration.refresh()
+        raise_most_severe({task: error for task, error in errors.items() if not isinstance(error, TaskMigrated)})
+
+    # --- one task at a time
+
+    def _keep(self, task: AnyTask, partitions: Partitions, errors: dict[TaskId, Exception]) -> None:
+        try:
+            if partitions != task.input_partitions:
+                if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
+                    self._commit_and_suspend([self._tasks.active[task.id]], errors)
+                task.update_input_partitions(partitions)
+            if task.state is TaskState.SUSPENDED:
+                task.resume()
+                self._restoration.register(task)
+        except Exception as error:
+            errors.setdefault(task.id, with_task(error, task.id))
+
+    def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
+        """Suspend what is to be recycled; takes out and answers those whose state cannot be handed on."""
+        unfit = []
+        for task in list(to_recycle):
+            try:
+                if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
+                    self._commit_and_suspend([self._tasks.active[task.id]], errors)
+                self._closer.suspend(task)
+                task.post_commit(enforce_checkpoint=True)
+            except Exception as error:
+                errors.setdefault(task.id, with_task(error, task.id))
+            if task.id in errors or task.state is not TaskState.SUSPENDED:
+                to_recycle.remove(task)
+                unfit.append(task)
+        return unfit
+
+    def _recycle(self, task: AnyTask, partitions: Partitions, errors: dict[TaskId, Exception]) -> None:
+        try:
+            if task.type is TaskType.ACTIVE:
+                standby = self._creator.standby_from(self._tasks.active[task.id], partitions)
+                self._tasks.remove(task)
+                self._tasks.add_standby(standby)
+            else:
+                active = self._creator.active_from(self._tasks.standby[task.id], partitions)
+                self._tasks.remove(task)
+                self._add_active(active, recycled=True)
+        except Exception as error:
+            _log.exception("task %s could not be recycled", task.id)
+            errors.setdefault(task.id, with_task(error, task.id))
+            self._closer.close_dirty(task)
+
+    def _create(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
+        for task in sorted(active.keys() - self._tasks.active.keys()):
+            self._add_active(self._creator.active(task, active[task]), recycled=False)
+        for task in sorted(standby.keys() - self._tasks.standby.keys()):
+            created = self._creator.standby(task, standby[task])
+            if created is not None:
+                self._tasks.add_standby(created)
+
+    def _add_active(self, task: StreamTask, *, recycled: bool) -> None:
+        self._tasks.add_active(task)
+        self._executor.forget(task.id)
+        self._restoration.assigned(task.id, recycled=recycled)
+
+    def _close(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
+        """Clean, except for active tasks that ran and were not committed."""
+        clean = []
+        for task in tasks:
+            ran = task.type is TaskType.ACTIVE and task.state in (TaskState.RUNNING, TaskState.SUSPENDED)
+            if task.id in errors or (ran and task.commit_needed()):
+                self._closer.close_dirty(task)
+            else:
+                clean.append(task)
+        self._closer.close_clean(clean, errors)
+
+    def _suspend(self, task: AnyTask, errors: dict[TaskId, Exception]) -> None:
+        try:
+            self._closer.suspend(task)
+        except Exception as error:
+            errors.setdefault(task.id, with_task(error, task.id))
+
+    def _release(self, tasks: Iterable[StreamTask], errors: Mapping[TaskId, Exception]) -> None:
+        """Others may claim these now, and this thread is to go on with its other tasks."""
+        for task in tasks:
+            if task.id not in errors and task.state is TaskState.SUSPENDED:
+                task.release_claim()
+
+    # --- commits outside of the loop
+
+    def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
+        """Under exactly-once everything of the thread is committed with them, since there is one transaction only."""
+        needing = [task for task in tasks if task.commit_needed()]
+        others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
+        together = [*needing, *(others if self._exactly_once else ())] if needing else []
+        failed = self._commit_or_drop(together, errors)
+        for task in together:
+            if task not in tasks and task not in failed:
+                self._post_commit(task, errors, enforce=False)
+        for task in tasks:
+            if task not in failed:
+                self._post_commit(task, errors, enforce=True)
+            if task.state is not TaskState.CREATED:
+                self._suspend(task, errors)
+        self._commit_what_closing_wrote([task for task in tasks if task.id not in errors], errors)
+        self._release(tasks, errors)
+
+    def _commit_what_closing_wrote(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
+        """Of suspended tasks. Left for later it would come after what their next owners write."""
+        late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
+        failed = self._commit_or_drop(late, errors)
+        for task in late:
+            if task not in failed:
+                self._post_commit(task, errors, enforce=True)
+
+    def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
+        """Answers those that were not committed: all or none. After a time-out they start over, for no try is left."""
+        if not tasks:
+            return []
+        try:
+            self._executor.commit_together(tasks)
+        except (LogTimeout, TaskCorrupted) as error:
+            _log.warning(
+                "not committed (%s), so these start over: %s", error, ", ".join(str(each.id) for each in tasks)
+            )
+            if self._exactly_once:
+                self._abort()
+            else:  # what they sent must not be written when others have them, and nobody can tell it from the rest
+                tasks = [*tasks, *(t for t in self._tasks.running if t not in tasks and t.commit_needed())]
+                self._producer.reset()
+            self._revive(tasks, corrupted=self._exactly_once)
+            return tasks
+        except Exception as error:
+            for task in tasks:
+                errors.setdefault(task.id, with_task(error, task.id))
+            return tasks
+        return []
+
+    def _revive(self, active: Sequence[AnyTask], *, corrupted: bool) -> None:
+        self._closer.close_dirty_and_revive(active, corrupted=corrupted)
+        for task in active:
+            self._restoration.assigned(task.id, recycled=False)
+
+    def _post_commit(self, task: StreamTask, errors: dict[TaskId, Exception], *, enforce: bool) -> None:
+        try:
+            task.post_commit(enforce_checkpoint=enforce)
+        except Exception as error:
+            errors.setdefault(task.id, with_task(error, task.id))
+
+    def _abort(self) -> None:
+        try:
+            if self._producer.transaction_in_flight:
+                self._producer.abort()
+        except (LogError, TaskMigrated):
+            _log.warning("the open transaction could not be aborted; the log does it by itself", exc_info=True)

@@ -1,0 +1,304 @@
+"""Runs a topology inside a test: no server, no thread, and time moves only when the test says so.
+
+The real `StreamTask` of every subtopology, one each, runs on a log in memory whose topics have one partition. Every
+`pipe_input` and every move of the clock returns when all that follows from it is done and committed: records have gone
+through repartition topics, stream-time punctuations have fired. Source: `TopologyTestDriver` (KIP-247, KIP-470).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from assignor.errors import InputError
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.application import Application
+from streams_runtime.clock import SystemClock
+from streams_runtime.configs import OffsetReset, StreamsConfig
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logs.base import IsolationLevel, NewTopic
+from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.processors.api import ExceptionHandler
+from streams_runtime.processors.topology import Topology
+from streams_runtime.records import Headers
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.base import KeyValueStore, StateStore, WindowStore
+from streams_runtime.task_manager.task_creation import TaskCreator
+from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.streams_producer import StreamsProducer
+from streams_runtime.testing.topology_test_topics import InputTopic, OutputTopic
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_APPLICATION_ID = "topology-test-driver"
+_PARTITION = 0
+
+
+class MockClock:
+    """Stands still until `advance`. Source: `MockTime`."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> int:
+        return self._now_ms
+
+    def advance(self, by_ms: int) -> None:
+        """Raises StreamsRuntimeError for a step back."""
+        if by_ms < 0:
+            raise StreamsRuntimeError(f"time does not go back, by {by_ms} ms")
+        self._now_ms += by_ms
+
+
+class TopologyTestDriver:
+    """Close it, or use it in a `with`: its stores are files in a directory of their own, which then goes.
+
+    `configs`: as for an Application; a mapping may leave application.id and bootstrap.servers out. Not used are
+    bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms` None: the machine's time now.
+    Raises InputError for what an Application refuses, and what processors' `init` raises.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        configs: StreamsConfig | Mapping[str, object] | None = None,
+        *,
+        initial_wall_clock_ms: int | None = None,
+        processing_exception_handler: ExceptionHandler = fail,
+        deserialization_exception_handler: ExceptionHandler = fail,
+    ) -> None:
+        application = Application(
+            topology,
+            _driver_configs(configs),
+            processing_exception_handler=processing_exception_handler,
+            deserialization_exception_handler=deserialization_exception_handler,
+        )
+        exactly_once = application.configs.exactly_once
+        self.clock = MockClock(SystemClock().now_ms() if initial_wall_clock_ms is None else initial_wall_clock_ms)
+        self._application = application
+        self._isolation = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
+        self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-")
+        self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
+        self._log = InMemoryLog()
+        self._log.create_topics(_topics(application))
+        self._consumer = self._log.consumer(self._isolation)
+        self._input = self._log.producer()
+        self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
+        self._tasks: dict[TaskId, StreamTask] = {}
+        self._task_of: dict[TopicPartition, StreamTask] = {}
+        self._closed = self._broken = False
+        try:
+            with self._noticing_errors():
+                self._start_tasks()
+        except BaseException:
+            self.close()
+            raise
+
+    def create_input_topic(
+        self,
+        name: str,
+        key_serde: Serde[Key],
+        value_serde: Serde[Value],
+        *,
+        start_timestamp_ms: int | None = None,
+        auto_advance_ms: int = 0,
+    ) -> InputTopic[Key, Value]:
+        """A topic that the topology reads. Records without a timestamp get the start one, moved on after each.
+
+        `start_timestamp_ms` None: the clock's time at this call. Raises StreamsRuntimeError for a topic nobody reads.
+        """
+        known = sorted({partition.topic for partition in self._task_of})
+        if name not in known:
+            raise StreamsRuntimeError(f"the topology does not read topic {name}; it reads {', '.join(known)}")
+        start = self.clock.now_ms() if start_timestamp_ms is None else start_timestamp_ms
+        return InputTopic(self.pipe_raw, name, key_serde, value_serde, start, auto_advance_ms)
+
+    def create_output_topic(
+        self,
+        name: str,
+        key_serde: Serde[Key],
+        value_serde: Serde[Value],
+    ) -> OutputTopic[Key, Value]:
+        """Any topic by its full name, internal ones too, from its beginning. Raises StreamsRuntimeError if unknown."""
+        known = sorted(self._log.topics())
+        if name not in known:
+            raise StreamsRuntimeError(f"there is no topic {name}; there are {', '.join(known)}")
+        return OutputTopic(self._log.consumer(self._isolation), name, key_serde, value_serde)
+
+    def pipe_raw(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
+        """Write a record and process all that follows. Raises what a stream thread would end with."""
+        with self._noticing_errors():
+            self._input.send(TopicPartition(topic, _PARTITION), key, value, timestamp_ms, headers)
+            self._input.flush()
+            self._run_until_idle()
+
+    def advance_wall_clock_time(self, by_ms: int) -> None:
+        """Move the clock, fire the punctuations that are due (each once), and process all that follows."""
+        self.clock.advance(by_ms)
+        with self._noticing_errors():
+            for task in self._tasks.values():
+                task.maybe_punctuate_system_time(self.clock.now_ms())
+            self._commit()
+            self._run_until_idle()
+
+    def get_state_store(self, name: str) -> Any:
+        """The open store, as processors get it. Raises StreamsRuntimeError when the topology has no such store."""
+        stores = self.get_all_state_stores()
+        if name not in stores:
+            raise StreamsRuntimeError(
+                f"there is no state store {name}; there are {', '.join(sorted(stores)) or 'none'}"
+            )
+        return stores[name]
+
+    def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
+        """Raises StreamsRuntimeError also for a store of another kind."""
+        store: KeyValueStore[Any, Any] = self._store_of_kind(name, "key-value", "prefix_scan")
+        return store
+
+    def get_window_store(self, name: str) -> WindowStore[Any, Any]:
+        """Raises StreamsRuntimeError also for a store of another kind."""
+        store: WindowStore[Any, Any] = self._store_of_kind(name, "window", "fetch_range")
+        return store
+
+    def get_all_state_stores(self) -> dict[str, StateStore]:
+        return {name: store for task in self._tasks.values() for name, store in task.stores.items()}
+
+    def produced_topic_names(self) -> frozenset[str]:
+        """Full names of the topics that the topology has written to, changelogs included."""
+        return frozenset(partition.topic for partition in self._producer.last_offsets())
+
+    def close(self) -> None:
+        """Closes processors and stores and deletes the state; idempotent. Raises what a processor's `close` does."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._close_tasks()
+        finally:
+            self._producer.close()
+            self._input.close()
+            self._consumer.close()
+            self._state.close()
+            self._log.close()
+            self._directory.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start_tasks(self) -> None:
+        creator = TaskCreator(self._application, self._state, self._log, self._consumer, self._producer, self.clock)
+        for subtopology in self._application.parsed().subtopologies:
+            if subtopology.source_topics:
+                partitions = frozenset(TopicPartition(topic, _PARTITION) for topic in subtopology.source_topics)
+                task = creator.active(TaskId(subtopology.id, _PARTITION), partitions)
+                self._tasks[task.id] = task
+                self._task_of.update(dict.fromkeys(partitions, task))
+        self._consumer.assign(self._task_of)
+        for task in self._tasks.values():
+            task.initialize_if_needed()
+            task.complete_restoration()  # at once: all changelogs are new
+        self._run_until_idle()
+
+    def _run_until_idle(self) -> None:
+        """The loop of a stream thread, until a pass neither reads nor processes anything."""
+        while self._read() + self._process() > 0:
+            self._commit()
+
+    def _read(self) -> int:
+        batches = self._consumer.poll(0, self._application.configs.max_poll_records)
+        for batch in batches:
+            self._task_of[batch.partition].add_records(batch)
+        return len(batches)
+
+    def _process(self) -> int:
+        processed = 0
+        for task in self._tasks.values():
+            while task.process(self.clock.now_ms(), 1) > 0:
+                processed += 1
+                task.maybe_punctuate_stream_time()
+        return processed
+
+    def _commit(self) -> None:
+        needed = [task for task in self._tasks.values() if task.commit_needed()]
+        for task in needed:
+            task.prepare_commit()
+        self._producer.commit([(task.claim, task.offsets_to_commit()) for task in needed])
+        for task in needed:
+            task.post_commit(enforce_checkpoint=False)
+
+    def _close_tasks(self) -> None:
+        if not self._broken:
+            try:
+                for task in self._tasks.values():
+                    task.suspend()
+                self._commit()
+                for task in self._tasks.values():
+                    task.close_clean()
+            except BaseException:
+                self._broken = True
+                raise
+            finally:
+                if self._broken:
+                    self._close_dirty()
+        else:
+            self._close_dirty()
+
+    def _close_dirty(self) -> None:
+        for task in self._tasks.values():
+            task.close_dirty()
+
+    @contextmanager
+    def _noticing_errors(self) -> Iterator[None]:
+        """A task that failed cannot go on: it is closed uncleanly, and used no more."""
+        if self._closed or self._broken:
+            raise StreamsRuntimeError("the driver is closed" if self._closed else "the driver's topology has failed")
+        try:
+            yield
+        except BaseException:
+            self._broken = True
+            raise
+
+    def _store_of_kind(self, name: str, kind: str, method: str) -> Any:
+        store = self.get_state_store(name)
+        if not hasattr(store, method):
+            raise StreamsRuntimeError(f"state store {name} is no {kind} store but a {type(store).__name__}")
+        return store
+
+
+def _driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> StreamsConfig:
+    if configs is None or isinstance(configs, Mapping):
+        own = {"application.id": _APPLICATION_ID, "bootstrap.servers": "memory:topology-test-driver"}
+        configs = StreamsConfig.from_dotted({**own, **(configs or {})})
+    if not isinstance(configs, StreamsConfig):
+        raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
+    return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)  # every topic is new and read from its beginning
+
+
+def _topics(application: Application) -> list[NewTopic]:
+    """Everything the topology reads or writes, with one partition each."""
+    names: dict[str, None] = {}
+    for subtopology in application.parsed().subtopologies:
+        names |= dict.fromkeys(subtopology.source_topics)
+        names |= dict.fromkeys(subtopology.sink_topics)
+        names |= dict.fromkeys(store.changelog_topic for store in subtopology.stores if store.changelog_topic)
+    if application.configs.errors_dead_letter_queue_topic_name is not None:
+        names[application.configs.errors_dead_letter_queue_topic_name] = None
+    return [NewTopic(name, 1) for name in names]

@@ -1,0 +1,304 @@
+"""A stream thread: one member of the group, with its own consumer and producer, that works on its tasks in a loop.
+
+Rules:
+- One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit. It waits
+  only when there is nothing to do, not past the next punctuation or commit, and not when the group has news.
+- The member lives in a Python thread of its own and hands the group's orders over (`rebalance_mailbox`); they are done
+  between two passes.
+- A migrated task means that the thread was thought dead: everything active is dropped, and the member joins again as
+  one that owns nothing. A corrupt task starts over. Every other error ends the thread, uncleanly.
+- The thread closes its tasks before its member leaves, so that whoever gets them finds them closed.
+
+Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from assignor.types import TaskId
+from streams_runtime.application import Application, ThreadErrorResponse
+from streams_runtime.clock import Clock
+from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.logs.base import Log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_member import GroupMember, MemberEnd, MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.rebalance_mailbox import Order, OrderKind, RebalanceMailbox
+from streams_runtime.membership.task_holder import HeldTasks
+from streams_runtime.metrics import ThreadMetrics
+from streams_runtime.restore.restore_listener import RestoreListener
+from streams_runtime.task_manager.thread_listener import ThreadListener
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
+from streams_runtime.threads.thread_work import ThreadWork
+
+_log = logging.getLogger(__name__)
+_NOTHING = HeldTasks("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSetting:
+    """All that a thread needs from its instance. `transactional_id` None: at-least-once.
+
+    `state_changed`: called on the stream thread after each change of its state, and must not block.
+    """
+
+    name: str
+    application: Application
+    log: Log
+    directory: StateDirectory
+    client: CoordinatorClient
+    member: MemberSettings
+    subscriptions: SubscriptionWriter
+    transactional_id: str | None
+    clock: Clock
+    listener: ThreadListener
+    restore_listener: RestoreListener
+    metrics: ThreadMetrics
+    state_changed: Callable[[StreamThread], None]
+
+
+class StreamThread:
+    """`start` it once; `close` it from any thread. When it is DEAD, `end` or `error` says why.
+
+    `error`: what ended it against its will, and `response` what the user wants to be done about it; `end`: how its
+    member ended otherwise.
+    """
+
+    def __init__(self, setting: ThreadSetting) -> None:
+        self.name = setting.name
+        self.end: MemberEnd | None = None
+        self.error: Exception | None = None
+        self.response: ThreadErrorResponse | None = None
+        self._setting = setting
+        self._listener = setting.listener
+        self._work = ThreadWork(setting)
+        self._mailbox = RebalanceMailbox(setting.name, self._work.wakeup)
+        self._member = GroupMember(setting.client, setting.member, setting.subscriptions, self._mailbox)
+        self._member_thread = threading.Thread(target=self._be_member, name=f"{self.name}-member", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._state = ThreadState.CREATED
+        self._held = _NOTHING
+        self._member_failure: Exception | None = None
+        self._member_done = threading.Event()
+        self._closed = False
+
+    # --- from any thread
+
+    @property
+    def state(self) -> ThreadState:
+        return self._state
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Commit, checkpoint, leave; on return the tasks are closed. Not from the stream thread itself."""
+        if self._state is ThreadState.CREATED:
+            self._mailbox.end()  # nobody would answer
+        self._member.close()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        self._thread.join(timeout_s)
+
+    def request_shutdown(self) -> None:
+        """Have the leader end the whole application."""
+        self._member.request_shutdown()
+
+    def held(self) -> HeldTasks:
+        """What the group last gave this thread."""
+        return self._held
+
+    def status(self) -> ThreadStatus:
+        return ThreadStatus(
+            self.name, self._state, self._held.member_id, self._held.generation_id, self._work.published_tasks
+        )
+
+    def copies(self) -> tuple[TaskCopy, ...]:
+        """Tasks with open stores."""
+        return self._work.published_copies
+
+    # --- the stream thread
+
+    def _run(self) -> None:
+        self._change_state(ThreadState.STARTING)
+        self._member_thread.start()
+        try:
+            while not self._closed and not self._member_done.is_set():
+                self._run_pass()
+            if self._member_failure is not None:
+                raise self._member_failure
+        except BaseException as error:  # a SystemExit of user code, too, must not look like a good end
+            _log.exception("stream thread %s failed", self.name)
+            self.error = error if isinstance(error, Exception) else StreamsRuntimeError(f"ended by {error!r}")
+            self.response = self._ask_user(self.error)
+        finally:
+            self._shut_down()
+
+    def _run_pass(self) -> None:
+        """The group's orders first, then one pass over the records."""
+        try:
+            self._obey()
+            if not self._closed:
+                self._run_once()
+        except TaskCorrupted as corrupted:
+            self._start_over(corrupted)
+            self._work.publish(self._mailbox)  # queries must not take a store that is opened anew for a full one
+        except TaskMigrated as migrated:
+            self._drop_all(migrated)
+            self._work.publish(self._mailbox)
+
+    def _run_once(self) -> None:
+        """Poll, initialise and restore, process a number of records, punctuate, maybe commit."""
+        work = self._work
+        work.poll(may_wait=not self._mailbox.has_orders)
+        work.initialise_and_restore()
+        work.process()
+        work.punctuate()
+        work.maybe_commit()
+        if self._state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
+            work.publish(self._mailbox)
+            self._change_state(ThreadState.RUNNING)
+        work.maybe_publish(self._mailbox)
+
+    def _obey(self) -> None:
+        while (order := self._mailbox.next_order()) is not None:
+            try:
+                self._do_and_recover(order)
+                self._work.hurry()
+                self._work.publish(self._mailbox)
+            except BaseException as error:
+                order.done(error)
+                raise
+            order.done()
+
+    def _do_and_recover(self, order: Order) -> None:
+        try:
+            self._do(order)
+        except TaskCorrupted as corrupted:
+            self._start_over(corrupted)
+        except TaskMigrated as migrated:
+            self._drop_all(migrated)
+
+    def _do(self, order: Order) -> None:
+        match order.kind:
+            case OrderKind.REBALANCE_STARTED:
+                self._listener.joining(self._held)
+                self._work.manager.handle_rebalance_start()
+            case OrderKind.REVOKE:
+                self._revoke(order.tasks)
+            case OrderKind.ASSIGN:
+                assert order.held is not None, "every assignment says what is held"
+                self._assign(order.held)
+            case OrderKind.LOST:
+                self._lose(order.reason)
+            case OrderKind.CLOSE:
+                self._close_tasks()
+
+    def _assign(self, held: HeldTasks) -> None:
+        self._held = held
+        self._listener.assigned(held)
+        try:
+            self._work.manager.handle_assignment(held.active, held.standby)
+        finally:
+            self._change_state(ThreadState.PARTITIONS_ASSIGNED)
+
+    def _revoke(self, tasks: frozenset[TaskId]) -> None:
+        self._change_state(ThreadState.PARTITIONS_REVOKED)
+        self._work.manager.handle_revocation(tasks)
+        held = self._held
+        kept = {task: of_task for task, of_task in held.active.items() if task not in tasks}
+        self._held = HeldTasks(held.member_id, held.generation_id, kept, held.standby, held.hosts)
+        self._listener.revoked(self._held)
+
+    def _lose(self, reason: str) -> None:
+        self._change_state(ThreadState.PARTITIONS_REVOKED)
+        self._work.manager.handle_lost_all()
+        if self._held is not _NOTHING:
+            self._held = _NOTHING
+            self._listener.dropped(reason, clean=False)
+
+    def _close_tasks(self) -> None:
+        self._closed = True
+        self._shut_tasks("closed")
+
+    def _shut_tasks(self, reason: str) -> None:
+        """In good order unless an error is what ends the thread; an error on the way is kept as that."""
+        self._change_state(ThreadState.PENDING_SHUTDOWN)
+        try:
+            self._work.manager.shutdown(clean=self.error is None)
+            self._held = _NOTHING
+            self._listener.dropped(reason, clean=self.error is None)
+        except Exception as error:
+            _log.exception("stream thread %s could not close its tasks in good order", self.name)
+            self.error = self.error or error
+        self._work.publish(self._mailbox)
+
+    def _start_over(self, corrupted: TaskCorrupted) -> None:
+        _log.warning("stream thread %s: %s; starting over with them", self.name, corrupted)
+        try:
+            self._work.hurry()
+            active = self._work.manager.handle_corruption(corrupted.tasks)
+        except TaskMigrated as migrated:
+            self._drop_all(migrated)
+        else:
+            if active and self._setting.application.configs.exactly_once:
+                self._member.request_rejoin()  # a standby elsewhere may be nearer than the changelog's beginning
+
+    def _drop_all(self, migrated: TaskMigrated) -> None:
+        _log.warning("stream thread %s was thought dead: %s", self.name, migrated)
+        self._lose(str(migrated))
+        self._member.tasks_were_lost(str(migrated))
+
+    def _shut_down(self) -> None:
+        """Whatever happened: no task stays open, no order unanswered, no member in the group."""
+        try:
+            if not self._closed:
+                self._shut_tasks("the member ended" if self.error is None else f"failed: {self.error}")
+            if self.response is ThreadErrorResponse.SHUTDOWN_APPLICATION:
+                self._pass_on_shutdown()
+        finally:
+            self._mailbox.end()
+            self._member.close()
+            self._member_thread.join()
+            self._work.close()
+            self._change_state(ThreadState.DEAD)
+
+    def _ask_user(self, error: Exception) -> ThreadErrorResponse:
+        try:
+            return ThreadErrorResponse(self._setting.application.uncaught_exception_handler(error))
+        except Exception:
+            _log.exception("the uncaught exception handler failed; shutting down")
+            return ThreadErrorResponse.SHUTDOWN_CLIENT
+
+    def _pass_on_shutdown(self) -> None:
+        """The member lives on, without tasks, until the leader has heard that everybody is to end."""
+        self._mailbox.end(silent=True)
+        self._member.request_shutdown()
+        self._member_done.wait(self._setting.member.session_timeout_s)
+
+    def _change_state(self, state: ThreadState) -> None:
+        pending = self._state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
+        if state is self._state or (pending and state is not ThreadState.DEAD):
+            return
+        self._state = state
+        self._setting.state_changed(self)
+
+    # --- the member's thread
+
+    def _be_member(self) -> None:
+        try:
+            self.end = self._member.run()
+        except Exception as failure:
+            self._member_failure = failure
+        finally:
+            self._member_done.set()
+            self._work.wakeup()

@@ -1,0 +1,215 @@
+"""The steps of one pass of a stream thread's loop, and the parts they are done with.
+
+Rules:
+- `poll` waits only when the pass before had nothing to do: for `poll.ms` at most, not past the next wall-clock
+  punctuation and the next commit; when only changelogs are read, the restore waits instead.
+- `maybe_commit` commits every `commit.interval.ms`, or when a processor asks; now and then after a commit, repartition
+  records that were processed are deleted.
+
+Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import IsolationLevel
+from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
+from streams_runtime.restore.changelog_reader import ChangelogReader
+from streams_runtime.restore.restore_isolation import restore_isolation
+from streams_runtime.task_manager.restoration import Restoration
+from streams_runtime.task_manager.task_closing import TaskCloser
+from streams_runtime.task_manager.task_creation import TaskCreator
+from streams_runtime.task_manager.task_executor import TaskExecutor
+from streams_runtime.task_manager.task_manager import TaskManager
+from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.tasks.offset_sums import OffsetReport
+from streams_runtime.tasks.streams_producer import StreamsProducer
+from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
+
+if TYPE_CHECKING:
+    from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
+    from streams_runtime.tasks.state_manager import StateManager
+    from streams_runtime.threads.stream_thread import ThreadSetting
+
+PUBLISH_INTERVAL_MS = 200
+"""How old what others see of a thread may be, at most."""
+
+LOCK_RETRY_MS = 10
+"""How long a thread with nothing else to do waits for a directory that another thread is about to unlock."""
+
+_log = logging.getLogger(__name__)
+
+
+class ThreadWork:
+    """Made by any thread, used by the stream thread alone; only `wakeup` and what is published are for others."""
+
+    def __init__(self, setting: ThreadSetting) -> None:
+        configs = setting.application.configs
+        isolation = IsolationLevel.READ_COMMITTED if configs.exactly_once else IsolationLevel.READ_UNCOMMITTED
+        self._log = setting.log
+        self._configs = configs
+        self._clock = setting.clock
+        self._consumer = setting.log.consumer(isolation)
+        self._restore_consumer = setting.log.consumer(restore_isolation(configs))
+        self._producer = StreamsProducer(setting.log, setting.transactional_id)
+        self._reader = ChangelogReader(
+            setting.log,
+            self._restore_consumer,
+            group_id=configs.application_id,
+            configs=configs,
+            clock=setting.clock,
+            listener=setting.restore_listener,
+            metrics=setting.metrics,
+        )
+        self._metrics = setting.metrics
+        self._tasks = Tasks()
+        report = OffsetReport(setting.directory)
+        self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener)
+        self.restoration = Restoration(self._tasks, self._reader, self._consumer, setting.clock, setting.listener)
+        self.manager = TaskManager(
+            self._tasks,
+            TaskCreator(
+                setting.application, setting.directory, setting.log, self._consumer, self._producer, setting.clock
+            ),
+            self._executor,
+            self.restoration,
+            TaskCloser(self._tasks, self._reader, report),
+            report,
+            self._producer,
+            exactly_once=configs.exactly_once,
+        )
+        self._busy = False
+        self._last_commit_ms = self._clock.monotonic_ms()
+        self._last_purge_ms = self._last_commit_ms
+        self._last_publish_ms = self._last_commit_ms
+        self.published_tasks: tuple[TaskStatus, ...] = ()
+        self.published_copies: tuple[TaskCopy, ...] = ()
+
+    def wakeup(self) -> None:
+        """Let whoever waits go on at once; from any thread."""
+        self._consumer.wakeup()
+        self._restore_consumer.wakeup()
+
+    def hurry(self) -> None:
+        """Tasks came, went or start over: the next `poll` does not wait."""
+        self._busy = True
+
+    def poll(self, *, may_wait: bool) -> None:
+        """Hand new records to their tasks. Raises LogError, StreamsRuntimeError."""
+        timeout_ms = self._wait_ms() if may_wait and not self._busy else 0
+        self._busy = False
+        try:
+            batches = self._consumer.poll(timeout_ms, self._configs.max_poll_records)
+        except OffsetOutOfRange as outside:
+            self._reset_offsets(outside)
+            return
+        except LogTimeout as timeout:
+            _log.info("nothing could be polled: %s", timeout)
+            return
+        tasks = self._tasks.by_input
+        for batch in batches:
+            task = tasks.get(batch.partition)
+            if task is not None:  # else it could not start yet, and reads them again when it does
+                task.add_records(batch)
+
+    def initialise_and_restore(self) -> None:
+        if self.restoration.initialise_and_restore():
+            self._busy = True
+
+    def process(self) -> None:
+        processed = self._executor.process(self._tasks.running) if self._tasks.running else 0
+        if processed:
+            self._busy = True
+            self._metrics.processed(processed)
+
+    def punctuate(self) -> None:
+        punctuated = self._executor.punctuate(self._tasks.running)
+        if punctuated:
+            self._busy = True
+            self._metrics.punctuated(punctuated)
+
+    def maybe_commit(self) -> None:
+        tasks = self._tasks
+        now_ms = self._clock.monotonic_ms()
+        committed = 0
+        due = now_ms - self._last_commit_ms >= self._configs.effective_commit_interval_ms
+        if due or self._executor.commit_is_late:
+            self._last_commit_ms = now_ms
+            committed = self._executor.commit((*tasks.running, *tasks.updating))
+        elif any(task.commit_requested() and task.commit_needed() for task in tasks.running):
+            committed = self._executor.commit(tasks.running)
+        if committed:
+            self._metrics.committed()
+        if committed and now_ms - self._last_purge_ms >= self._configs.repartition_purge_interval_ms:
+            self._last_purge_ms = now_ms
+            self._purge()
+
+    def maybe_publish(self, mailbox: RebalanceMailbox) -> None:
+        if self._clock.monotonic_ms() - self._last_publish_ms >= PUBLISH_INTERVAL_MS:
+            self.publish(mailbox)
+
+    def publish(self, mailbox: RebalanceMailbox) -> None:
+        """Let others see how things are."""
+        self._last_publish_ms = self._clock.monotonic_ms()
+        mailbox.publish(self.manager.offset_sums())
+        self._metrics.tasks((task.type, task.state) for task in self._tasks)
+        lags = self._reader.lags()
+        self.published_tasks = tuple(
+            task_status(task, lags, self.restoration.restored(task), self._processed(task)) for task in self._tasks
+        )
+        self.published_copies = tuple(
+            task_copy(task, _changelogs(task.state_manager), lags)
+            for task in self._tasks
+            if task.state in (TaskState.RESTORING, TaskState.RUNNING) and task.stores
+        )
+
+    def close(self) -> None:
+        """Tasks are closed already."""
+        self._metrics.close()
+        for closing in (self._producer.close, self._reader.clear, self._consumer.close, self._restore_consumer.close):
+            try:
+                closing()
+            except Exception:
+                _log.warning("%s failed", closing, exc_info=True)
+
+    def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
+        try:
+            for running in self._tasks.running:
+                running.reset_offsets(outside.positions.keys() & running.input_partitions)
+        except LogTimeout as timeout:
+            _log.info("positions could not be reset, the next poll finds them again: %s", timeout)
+
+    def _processed(self, task: AnyTask) -> int:
+        return self._executor.processed.get(task.id, 0) if task.type is TaskType.ACTIVE else 0
+
+    def _wait_ms(self) -> int:
+        tasks = self._tasks
+        if not tasks.running and not self._reader.is_empty() and not self.restoration.waits_for_log:
+            return 0
+        wait_ms = self._configs.poll_ms
+        if self.restoration.waits_for_lock:
+            wait_ms = min(wait_ms, LOCK_RETRY_MS)
+        if any(task.commit_needed() for task in tasks.running):
+            due_ms = self._last_commit_ms + self._configs.effective_commit_interval_ms
+            wait_ms = min(wait_ms, due_ms - self._clock.monotonic_ms())
+        punctuations = [task.next_wall_clock_punctuation_ms() for task in tasks.running]
+        due = [at_ms for at_ms in punctuations if at_ms is not None]
+        if due:
+            wait_ms = min(wait_ms, min(due) - self._clock.now_ms())
+        return max(0, wait_ms)
+
+    def _purge(self) -> None:
+        before = {p: offset for task in self._tasks.running for p, offset in task.purgeable_offsets().items()}
+        if before:
+            try:
+                self._log.delete_records(before)
+            except LogError as error:
+                _log.debug("repartition records stay for now: %s", error)
+
+
+def _changelogs(state: StateManager) -> dict[str, TopicPartition]:
+    return {state.metadata(partition).store.name: partition for partition in state.changelog_partitions}

@@ -1,0 +1,319 @@
+"""A topology as a picture: subtopologies as boxes one below the other, records going from left to right in each.
+
+Sources, processors, sinks, stores and topics differ by shape and colour. A topic between two subtopologies stands on
+the right of the one that writes it and on the left of the one that reads it, joined by a dashed line around the boxes.
+The same words as `describe()`: nodes and topics by the names the user gave.
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse, FancyArrowPatch, FancyBboxPatch, Patch, PathPatch, Polygon
+from matplotlib.path import Path as Stroke
+
+from assignor.errors import InputError
+from assignor.topology.definition import TopologyDefinition
+from assignor.topology.node_groups import node_groups
+from streams_runtime.topology_view.layout import Item, Kind, Layout, lay_out
+
+SUFFIXES = (".png", ".svg")
+
+# everything in inches: a shape, the space between columns and rows, and around boxes
+_WIDTH, _HEIGHT = 1.95, 0.62
+_COLUMN, _ROW = 2.65, 0.92
+_PAD, _TITLE, _LANE = 0.28, 0.34, 0.16
+_DOTS_PER_INCH = 150
+_LONGEST_SIDE_DOTS = 30_000
+_LETTERS = 22
+
+_FILL = {
+    Kind.SOURCE: "#b9e3c6",
+    Kind.PROCESSOR: "#c5dcf7",
+    Kind.STORE: "#fdecb2",
+    Kind.SINK: "#f9cfae",
+    Kind.INPUT_TOPIC: "#e6e6e6",
+    Kind.OUTPUT_TOPIC: "#e6e6e6",
+}
+_REPARTITION_FILL = "#dccdf2"
+_REPARTITION_LINE = "#7d4fc4"
+_LINE = "#444444"
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """One subtopology on the page: `top` is the upper edge of its box, y grows downwards."""
+
+    group_id: int
+    layout: Layout
+    top: float
+    left: float
+
+    @property
+    def body(self) -> float:
+        return self.top + _TITLE
+
+    @property
+    def bottom(self) -> float:
+        return self.body + self.layout.height * _ROW + _PAD / 2
+
+    def at(self, item: Item) -> tuple[float, float]:
+        x, y = self.layout.places[item]
+        return self.left + x * _COLUMN + _WIDTH / 2, self.body + y * _ROW
+
+
+def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
+    """Writes PNG or SVG by the suffix and answers the path. InputError for another suffix or an empty topology."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"a picture is {' or '.join(SUFFIXES)}, not {path.suffix or 'without a suffix'}", str(path))
+    groups = node_groups(definition)
+    if not groups:
+        raise InputError("the topology has no nodes to draw", str(path))
+    layouts = {group_id: lay_out(definition, names) for group_id, names in groups.items()}
+    between = _topics_between(definition, layouts)
+    left = _PAD + _LANE * (len(between) + 1)
+    placed: list[_Placed] = []
+    top = _PAD
+    for group_id, layout in layouts.items():
+        lanes = sum(reader == group_id for _, _, reader in between)
+        placed.append(_Placed(group_id, layout, top + _LANE * lanes, left))
+        top = placed[-1].bottom + _PAD + _LANE
+    columns = max(layout.columns for layout in layouts.values())
+    width = left + (columns - 1) * _COLUMN + _WIDTH + _LANE * (len(between) + 1) + _PAD
+    legend_top = top
+    axes = _page(max(width, 9.2), legend_top + 0.55)
+    for one in placed:
+        _draw_subtopology(axes, definition, one)
+    _draw_lanes(axes, between, {one.group_id: one for one in placed}, width)
+    _draw_legend(axes, legend_top)
+    _save(axes, path)
+    return path
+
+
+def _topics_between(definition: TopologyDefinition, layouts: Mapping[int, Layout]) -> list[tuple[str, int, int]]:
+    """Topic, the group that writes it, the group that reads it."""
+    return [
+        (item.name, writer, reader)
+        for writer, layout in layouts.items()
+        for item in layout.places
+        if item.kind is Kind.OUTPUT_TOPIC
+        for reader, other in layouts.items()
+        if Item(Kind.INPUT_TOPIC, item.name) in other.places
+    ]
+
+
+def _page(width: float, height: float) -> Axes:
+    axes = Figure(figsize=(width, height)).add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    axes.axis("off")
+    return axes
+
+
+def _draw_subtopology(axes: Axes, definition: TopologyDefinition, one: _Placed) -> None:
+    layout = one.layout
+    outer = [column for (x, _), item in ((p, i) for i, p in layout.places.items()) if _boxed(item) for column in (x,)]
+    start, end = min(outer), max(outer)
+    x = one.left + start * _COLUMN - _PAD
+    box_width = (end - start) * _COLUMN + _WIDTH + 2 * _PAD
+    axes.add_patch(
+        FancyBboxPatch(
+            (x, one.top),
+            box_width,
+            one.bottom - one.top,
+            boxstyle="round,pad=0,rounding_size=0.12",
+            facecolor="#fafafa",
+            edgecolor="#9a9a9a",
+            linewidth=1.2,
+            zorder=0,
+        )
+    )
+    names = [item.name for item in layout.places if _boxed(item) and item.kind is not Kind.STORE]
+    title = f"Subtopology {one.group_id}"
+    if not definition.global_nodes().isdisjoint(names):
+        title += " for a global store (makes no tasks)"
+    axes.text(x + 0.12, one.top + 0.2, title, fontsize=9, fontweight="bold", color="#333333", va="center")
+    for chain in layout.edges:
+        _draw_edge(axes, [one.at(item) for item in chain])
+    for processor, store in layout.store_links:
+        _draw_store_link(axes, one.at(processor), one.at(store))
+    for item in layout.places:
+        if item.kind is not Kind.BEND:
+            _draw_item(axes, definition, item, *one.at(item))
+
+
+def _boxed(item: Item) -> bool:
+    return item.kind in (Kind.SOURCE, Kind.PROCESSOR, Kind.STORE, Kind.SINK)
+
+
+def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
+    """A smooth line from the right side of the first shape over the bends to the left side of the last."""
+    half = _WIDTH / 2
+    x, y = points[0]
+    vertices = [(x + half, y)]
+    codes = [Stroke.MOVETO]
+    for (x, y), (to_x, to_y) in itertools.pairwise(points):
+        middle = (x + to_x) / 2
+        vertices += [(middle, y), (middle, to_y), (to_x - half, to_y), (to_x + half, to_y)]
+        codes += [Stroke.CURVE4, Stroke.CURVE4, Stroke.CURVE4, Stroke.LINETO]  # flat where shapes stand, no corner cut
+    del vertices[-1], codes[-1]
+    axes.add_patch(
+        FancyArrowPatch(
+            path=Stroke(vertices, codes), arrowstyle="-|>", mutation_scale=11, color=_LINE, linewidth=1.1, zorder=1
+        )
+    )
+
+
+def _draw_store_link(axes: Axes, processor: tuple[float, float], store: tuple[float, float]) -> None:
+    axes.plot(
+        [processor[0], store[0]], [processor[1], store[1]], color="#b08a1c", linewidth=1.1, linestyle=":", zorder=1
+    )
+
+
+def _draw_item(axes: Axes, definition: TopologyDefinition, item: Item, x: float, y: float) -> None:
+    topic = item.kind in (Kind.INPUT_TOPIC, Kind.OUTPUT_TOPIC)
+    repartition = topic and item.name in definition.repartition_topics
+    fill = _REPARTITION_FILL if repartition else _FILL[item.kind]
+    line = _REPARTITION_LINE if repartition else _LINE
+    for patch in _shape(item.kind, x, y, _WIDTH, _HEIGHT):
+        patch.set(facecolor=fill, edgecolor=line, linewidth=1.0, zorder=2)
+        axes.add_patch(patch)
+    lines = _wrapped(item.name)
+    if item.kind is Kind.STORE:
+        lines.append(_changelog_text(definition, item.name))
+    size = 7.5 if len(lines) < 3 else 6.4
+    axes.text(
+        x,
+        y + (0.04 if item.kind is Kind.STORE else 0),
+        "\n".join(lines),
+        fontsize=size,
+        ha="center",
+        va="center",
+        zorder=3,
+        linespacing=1.15,
+    )
+
+
+def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[Patch]:
+    """Centre and size to the patches that make the shape, from back to front."""
+    left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
+    tip = height * 0.3
+    match kind:
+        case Kind.SOURCE:
+            points = [(left, top), (right - tip, top), (right, y), (right - tip, bottom), (left, bottom)]
+            return [Polygon(points, closed=True)]
+        case Kind.SINK:
+            points = [(left, top), (right, top), (right, bottom), (left, bottom), (left + tip, y)]
+            return [Polygon(points, closed=True)]
+        case Kind.STORE:
+            lid = height * 0.22
+            return [_cylinder(left, right, top, bottom, lid), Ellipse((x, top + lid / 2), width, lid)]
+        case Kind.PROCESSOR:
+            return [FancyBboxPatch((left, top), width, height, boxstyle=f"round,pad=0,rounding_size={height * 0.2}")]
+        case _:
+            points = [(left + tip / 2, top), (right, top), (right - tip / 2, bottom), (left, bottom)]
+            return [Polygon(points, closed=True)]
+
+
+def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
+    """Sides and bottom; the lid comes on top of it."""
+    rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3  # 2/3: a cubic that is as deep as half an ellipse
+    vertices = [(left, rim), (left, foot), (left, foot + bulge), (right, foot + bulge), (right, foot), (right, rim)]
+    return PathPatch(Stroke(vertices, [Stroke.MOVETO, Stroke.LINETO, *[Stroke.CURVE4] * 3, Stroke.LINETO]))
+
+
+def _changelog_text(definition: TopologyDefinition, name: str) -> str:
+    store = definition.stores.get(name)
+    if store is None:
+        return "global"
+    if store.source_topic is not None:
+        return f"restored from {store.source_topic}"
+    return "logged" if store.changelog is not None else "not logged"
+
+
+def _wrapped(name: str) -> list[str]:
+    """At most three lines, broken behind hyphens, underscores and dots where that helps."""
+    spaced = name
+    for mark in "-_.":
+        spaced = spaced.replace(mark, mark + "\0")
+    lines: list[str] = [""]
+    for part in spaced.split("\0"):
+        for piece in textwrap.wrap(part, _LETTERS, break_long_words=True) or [""]:
+            if len(lines[-1]) + len(piece) > _LETTERS:
+                lines.append("")
+            lines[-1] += piece
+    if len(lines) > 3:
+        lines = [*lines[:2], lines[2][: _LETTERS - 1] + "…"]
+    return lines
+
+
+def _draw_lanes(axes: Axes, between: list[tuple[str, int, int]], placed: Mapping[int, _Placed], width: float) -> None:
+    """Dashed lines around the boxes; each has a lane of its own on every side, so none lies on another."""
+    used: dict[int, int] = {}
+    for index, (topic, writer, reader) in enumerate(between):
+        lane = used[reader] = used.get(reader, 0) + 1
+        start_x, start_y = placed[writer].at(Item(Kind.OUTPUT_TOPIC, topic))
+        end_x, end_y = placed[reader].at(Item(Kind.INPUT_TOPIC, topic))
+        right = width - _PAD - _LANE * index
+        left = _PAD + _LANE * index
+        gutter = placed[reader].top - _LANE * lane
+        points = [
+            (start_x + _WIDTH / 2, start_y),
+            (right, start_y),
+            (right, gutter),
+            (left, gutter),
+            (left, end_y),
+            (end_x - _WIDTH / 2, end_y),
+        ]
+        codes = [Stroke.MOVETO, *[Stroke.LINETO] * (len(points) - 1)]
+        axes.add_patch(
+            FancyArrowPatch(
+                path=Stroke(points, codes),
+                arrowstyle="-|>",
+                mutation_scale=11,
+                color=_REPARTITION_LINE,
+                linewidth=1.1,
+                linestyle=(0, (4, 2)),
+                zorder=1,
+            )
+        )
+
+
+def _draw_legend(axes: Axes, top: float) -> None:
+    entries = [
+        (Kind.INPUT_TOPIC, _FILL[Kind.INPUT_TOPIC], _LINE, "topic"),
+        (Kind.INPUT_TOPIC, _REPARTITION_FILL, _REPARTITION_LINE, "repartition topic"),
+        (Kind.SOURCE, _FILL[Kind.SOURCE], _LINE, "source"),
+        (Kind.PROCESSOR, _FILL[Kind.PROCESSOR], _LINE, "processor"),
+        (Kind.STORE, _FILL[Kind.STORE], _LINE, "state store"),
+        (Kind.SINK, _FILL[Kind.SINK], _LINE, "sink"),
+    ]
+    for index, (kind, fill, line, text) in enumerate(entries):
+        x = 0.55 + index * 1.6
+        for patch in _shape(kind, x, top + 0.2, 0.42, 0.24):
+            patch.set(facecolor=fill, edgecolor=line, linewidth=0.8)
+            axes.add_patch(patch)
+        axes.text(x + 0.28, top + 0.2, text, fontsize=7.5, va="center")
+
+
+def _save(axes: Axes, path: Path) -> None:
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    longest = max(figure.get_size_inches())
+    dots = min(_DOTS_PER_INCH, _LONGEST_SIDE_DOTS / longest)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with rc_context({"svg.hashsalt": "topology", "svg.fonttype": "none"}):  # same topology, same bytes; text stays text
+        figure.savefig(
+            path,
+            format=path.suffix[1:].lower(),
+            dpi=dots,
+            facecolor="white",
+            metadata={"Date": None} if path.suffix.lower() == ".svg" else None,
+        )

@@ -1,0 +1,186 @@
+"""Hash codes and iteration orders, as Java 17 gave them: 400 sets, and maps, sets and queues under load.
+
+`java_collections` goes where the plain vectors do not: buckets so crowded that they become trees, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.java.order import (
+    JavaHashMap,
+    JavaHashSet,
+    compute_if_absent_order,
+    hash_set_copy_order,
+    hash_set_order,
+    java_hash,
+    process_hash,
+    string_hash,
+    task_hash,
+)
+from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
+from tests.recorded import documents
+
+KEY_OF: dict[str, Callable[[Any], Hashable]] = {
+    "string": str,
+    "task": TaskId.parse,
+    "process": ProcessId.parse,
+    "topic_partition": lambda item: TopicPartition(item[0], item[1]),
+    "host": lambda item: HostInfo(item.rpartition(":")[0], int(item.rpartition(":")[2])),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(KEY_OF))
+def test_should_hash_as_java(kind: str) -> None:
+    different = []
+    for line in documents("java_order.jsonl.gz"):
+        if line["kind"] == kind:
+            hashes = [java_hash(KEY_OF[kind](item)) for item in line["input"]["items"]]
+            if hashes != line["output"]["hashes"]:
+                different.append(line["id"])
+    assert different == []
+
+
+@pytest.mark.parametrize("kind", sorted(KEY_OF))
+def test_should_walk_a_set_in_the_order_of_java(kind: str) -> None:
+    key_of, compared, different = KEY_OF[kind], 0, []
+    for line in documents("java_order.jsonl.gz"):
+        if line["kind"] == kind:
+            compared += 1
+            if list(_filled_set(line["input"], key_of)) != [key_of(item) for item in line["output"]["order"]]:
+                different.append(line["id"])
+    assert different == []
+    assert compared > 70
+
+
+def _filled_set(source: dict[str, Any], key_of: Callable[[Any], Hashable]) -> JavaHashSet[Hashable]:
+    items = [key_of(item) for item in source["items"]]
+    if source.get("copy"):
+        filled = JavaHashSet.copy_of(items)
+    else:
+        filled = JavaHashSet(items, initial_capacity=source.get("initial_capacity", 16))
+    for item in source.get("remove", ()):
+        filled.discard(key_of(item))
+    return filled
+
+
+CROWDED = [line for line in documents("java_collections.jsonl.gz") if line["collection"] != "queue"]
+
+
+@pytest.mark.parametrize("line", CROWDED, ids=lambda line: line["id"])
+def test_should_keep_the_order_of_java_through_every_change_of_a_crowded_collection(line: dict[str, Any]) -> None:
+    key_of = KEY_OF[line["kind"]]
+    change = _change_set if line["collection"] == "set" else _change_map
+    orders = [[str(key) for key in order] for order in change(line, key_of)]
+    assert orders == line["orders"]
+
+
+def _change_set(line: dict[str, Any], key_of: Callable[[Any], Hashable]) -> list[list[Hashable]]:
+    keys: JavaHashSet[Hashable] = JavaHashSet(initial_capacity=line.get("initial_capacity", 16))
+    if "copy_of" in line:
+        keys = JavaHashSet.copy_of([key_of(item) for item in line["copy_of"]])
+    orders = []
+    for step, items in line["steps"]:
+        changed = [key_of(item) for item in items]
+        if step == "remove_while_iterating":
+            keys.retain_all(set(keys).difference(changed))
+        elif step in ("add", "remove"):
+            for key in changed:
+                (keys.add if step == "add" else keys.discard)(key)
+        else:
+            getattr(keys, step)(changed)
+        orders.append(list(keys))
+    return orders
+
+
+def _change_map(line: dict[str, Any], key_of: Callable[[Any], Hashable]) -> list[list[Hashable]]:
+    entries: JavaHashMap[Hashable, int] = JavaHashMap(initial_capacity=line.get("initial_capacity"))
+    if "copy_of" in line:
+        entries = JavaHashMap.copy_of({key_of(item): 1 for item in line["copy_of"]})
+    orders = []
+    for step, items in line["steps"]:
+        changed = dict.fromkeys(map(key_of, items), 1)
+        if step == "add_all":
+            entries.put_all(changed)
+        elif step == "remove_while_iterating":
+            for key in [key for key in entries if key in changed]:
+                entries.remove_while_iterating(key)
+        else:
+            for key in changed:
+                if step == "add":
+                    entries[key] = 1
+                else:
+                    entries.pop(key, None)
+        orders.append(list(entries))
+    return orders
+
+
+@pytest.mark.parametrize(
+    "text, hash_code",
+    [("", 0), ("a", 97), ("AaAa", 2031744), ("BBBB", 2031744), ("é", 233), ("\U0001f600", 1772899), ("\ud83d", 55357)],
+)
+def test_should_hash_text_by_utf16_code_units(text: str, hash_code: int) -> None:
+    assert string_hash(text) == hash_code
+
+
+def test_should_count_the_name_of_a_topology_into_the_hash_of_a_task() -> None:
+    assert task_hash(TaskId(0, 1, "AaAa")) == task_hash(TaskId(0, 1)) + 2031744
+
+
+def test_should_fold_both_halves_of_a_process_id_into_its_hash() -> None:
+    assert process_hash(ProcessId.parse("ffffffff-ffff-ffff-0000-000000000000")) == 0
+    assert process_hash(ProcessId.parse("00000000-0000-0000-8000-000000000001")) == -2147483647
+
+
+def test_should_refuse_to_hash_what_kafka_does_not_hash() -> None:
+    with pytest.raises(TypeError, match="no Java hash code is known for float"):
+        java_hash(1.5)
+
+
+def test_should_keep_the_first_place_of_a_key_that_is_put_again() -> None:
+    entries = JavaHashMap([("t-1", 1), ("t-0", 2), ("t-1", 3)])
+    assert list(entries.items()) == [("t-0", 2), ("t-1", 3)]
+    entries["t-0"] = 4
+    del entries["t-1"]
+    assert (list(entries.items()), "t-1" in entries, len(entries)) == ([("t-0", 4)], False, 1)
+
+
+@given(st.lists(st.sampled_from(["Aa", "BB", "C#", "AaAa", "BBBB", "AaBB", "BBAa", "x", "y", "z", "0", "1"])))
+def test_should_hold_what_a_plain_set_holds(items: list[str]) -> None:
+    keys = JavaHashSet(items)
+    assert (set(keys), len(keys)) == (set(items), len(set(items)))
+    assert sorted(hash_set_order(items)) == sorted(hash_set_copy_order(items)) == sorted(set(items))
+
+
+@given(st.integers(0, 3000), st.integers(1, 40))
+def test_should_give_one_order_however_the_keys_come_in(tasks: int, subtopologies: int) -> None:
+    """All at once or one by one; many subtopologies crowd the buckets."""
+    keys = [TaskId(number % subtopologies, number // subtopologies) for number in range(tasks)]
+    one_by_one: JavaHashSet[TaskId] = JavaHashSet()
+    for key in keys:
+        one_by_one.add(key)
+    assert list(one_by_one) == hash_set_order(keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "order"),
+    [
+        ([0, 16, 1, 32, 0], [32, 16, 0, 1]),
+        ([-(2**31), 0, 1], [0, -(2**31), 1]),
+        # the thirteenth key does not grow the table, the next call does, for whatever key
+        (list(range(0, 208, 16)), [192, 160, 128, 96, 64, 32, 0, 176, 144, 112, 80, 48, 16]),
+        ([*range(0, 224, 16), 0], [192, 160, 128, 96, 64, 32, 0, 208, 176, 144, 112, 80, 48, 16]),
+        # a tree from eight keys on
+        (
+            [*range(0, 1536, 64), 0],
+            [640, 384, 576, *range(704, 1473, 64), 512, 448, 320, 256, 192, 128, 64, 0],
+        ),
+    ],
+)
+def test_should_keep_the_order_of_java_when_keys_come_by_compute_if_absent(keys: list[int], order: list[int]) -> None:
+    assert compute_if_absent_order(keys) == order

@@ -1,0 +1,56 @@
+"""Java's heap, compared with what `java.util.PriorityQueue` of Java 17 answered while weights changed inside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.java.priority_queue import JavaPriorityQueue
+from tests.recorded import documents
+
+QUEUES = [line for line in documents("java_collections.jsonl.gz") if line["collection"] == "queue"]
+
+
+@pytest.mark.parametrize("line", QUEUES, ids=lambda line: line["id"])
+def test_should_answer_as_java_while_weights_change(line: dict[str, Any]) -> None:
+    weights: list[int] = line["weights"]
+    if "heapified" in line:
+        queue = JavaPriorityQueue.heapified(lambda element: element, line["heapified"])
+    else:
+        queue = JavaPriorityQueue(weights.__getitem__)
+    answers: list[object] = []
+    for step, *values in line["steps"]:
+        match step:
+            case "offer":
+                queue.offer(*values)
+            case "poll":
+                answers.append(queue.poll())
+            case "remove":
+                answers.append(queue.remove(*values))
+            case "weigh":
+                weights[values[0]] = values[1]
+            case "walk":
+                answers.append(list(queue))
+    assert answers == line["answers"]
+
+
+@given(st.lists(st.integers(0, 9)))
+def test_should_give_the_least_first_when_weights_stay(elements: list[int]) -> None:
+    offered = JavaPriorityQueue(lambda element: element, elements)
+    assert offered.peek() == min(elements, default=None)
+    heapified = JavaPriorityQueue.heapified(lambda element: element, elements)
+    as_sorted = JavaPriorityQueue.from_sorted(lambda element: element, sorted(elements))
+    assert list(as_sorted) == sorted(elements)
+    for queue in (offered, heapified, as_sorted):
+        assert [queue.poll() for _ in elements] == sorted(elements)
+        assert (queue.poll(), len(queue)) == (None, 0)
+
+
+def test_should_tell_what_it_holds() -> None:
+    queue = JavaPriorityQueue(len, ["bb", "a"])
+    assert ("a" in queue, "c" in queue, queue.remove("c"), len(queue)) == (True, False, False, 2)
+    queue.clear()
+    assert (list(queue), queue.peek()) == ([], None)

@@ -1,0 +1,253 @@
+"""A group and the cluster it names: which changes start a round, what waits, and what is not tried again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from assignor.decisions import DecisionKind
+from assignor.pipeline import assign
+from assignor.recording import parse_rebalance, rebalance_output
+from assignor.types import AssignorErrorCode
+from coordinator_api.group import events
+from coordinator_api.group.states import GroupState, RoundOutcome
+from coordinator_api.group.subscriptions import assigned_tasks, assignment_error
+from coordinator_api.groups.definitions import read_definition
+from coordinator_api.http.described_group import described_group
+from tests.coordinator_api.fake_cluster import FakeCluster, OutOfReach, WatchedGroup, run_watched
+from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
+
+
+async def described(group: WatchedGroup) -> dict[str, Any]:
+    return await described_group(group.runtime, group.clusters)
+
+
+async def asked_to_rejoin(group: WatchedGroup) -> None:
+    await group.until(lambda: group.runtime.group.state is GroupState.PREPARING_REBALANCE, "a round by itself")
+
+
+def placed_by(recorded: dict[str, Any]) -> str:
+    """The assignor whose placement, run again, gives the recorded one; FallbackPrior has no target."""
+    result = assign(parse_rebalance(recorded), recorded["now_ms"])
+    assert rebalance_output(result)["assignments"] == recorded["output"]["assignments"]
+    kinds = {decision.kind for decision in result.decisions}
+    return "HighAvailabilityTaskAssignor" if DecisionKind.TARGET in kinds else "FallbackPriorTaskAssignor"
+
+
+def test_should_wait_for_a_missing_topic_and_start_a_round_when_it_appears(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        told = await group.fetch(await group.join())
+        assert assignment_error(told.assignment) == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
+        assert told.followup, "members are told that a round comes by itself"
+        shown = await described(group)
+        assert (shown["state"], shown["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
+        assert shown["last_rebalance"]["missing_topics"] == [TOPIC]
+        assert shown["advice"] == (
+            f"Source topics are missing on fake somewhere:9092: {TOPIC}. Create them; a round then starts by itself."
+        )
+        await group.some_looks()
+        assert group.runtime.group.generation_id == 1
+
+        group.cluster.there[TOPIC] = 2
+        await asked_to_rejoin(group)
+        told = await group.fetch(await group.join())
+
+        assert len(assigned_tasks(told.assignment).active) == 2
+        shown = await described(group)
+        assert shown["reason"] == f"topic {TOPIC} appeared, partitions 2"
+        assert (shown["error"], shown["advice"]) == (None, None)
+        assert group.cluster.there == {TOPIC: 2, CHANGELOG: 2}
+        await group.some_looks()
+        assert group.runtime.group.generation_id == 2, "what the round created is no change"
+
+    run_watched(tmp_path, FakeCluster(), work)
+
+
+def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        await group.fetch(await group.join())
+        group.cluster.there[TOPIC] = 4
+        await asked_to_rejoin(group)
+        generation = await group.join()
+        told = await group.fetch(generation)
+
+        assert assignment_error(told.assignment) == AssignorErrorCode.ASSIGNMENT_ERROR
+        assert not told.followup
+        shown = await described(group)
+        assert shown["reason"] == f"partitions of {TOPIC}: 2 -> 4"
+        assert shown["error"].startswith(
+            f"StreamsException: Existing internal topic {CHANGELOG} has invalid partitions"
+        )
+        assert "kafka-streams-application-reset" in shown["advice"]
+        await group.some_looks(10)
+        assert group.runtime.group.generation_id == generation, "the same failure is not repeated"
+
+        del group.cluster.there[CHANGELOG]
+        await asked_to_rejoin(group)
+        told = await group.fetch(await group.join())
+        assert len(assigned_tasks(told.assignment).active) == 4
+        assert group.cluster.there[CHANGELOG] == 4
+
+    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
+
+
+def test_should_let_a_round_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        group.cluster.error = OutOfReach("nobody answers")
+        generation = await group.join()
+        await group.until(lambda: group.runtime.cluster.error, "the first failed look")
+
+        shown = await described(group)
+        assert (shown["state"], shown["error"]) == ("CompletingRebalance", None)
+        assert shown["cluster"]["error"] == "fake somewhere:9092 is out of reach: nobody answers"
+        assert shown["cluster"]["failing_since_ms"] is not None
+        assert shown["advice"].startswith("The round waits for the cluster: fake somewhere:9092 is out of reach")
+
+        group.cluster.error = None
+        told = await group.fetch(generation)
+        assert len(assigned_tasks(told.assignment).active) == 2
+        shown = await described(group)
+        assert (shown["cluster"]["error"], shown["cluster"]["failing_since_ms"], shown["advice"]) == (None, None, None)
+        assert group.runtime.group.generation_id == 1, "it is the same round"
+
+    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
+
+
+def test_should_give_up_a_waiting_round_when_everybody_left(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        group.cluster.error = OutOfReach("nobody answers")
+        await group.join()
+        await group.until(lambda: group.runtime.cluster.error, "the first failed look")
+        await group.runtime.handle(events.Leave(group.member_id))
+        await group.until(lambda: not group.runtime.is_looking_at_its_cluster(), "the round to be given up")
+        assert group.runtime.group.state is GroupState.EMPTY
+
+    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
+
+
+def test_should_say_that_the_cluster_of_a_stable_group_does_not_answer(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        await group.fetch(await group.join())
+        group.cluster.error = OutOfReach("nobody answers")
+        await group.until(lambda: group.runtime.cluster.error, "a failed look")
+        shown = await described(group)
+        assert (shown["state"], shown["generation_id"]) == ("Stable", 1)
+        assert shown["advice"].startswith("The cluster does not answer: fake somewhere:9092 is out of reach")
+        assert [task["task"] for task in shown["tasks"]] == ["0_0", "0_1"], "all but the lags is known"
+
+        group.cluster.error = None
+        group.cluster.there[TOPIC] = 0
+        await group.until(lambda: group.runtime.cluster.error is None, "a look that is answered")
+
+    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
+
+
+def test_should_not_wait_for_ever_for_a_cluster_that_holds_the_line(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        group.cluster.held.clear()
+        generation = await group.join()
+        await group.until(lambda: group.runtime.cluster.error, "the time-out")
+        assert group.runtime.cluster.error == (
+            "fake somewhere:9092 did not answer within 50 ms (cluster.request.timeout.ms)"
+        )
+        group.cluster.held.set()
+        assert assigned_tasks((await group.fetch(generation)).assignment).active
+
+    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work, timeout_ms=50)
+
+
+def test_should_fail_the_round_when_the_cluster_refuses_and_try_again_when_its_topics_change(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        group.cluster.create_error = PermissionError("CREATE is not allowed")
+        generation = await group.join()
+        told = await group.fetch(generation)
+        assert assignment_error(told.assignment) == AssignorErrorCode.ASSIGNMENT_ERROR
+        shown = await described(group)
+        assert shown["error"] == "PermissionError: CREATE is not allowed"
+        assert shown["advice"].startswith("The last round failed, and is tried again when a member joins, a topic")
+        await group.some_looks()
+        assert group.runtime.group.generation_id == generation
+
+        group.cluster.there[CHANGELOG] = 2  # the operator created it
+        await asked_to_rejoin(group)
+        assert assigned_tasks((await group.fetch(await group.join())).assignment).active
+
+    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
+
+
+def test_should_not_take_a_topic_for_gone_that_one_look_did_not_find(tmp_path: Path) -> None:
+    class Flickering(FakeCluster):
+        def topics(self, definition: Any) -> Any:
+            found = super().topics(definition)
+            return {} if self.looks == 2 else found
+
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        await group.fetch(await group.join())
+        await group.some_looks(5)
+        assert (group.runtime.group.state, group.runtime.group.generation_id) == (GroupState.STABLE, 1)
+
+        del group.cluster.there[TOPIC]
+        await asked_to_rejoin(group)
+        told = await group.fetch(await group.join())
+        assert assignment_error(told.assignment) == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
+        assert (await described(group))["reason"] == f"topic {TOPIC} is gone"
+
+    run_watched(tmp_path, Flickering(**{TOPIC: 2}), work)
+
+
+def test_should_place_without_lags_when_end_offsets_cannot_be_had_and_with_them_later(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.declare()
+        await group.fetch(await group.join())
+        group.cluster.offsets_known = False
+        await group.fetch(await group.join())
+        without = await group.recorded(2)
+        group.cluster.offsets_known = True
+        await group.fetch(await group.join())
+        again = await group.recorded(3)
+
+        assert without["input"]["changelog_end_offsets"] is None
+        assert again["input"]["changelog_end_offsets"] == {CHANGELOG: [0, 0]}
+        assert (placed_by(without), placed_by(again)) == ("FallbackPriorTaskAssignor", "HighAvailabilityTaskAssignor")
+        assert group.runtime.group.image.last_round is not None
+        assert group.runtime.group.image.last_round.outcome is RoundOutcome.STABLE
+
+    run_watched(tmp_path, FakeCluster(**{TOPIC: 2, CHANGELOG: 2}), work)
+
+
+def test_should_go_on_watching_after_a_restart(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+
+    async def before(group: WatchedGroup) -> None:
+        await group.declare()
+        await group.fetch(await group.join())
+
+    async def after(group: WatchedGroup) -> None:
+        group.member_id = "m1"
+        await group.runtime.handle(events.Recovered())
+        cluster.there[TOPIC] = 2
+        await asked_to_rejoin(group)
+        assert assigned_tasks((await group.fetch(await group.join())).assignment).active
+
+    run_watched(tmp_path, cluster, before)
+    run_watched(tmp_path, cluster, after)
+
+
+def test_should_not_look_at_a_cluster_for_a_group_that_describes_its_own(tmp_path: Path) -> None:
+    async def work(group: WatchedGroup) -> None:
+        await group.runtime.handle(events.DeclareGroup(read_definition(definition(), "g", 1_000)))
+        told = await group.fetch(await group.join())
+        assert assigned_tasks(told.assignment).active
+        assert not group.runtime.is_looking_at_its_cluster()
+        shown = await described(group)
+        assert (shown["cluster"], shown["advice"], group.cluster.looks) == (None, None, 0)
+
+    run_watched(tmp_path, FakeCluster(), work)

@@ -1,0 +1,70 @@
+"""All groups of one service: a PUT that failed does not stay in the way, an unreadable log stops the start."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from coordinator_api.group.outcome import Declared
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.definitions import read_definition
+from coordinator_api.http.problems import Problem
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.repository import Recording, Repository
+from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.store.databases import settings_for
+
+DEFINITION = read_definition(definition(), "g", 1_000)
+
+
+async def lost_answer(
+    self: Repository, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+) -> int:
+    await append(self, group_id, expected, records, recording)
+    raise StoreError("written, but nobody could say so")
+
+
+append = Repository.append
+
+
+def test_should_take_a_second_put_after_one_that_was_written_though_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> list[tuple[str, int]]:
+        coordinator = await Coordinator.open(settings_for(tmp_path))
+        try:
+            with monkeypatch.context() as failing:
+                failing.setattr(Repository, "append", lost_answer)
+                with pytest.raises(StoreError):
+                    await coordinator.declare("g", DEFINITION)
+            with pytest.raises(Problem, match="GROUP_ID_NOT_FOUND"):
+                coordinator.group("g")
+            declared = await coordinator.declare("g", DEFINITION)
+            assert isinstance(declared, Declared)
+            return [(runtime.group_id, declared.revision) for runtime in coordinator.declared()]
+        finally:
+            await coordinator.close()
+
+    assert asyncio.run(work()) == [("g", 1)]
+
+
+@pytest.mark.parametrize("record", ['{"type":"Nonesuch"}', '{"type":"GroupEmptied","generation_id":1}', "[]"])
+def test_should_say_which_log_cannot_be_replayed(tmp_path: Path, record: str) -> None:
+    async def open_and_declare() -> None:
+        coordinator = await Coordinator.open(settings_for(tmp_path))
+        try:
+            if not coordinator.groups:
+                await coordinator.declare("g", DEFINITION)
+        finally:
+            await coordinator.close()
+
+    asyncio.run(open_and_declare())
+    with sqlite3.connect(tmp_path / "store.sqlite3") as connection:
+        connection.execute("INSERT INTO group_records VALUES ('g', 2, ?)", (record,))
+
+    with pytest.raises(StoreError, match="the log of group g cannot be replayed"):
+        asyncio.run(open_and_declare())

@@ -1,0 +1,227 @@
+"""One group at run time over a store that fails: nothing counts that was not written, and it heals by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from assignor.types import ProcessId
+from coordinator_api.clock import Clock
+from coordinator_api.group import events
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import AssignmentReady, Declared, Joined, Rejected
+from coordinator_api.group.states import GroupState, RejectionCode, RoundReason
+from coordinator_api.groups.definitions import AllowedAssignors, read_definition
+from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
+from coordinator_api.groups.rebalance_runner import RoundRunner
+from coordinator_api.journal import Journal
+from coordinator_api.metrics import Metrics
+from coordinator_api.store import schema
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.repository import GroupLog, Recording, Repository
+from tests.coordinator_api.group_members import definition, subscription
+from tests.coordinator_api.store.databases import open_engine
+
+Value = TypeVar("Value")
+PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
+
+
+class Failure(StrEnum):
+    BEFORE = "before the write"
+    AFTER = "after the write"
+
+
+class FailingRepository(Repository):
+    """The real one, whose next appends fail as often as told, before or after they were written."""
+
+    failure = Failure.BEFORE
+    times = 0
+    fails_on = ""
+
+    async def append(
+        self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+    ) -> int:
+        fails = self.times > 0 and any(self.fails_on in record for record in records)
+        self.times -= fails
+        if fails and self.failure is Failure.BEFORE:
+            raise StoreError("told to fail before the write")
+        last = await super().append(group_id, expected, records, recording)
+        if fails:
+            raise StoreError("told to fail after the write")
+        return last
+
+
+def run(
+    directory: Path,
+    work: Callable[[GroupRuntime, FailingRepository], Awaitable[Value]],
+    repository_type: type[FailingRepository] = FailingRepository,
+    clock: Clock | None = None,
+) -> Value:
+    async def opened() -> Value:
+        async with open_engine(directory) as engine:
+            await schema.upgrade(engine)
+            repository = repository_type(engine, 10)
+            with ThreadPoolExecutor(1) as threads:
+                around = Surroundings(
+                    repository, clock or Clock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads
+                )
+                runner = RoundRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
+                journal = Journal("g", Metrics(lambda: ({}, 0), lambda: 0))
+                runtime = GroupRuntime(await repository.load_group("g"), runner, journal, around)
+                try:
+                    return await work(runtime, repository)
+                finally:
+                    await runtime.close()
+
+    return asyncio.run(opened())
+
+
+async def declare(runtime: GroupRuntime) -> None:
+    assert isinstance(await runtime.handle(events.DeclareGroup(read_definition(definition(), "g", 1_000))), Declared)
+
+
+def join() -> events.Join:
+    return events.Join(subscription(PROCESS_ID), 10_000, 10_000, new_member_id="m1")
+
+
+async def hang_up_never() -> None:
+    await asyncio.Event().wait()
+
+
+async def fetch(runtime: GroupRuntime, generation_id: int) -> AssignmentReady:
+    fetched = await runtime.wait_for_assignment(events.FetchAssignment("m1", generation_id), 30, hang_up_never)
+    assert isinstance(fetched, AssignmentReady), fetched
+    return fetched
+
+
+@pytest.mark.parametrize("failure", list(Failure))
+def test_should_not_take_a_join_as_done_that_could_not_be_stored(tmp_path: Path, failure: Failure) -> None:
+    async def work(runtime: GroupRuntime, repository: FailingRepository) -> tuple[object, GroupLog]:
+        await declare(runtime)
+        repository.failure, repository.times = failure, 1
+        with pytest.raises(StoreError, match=f"told to fail {failure}"):
+            await runtime.handle(join())
+        beat = await runtime.handle(events.Heartbeat("m1", 0))
+        return beat, await repository.load_group("g")
+
+    beat, log = run(tmp_path, work)
+
+    kinds = [json.loads(line)["type"] for line in log.records]
+    if failure is Failure.BEFORE:
+        assert kinds == ["DefinitionChanged"]
+        assert isinstance(beat, Rejected)
+        assert beat.code is RejectionCode.UNKNOWN_MEMBER_ID
+    else:
+        # the caller was told that it failed, and the group still is what its records say
+        assert {"MemberSubscribed", "MemberRestored"} & set(kinds)
+        assert not isinstance(beat, Rejected)
+
+
+@pytest.mark.parametrize("failure", list(Failure))
+def test_should_compute_a_round_again_that_could_not_be_stored(tmp_path: Path, failure: Failure) -> None:
+    async def work(runtime: GroupRuntime, repository: FailingRepository) -> tuple[AssignmentReady, int]:
+        await declare(runtime)
+        joined = await runtime.handle(join())
+        assert isinstance(joined, Joined)
+        repository.fails_on = "RoundCompleted"
+        repository.failure, repository.times = failure, 1
+        ready = await fetch(runtime, joined.generation_id)
+        return ready, len(await repository.list_rebalances("g", None, 10))
+
+    ready, recorded = run(tmp_path, work)
+
+    assert (ready.generation_id, recorded) == (1, 1)
+
+
+def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_path: Path) -> None:
+    async def work(runtime: GroupRuntime, repository: FailingRepository) -> tuple[object, int]:
+        await declare(runtime)
+        await runtime.handle(join())
+        for generation_id in range(1, 12):
+            await fetch(runtime, generation_id)
+            sums = {**dict.fromkeys(("0_0", "0_1"), -2), "0_2": generation_id}
+            raw = subscription(PROCESS_ID, sums, (0, 1), generation_id)
+            rejoined = await runtime.handle(events.Join(raw, 10_000, 10_000, "unused", member_id="m1"))
+            assert rejoined == Joined("m1", generation_id + 1, GroupState.COMPLETING_REBALANCE, created=False)
+        await fetch(runtime, 12)
+        return runtime.group.image, len((await repository.load_group("g")).records)
+
+    async def replayed(runtime: GroupRuntime, repository: FailingRepository) -> object:
+        return runtime.group.image
+
+    image, records = run(tmp_path, work)
+
+    assert run(tmp_path, replayed) == image
+    assert records < 20
+
+
+class LaterClock(Clock):
+    """Two minutes ahead, as if the service had been down for so long."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 120_000
+
+
+def test_should_start_a_probing_rebalance_at_once_that_became_due_while_the_service_was_down(tmp_path: Path) -> None:
+    async def work(runtime: GroupRuntime, repository: FailingRepository) -> object:
+        await declare(runtime)
+        await runtime.handle(join())
+        await fetch(runtime, 1)
+        newcomer = subscription("00000000-0000-4000-8000-000000000001")
+        await runtime.handle(events.Join(newcomer, 10_000, 10_000, new_member_id="m2"))
+        sums = dict.fromkeys(("0_0", "0_1", "0_2", "0_3"), -2)
+        await runtime.handle(
+            events.Join(subscription(PROCESS_ID, sums, (0, 1, 2, 3), 1), 10_000, 10_000, "unused", member_id="m1")
+        )
+        await fetch(runtime, 2)
+        assert runtime.group.image.last_round is not None
+        assert runtime.group.image.last_round.probing_rebalance_at_ms is not None
+        return None
+
+    async def later(runtime: GroupRuntime, repository: FailingRepository) -> object:
+        await runtime.handle(events.Recovered())
+        # held until the timer starts the round, which m1 then has to rejoin for
+        told = await runtime.wait_for_assignment(events.FetchAssignment("m1", 3), 30, hang_up_never)
+        assert isinstance(told, Rejected)
+        return told.code, runtime.group.image.reason
+
+    run(tmp_path, work)
+
+    expected = (RejectionCode.REBALANCE_IN_PROGRESS, RoundReason.PROBING_REBALANCE)
+    assert run(tmp_path, later, clock=LaterClock()) == expected
+
+
+def test_should_not_know_a_group_whose_deletion_was_written_though_it_failed(tmp_path: Path) -> None:
+    class FailingDelete(FailingRepository):
+        async def delete(self, group_id: str, expected: int) -> None:
+            await super().delete(group_id, expected)
+            raise StoreError("told to fail after the write")
+
+    async def work(runtime: GroupRuntime, repository: FailingRepository) -> bool:
+        await declare(runtime)
+        with pytest.raises(StoreError):
+            await runtime.handle(events.DeleteGroup())
+        await runtime.handle(events.Tick())
+        return runtime.is_declared
+
+    assert run(tmp_path, work, FailingDelete) is False
+
+
+def test_should_finish_a_commit_whose_caller_hung_up(tmp_path: Path) -> None:
+    async def work(runtime: GroupRuntime, repository: FailingRepository) -> object:
+        await declare(runtime)
+        caller = asyncio.ensure_future(runtime.handle(join()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        caller.cancel()
+        return await runtime.handle(events.Heartbeat("m1", 0))
+
+    assert not isinstance(run(tmp_path, work), Rejected)

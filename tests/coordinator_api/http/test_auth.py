@@ -1,0 +1,125 @@
+"""Who may call: loopback without a token, everybody with it, nobody else."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from coordinator_api.http.auth import Gate, check_exposure, is_loopback, token_of
+from coordinator_api.http.problems import Problem
+from coordinator_api.settings import Settings, SettingsError
+from tests.coordinator_api.group_members import definition, problem
+from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
+
+TOKEN = "a-token-for-tests"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    directory = tmp_path_factory.mktemp("guarded")
+    (directory / "token").write_text(f"{TOKEN}\n", encoding="utf-8")
+    with ServiceProcess(directory, "--auth-token-file", "token", "--host", "0.0.0.0") as process:
+        process.url = process.url.replace("0.0.0.0", "127.0.0.1")
+        yield process
+
+
+@pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x"])
+@pytest.mark.parametrize("path", ["/v1/groups", "/metrics", "/openapi.json", "/nowhere"])
+def test_should_refuse_a_call_without_the_token(guarded: ServiceProcess, authorization: str | None, path: str) -> None:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    with guarded.client() as client:
+        response = client.get(path, headers=headers)
+
+    assert problem(response) == (401, "SASL_AUTHENTICATION_FAILED")
+    assert response.headers["www-authenticate"].startswith('Bearer realm="assignor"')
+
+
+def test_should_refuse_before_it_reads_the_body(guarded: ServiceProcess) -> None:
+    with guarded.client() as client:
+        response = client.put("/v1/groups/g", content=b"{")
+
+    assert problem(response) == (401, "SASL_AUTHENTICATION_FAILED")
+
+
+def test_should_serve_a_call_with_the_token(guarded: ServiceProcess) -> None:
+    with guarded.client(TOKEN) as client:
+        assert client.put("/v1/groups/guarded", json=definition()).status_code == 201
+        assert client.get("/openapi.json").status_code == 200
+
+
+def test_should_answer_health_checks_without_a_token(guarded: ServiceProcess) -> None:
+    with guarded.client() as client:
+        assert [client.get(path).status_code for path in ("/livez", "/readyz")] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "attacker.example"}, {"Origin": "http://attacker.example"}, {"Origin": "null"}, {"Host": "[::1"}],
+)
+def test_should_not_let_a_web_page_in_when_open_on_loopback(client: httpx.Client, headers: dict[str, str]) -> None:
+    assert problem(client.get("/v1/groups", headers=headers)) == (403, "CLUSTER_AUTHORIZATION_FAILED")
+
+
+@pytest.mark.parametrize("headers", [{"Host": "localhost:1"}, {"Origin": "http://127.0.0.1:9"}, {"Host": "[::1]:80"}])
+def test_should_answer_callers_of_this_machine(client: httpx.Client, headers: dict[str, str]) -> None:
+    assert client.get("/v1/groups", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_should_not_start_where_others_reach_it_without_a_token(tmp_path: Path, host: str) -> None:
+    if host == "0.0.0.0":
+        done = subprocess.run(
+            (*PROGRAM, "serve", "--host", host),
+            cwd=tmp_path,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (
+            2,
+            f"assignor: host {host} can be reached from outside this machine, and no token is set: "
+            "set auth.token or auth.token.file, or listen on 127.0.0.1\n",
+        )
+    with pytest.raises(SettingsError, match="no token is set"):
+        check_exposure(Settings(host=host))
+    check_exposure(Settings(host=host, auth_token=TOKEN))
+
+
+@pytest.mark.parametrize(
+    "host, loopback",
+    [
+        ("localhost", True),
+        ("LOCALHOST", True),
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("", False),
+        ("0.0.0.0", False),
+        ("localhost.example.org", False),
+    ],
+)
+def test_should_know_loopback(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
+def test_should_refuse_an_empty_or_missing_token_file(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    with pytest.raises(SettingsError, match="is empty"):
+        token_of(Settings(auth_token_file=empty))
+    with pytest.raises(SettingsError, match="cannot be read"):
+        token_of(Settings(auth_token_file=tmp_path / "missing"))
+
+
+def test_should_compare_tokens_that_are_not_ascii() -> None:
+    gate = Gate("schlüssel")
+
+    gate.check("/v1/groups", {"authorization": "Bearer " + "schlüssel".encode().decode("latin-1")})
+    with pytest.raises(Problem):
+        gate.check("/v1/groups", {"authorization": "Bearer schl\xfcssel"})

@@ -1,0 +1,175 @@
+"""No input leads to a 5xx: random requests and valid ones with one thing changed are served or refused."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import gzip
+import json
+from typing import Any
+from urllib.parse import quote, quote_from_bytes
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.checkout import VECTORS
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle, subscription
+from tests.coordinator_api.service_process import ServiceProcess
+
+EXAMPLES = 150
+unhurried = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from(
+        [0, -1, 1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, 2**63, 10**30, 0.5, 1e308, "", "\x00", "\ud800"]
+    )
+    | st.text(max_size=8)
+)
+values = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+segments = st.binary(min_size=1, max_size=12).map(quote_from_bytes) | st.text("ab/.%-_", min_size=1).map(quote)
+
+
+def served_or_refused(response: httpx.Response, case: object) -> None:
+    """Success, or a problem document that says what is wrong; 501 is only for what a later release brings."""
+    told = f"{response.status_code} {response.text[:500]} for {case!r}"
+    assert response.status_code < 500, told
+    if response.status_code >= 400:
+        assert response.headers["content-type"] == "application/problem+json", told
+        assert response.json()["status"] == response.status_code, told
+
+
+def post(client: httpx.Client, method: str, path: str, document: object) -> httpx.Response:
+    body = json.dumps(document).encode("ascii")
+    return client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+
+
+@pytest.fixture(scope="module")
+def member(service: ServiceProcess) -> HttpMember:
+    client = service.client()
+    member = HttpMember(client, new_group(client))
+    member.subscribe()
+    settle(member)
+    return member
+
+
+@unhurried
+@given(st.data())
+def test_should_survive_random_requests(client: httpx.Client, member: HttpMember, data: st.DataObject) -> None:
+    group = data.draw(st.sampled_from([member.path]) | segments.map(lambda text: f"/v1/groups/{text}"))
+    tail = data.draw(
+        st.sampled_from(["", "/drain", "/subscriptions", "/rebalances", "/rebalances/1", "/rebalances/1/explain"])
+        | segments.map(lambda text: f"/members/{text}/assignment")
+        | segments.map(lambda text: f"/members/{text}/heartbeat")
+        | segments.map(lambda text: f"/{text}")
+    )
+    # a drain would stop the member, a delete takes the group: both are tested where they belong
+    methods = ["GET", "PUT", "PATCH", "OPTIONS", "HEAD"] + (["POST"] if tail != "/drain" else [])
+    method = data.draw(st.sampled_from(methods))
+    query = data.draw(
+        st.dictionaries(st.sampled_from(["task", "limit", "before", "min_generation"]), st.text(max_size=8))
+    )
+    body = data.draw(st.binary(max_size=60) | values.map(lambda value: json.dumps(value).encode("ascii")))
+    kind = data.draw(
+        st.sampled_from(["application/json", "text/plain", "application/x-www-form-urlencoded", "x", "ä/ö"])
+    )
+    case = (method, group + tail, query, body, kind)
+    headers = [(b"content-type", kind.encode("latin-1"))]
+    response = client.request(method, group + tail, params=query, content=body, headers=headers)
+
+    if method != "HEAD":
+        served_or_refused(response, case)
+
+
+def paths_in(document: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    found = [path] if path else []
+    if isinstance(document, dict):
+        for key, value in document.items():
+            found += paths_in(value, (*path, key))
+    elif isinstance(document, list):
+        for number, value in enumerate(document[:4]):
+            found += paths_in(value, (*path, number))
+    return found
+
+
+def changed(document: dict[str, Any], path: tuple[str | int, ...], value: object) -> dict[str, Any]:
+    """A copy with another value, or without one for Ellipsis, at `path`."""
+    copied = copy.deepcopy(document)
+    place: Any = copied
+    for step in path[:-1]:
+        place = place[step]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return copied
+
+
+def one_change(data: st.DataObject, document: dict[str, Any]) -> dict[str, Any]:
+    path = data.draw(st.sampled_from(paths_in(document)))
+    return changed(document, path, data.draw(values | st.just(...)))
+
+
+@unhurried
+@given(st.data())
+def test_should_survive_a_definition_with_one_thing_changed(client: httpx.Client, data: st.DataObject) -> None:
+    document = one_change(data, definition())
+
+    served_or_refused(post(client, "PUT", "/v1/groups/fuzzed", document), document)
+
+
+@unhurried
+@given(st.data())
+def test_should_survive_a_recording_with_one_thing_changed(client: httpx.Client, data: st.DataObject) -> None:
+    document = one_change(data, data.draw(st.sampled_from(RECORDINGS)))
+
+    path = data.draw(st.sampled_from(["/v1/assign", "/v1/simulate?max_rounds=5&appended_records_per_s=3"]))
+
+    served_or_refused(post(client, "POST", path, document), document)
+
+
+@unhurried
+@given(st.data())
+def test_should_survive_members_bodies_with_one_thing_changed(
+    client: httpx.Client, member: HttpMember, data: st.DataObject
+) -> None:
+    raw = bytearray(subscription(member.process_id, {"0_0": -2}, (0,), 1))
+    raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    joined: dict[str, Any] = {
+        "session_timeout_ms": 500,
+        "rebalance_timeout_ms": 500,
+        "subscription": base64.b64encode(raw).decode(),
+        "client_id": "c",
+        "group_instance_id": "i",
+        "incarnation": 1,
+    }
+    beat = {"generation_id": 1, "task_offset_sums": {"0_0": 5}, "group_instance_id": "i"}
+    group_id = new_group(client)
+    for path, body in (
+        (f"/v1/groups/{group_id}/subscriptions", data.draw(st.sampled_from([joined, one_change(data, joined)]))),
+        (f"{member.path}/members/{member.member_id}/heartbeat", one_change(data, beat)),
+    ):
+        served_or_refused(post(client, "POST", path, body), body)
+
+
+def recordings() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in ("placements", "placements_tags", "rebalances"):
+        with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            documents = [json.loads(line) for _, line in zip(range(40), lines, strict=False)]
+        found += sorted(documents, key=lambda document: len(json.dumps(document)))[:8]
+    return found
+
+
+RECORDINGS = recordings()

@@ -1,0 +1,203 @@
+"""What one caller must not do to the others: bodies, members and held requests have bounds."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.checkout import ROOT
+from tests.coordinator_api import held_assignor
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
+from tests.coordinator_api.service_process import ServiceProcess
+
+MAX_BYTES = 16_384
+HOLD_FILE = "hold"
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    flags = (
+        *("--request-max-bytes", str(MAX_BYTES)),
+        *("--request-timeout-ms", "700"),
+        *("--group-max-size", "2"),
+        *("--longpoll-max-count", "1"),
+        *("--longpoll-max-wait-ms", "2000"),
+        *("--group-initial-rebalance-delay-ms", "0"),
+        *("--group-max-partitions", "1000"),
+        *("--computation-max-count", "1"),
+        *("--task-assignor-classes", held_assignor.CLASS_PATH),
+    )
+    directory = tmp_path_factory.mktemp("narrow")
+    environment = {"PYTHONPATH": str(ROOT), held_assignor.HOLD_FILE_VARIABLE: str(directory / HOLD_FILE)}
+    with ServiceProcess(directory, *flags, environment=environment) as process:
+        yield process
+
+
+@pytest.fixture
+def narrow_client(narrow: ServiceProcess) -> Iterator[httpx.Client]:
+    with narrow.client() as http:
+        yield http
+
+
+def test_should_refuse_a_body_that_is_announced_too_large(narrow_client: httpx.Client) -> None:
+    response = narrow_client.put("/v1/groups/g", content=b" " * (MAX_BYTES + 1))
+
+    assert problem(response) == (413, "MESSAGE_TOO_LARGE")
+
+
+def test_should_refuse_a_chunked_body_that_grows_too_large(narrow_client: httpx.Client) -> None:
+    response = narrow_client.put("/v1/groups/g", content=(b" " * 1_024 for _ in range(MAX_BYTES // 1_024 + 1)))
+
+    assert problem(response) == (413, "MESSAGE_TOO_LARGE")
+
+
+def test_should_take_a_body_of_just_the_limit(narrow_client: httpx.Client) -> None:
+    body = json.dumps(definition()).encode()
+
+    response = narrow_client.put("/v1/groups/just-right", content=body + b" " * (MAX_BYTES - len(body)))
+
+    assert response.status_code == 201
+
+
+def test_should_give_up_on_a_body_that_does_not_arrive(narrow: ServiceProcess) -> None:
+    address = httpx.URL(narrow.url)
+    with socket.create_connection((address.host, address.port or 0), timeout=30) as connection:
+        connection.sendall(b"PUT /v1/groups/g HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code": "REQUEST_TIMED_OUT"' in answer
+
+
+def test_should_refuse_one_member_too_many(narrow_client: httpx.Client) -> None:
+    group_id = new_group(narrow_client)
+    for _ in range(2):
+        assert HttpMember(narrow_client, group_id).subscribe().status_code == 201
+
+    assert problem(HttpMember(narrow_client, group_id).subscribe()) == (429, "GROUP_MAX_SIZE_REACHED")
+
+
+def test_should_refuse_to_hold_one_request_too_many(narrow: ServiceProcess, narrow_client: httpx.Client) -> None:
+    member = HttpMember(narrow_client, new_group(narrow_client))
+    member.subscribe()
+    settle(member)
+    later = member.generation_id + 1
+    held: list[httpx.Response] = []
+    waiting = threading.Thread(target=lambda: held.append(member.fetch(min_generation=later)))
+    waiting.start()
+    with narrow.client() as other:
+        while "assignor_long_polls 1.0" not in other.get("/metrics").text:
+            pass
+        refused = other.get(f"{member.path}/members/{member.member_id}/assignment?min_generation={later}&wait_ms=100")
+        not_held = other.get(f"{member.path}/members/{member.member_id}/assignment?min_generation={later}")
+    waiting.join(30)
+
+    assert problem(refused) == (429, "THROTTLING_QUOTA_EXCEEDED")
+    assert refused.headers["retry-after"] == "1"
+    assert (not_held.status_code, held[0].status_code) == (204, 204)
+
+
+def test_should_let_go_of_a_held_request_whose_caller_hung_up(
+    narrow: ServiceProcess, narrow_client: httpx.Client
+) -> None:
+    member = HttpMember(narrow_client, new_group(narrow_client))
+    member.subscribe()
+    settle(member)
+    address = httpx.URL(narrow.url)
+    path = (
+        f"{member.path}/members/{member.member_id}/assignment?min_generation={member.generation_id + 1}&wait_ms=60000"
+    )
+    with socket.create_connection((address.host, address.port or 0), timeout=30) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        while "assignor_long_polls 1.0" not in narrow_client.get("/metrics").text:
+            pass
+
+    while "assignor_long_polls 0.0" not in narrow_client.get("/metrics").text:
+        pass
+
+
+def test_should_cut_a_wait_down_to_the_longest_allowed(narrow_client: httpx.Client, tmp_path: Path) -> None:
+    member = HttpMember(narrow_client, new_group(narrow_client))
+    member.subscribe()
+    settle(member)
+
+    assert member.fetch(wait_ms=86_400_000, min_generation=member.generation_id + 1).status_code == 204
+
+
+def test_should_refuse_a_few_bytes_that_ask_for_very_many_partitions(narrow_client: httpx.Client) -> None:
+    many = {"brokers": [], "topics": {"events": {"partitions": 1_001, "replicas": None, "leaders": None}}}
+    rebalance = {
+        "format": "rebalance/1",
+        "id": "many",
+        "group_id": "many",
+        "generation_id": 1,
+        "now_ms": 1,
+        "source": "generated",
+        "input": {**definition(), "cluster": many, "leader_process_id": None, "members": {}},
+    }
+
+    declared = narrow_client.put("/v1/groups/many", json=definition(cluster=many))
+    assigned = narrow_client.post("/v1/assign", json=rebalance)
+
+    assert problem(declared) == problem(assigned) == (422, "INVALID_REQUEST")
+    assert "1005 partitions are more than group.max.partitions, 1000" in declared.json()["detail"]
+
+
+def test_should_refuse_one_computation_too_many_and_still_serve_members(
+    narrow: ServiceProcess, narrow_client: httpx.Client
+) -> None:
+    member = HttpMember(narrow_client, new_group(narrow_client))
+    member.subscribe()
+    settle(member)
+    problem_to_place = {
+        "format": "placement/1",
+        "id": "held",
+        "assignor": held_assignor.CLASS_PATH,
+        "configs": {},
+        "tasks": ["0_0"],
+        "stateful": [],
+        "clients": {member.process_id: {"capacity": 1, "lags": {}}},
+    }
+    hold = narrow.directory / HOLD_FILE
+    hold.touch()
+    answers: list[httpx.Response] = []
+    running = threading.Thread(target=lambda: answers.append(narrow_client.post("/v1/assign", json=problem_to_place)))
+    with narrow.client() as other:
+        running.start()
+        while problem(refused := other.post("/v1/assign", json={})) != (429, "THROTTLING_QUOTA_EXCEEDED"):
+            pass
+        member.client = other
+        assert member.heartbeat().status_code == 200
+        hold.unlink()
+        running.join(30)
+
+    assert refused.headers["retry-after"] == "1"
+    assert answers[0].json()["output"]["clients"] == {member.process_id: {"active": ["0_0"], "standby": []}}
+
+
+@pytest.mark.parametrize(
+    "method, path, status",
+    [
+        ("GET", "/", 404),
+        ("GET", "/v1", 404),
+        ("GET", "/v2/groups", 404),
+        ("GET", "/v1/groups/g/nothing", 404),
+        ("POST", "/v1/groups", 405),
+        ("PATCH", "/v1/groups/g", 405),
+        ("GET", "/v1/assign", 405),
+        ("PUT", "/livez", 405),
+    ],
+)
+def test_should_answer_unknown_addresses_and_methods_with_problems(
+    client: httpx.Client, method: str, path: str, status: int
+) -> None:
+    response = client.request(method, path)
+
+    assert problem(response) == (status, "RESOURCE_NOT_FOUND" if status == 404 else "INVALID_REQUEST")
+    assert status == 404 or response.headers["allow"]

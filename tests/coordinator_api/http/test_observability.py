@@ -1,0 +1,118 @@
+"""Health, metrics, logs and the description of the service by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import httpx
+
+from coordinator_api.cli.documentation import metrics_table, settings_table, undocumented
+from coordinator_api.metrics import METRICS
+from coordinator_api.settings import setting_rows
+from tests.coordinator_api.group_members import HttpMember, new_group, settle
+from tests.coordinator_api.service_process import ServiceProcess
+
+CALLS = {
+    "/v1/groups": {"get"},
+    "/v1/groups/{group}": {"put", "get", "delete"},
+    "/v1/groups/{group}/drain": {"post"},
+    "/v1/groups/{group}/subscriptions": {"post"},
+    "/v1/groups/{group}/members/{member}/assignment": {"get"},
+    "/v1/groups/{group}/members/{member}/heartbeat": {"post"},
+    "/v1/groups/{group}/members/{member}": {"delete"},
+    "/v1/groups/{group}/rebalances": {"get", "post"},
+    "/v1/groups/{group}/rebalances/{generation}": {"get"},
+    "/v1/groups/{group}/rebalances/{generation}/explain": {"get"},
+    "/v1/assign": {"post"},
+    "/v1/simulate": {"post"},
+    "/livez": {"get"},
+    "/readyz": {"get"},
+    "/metrics": {"get"},
+}
+
+
+def test_should_be_alive_and_ready(client: httpx.Client) -> None:
+    assert (client.get("/livez").json(), client.get("/readyz").json()) == ({"status": "ok"}, {"status": "ok"})
+
+
+def test_should_describe_every_call_in_openapi(client: httpx.Client) -> None:
+    document = client.get("/openapi.json").json()
+
+    assert {path: set(operations) for path, operations in document["paths"].items()} == CALLS
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            assert "application/problem+json" in operation["responses"]["default"]["content"]
+            assert operation.get("description") or operation.get("summary")
+    body = document["paths"]["/v1/groups/{group}/subscriptions"]["post"]["requestBody"]
+    name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    assert set(document["components"]["schemas"][name]["required"]) == {
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "subscription",
+    }
+    references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+    assert references <= document["components"]["schemas"].keys()
+
+
+def test_should_count_in_kafkas_words(client: httpx.Client) -> None:
+    def counted(name: str) -> float:
+        found = re.search(rf"^{re.escape(name)} (\S+)$", client.get("/metrics").text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    names = ("assignor_rebalance_total", "assignor_join_total", "assignor_heartbeat_total", "assignor_leave_total")
+    before = [counted(name) for name in names]
+    members_before = counted("assignor_members")
+    member = HttpMember(client, new_group(client))
+    member.subscribe()
+    settle(member)
+    with_member = counted("assignor_members")
+    member.leave()
+
+    assert [counted(name) - was for name, was in zip(names, before, strict=True)] == [1, 1, 1, 1]
+    assert (with_member - members_before, counted("assignor_members") - members_before) == (1, 0)
+    assert counted('assignor_http_requests_total{method="POST",route="/v1/groups/{group}/subscriptions",status="201"}')
+
+
+def test_should_expose_just_the_documented_metrics(client: httpx.Client) -> None:
+    client.get("/nowhere")
+    text = client.get("/metrics").text
+
+    families = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
+    assert families == {metric.name for metric in METRICS}
+    assert client.get("/metrics").headers["content-type"].startswith("text/plain")
+
+
+def test_should_not_make_label_values_of_what_callers_send(client: httpx.Client) -> None:
+    client.request("BREW", "/teapot-1234")
+
+    text = client.get("/metrics").text
+    assert "teapot" not in text
+    assert "BREW" not in text
+
+
+def test_should_log_changes_as_json_with_group_generation_and_member(service: ServiceProcess) -> None:
+    with service.client() as client:
+        member = HttpMember(client, new_group(client))
+        member.subscribe()
+        settle(member)
+
+    said = [json.loads(line) for line in service.log if line.startswith("{")]
+    group_id = member.path.rpartition("/")[2]
+    of_group = [line for line in said if line.get("group") == group_id]
+    assert [line["event"] for line in of_group] == [
+        "definition_changed",
+        "member_subscribed",
+        "rebalance_preparing",
+        "rebalance_completed",
+    ]
+    assert of_group[1]["member"] == member.member_id
+    assert (of_group[3]["generation"], of_group[3]["outcome"]) == (1, "stable")
+
+
+def test_should_tell_what_a_document_does_not_mention() -> None:
+    everything = settings_table() + metrics_table()
+
+    assert undocumented(everything) == []
+    assert undocumented(everything.replace("`group.max.size`", "")) == ["group.max.size"]
+    assert undocumented("") == [row.name for row in setting_rows()] + [metric.name for metric in METRICS]

@@ -1,0 +1,171 @@
+"""A broker that wants TLS and a login: who may come in, who may do what, and one clear line for everyone else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from assignor.cluster import Broker as Node
+from assignor.cluster import TopicMetadata
+from assignor.topology.internal_topics import CreatedTopic
+from kafka_client.client_settings import ClientSettings, client_settings
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.cluster_provider import CLIENT_CONFIG, kafka_cluster_provider
+from kafka_client.errors import KafkaRefused, KafkaUnavailable
+from tests.kafka_client.certificates import Certificates
+from tests.kafka_client.definitions import definition_of
+from tests.oracle.broker import Broker
+
+pytestmark = pytest.mark.kafka
+
+_SECURITY = "org.apache.kafka.common.security"
+_LONGEST_REFUSAL_S = 10
+
+
+def properties(certificates: Certificates, user: str = "alice", password: str = "alice-secret") -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{_SECURITY}.plain.PlainLoginModule required username="{user}" password="{password}";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates.authority),
+    }
+
+
+def refusal(settings: ClientSettings) -> str:
+    """What the user reads; at once, not after the time-out."""
+
+    async def ask() -> None:
+        async with ClusterAdmin(settings) as admin:
+            await admin.topics()
+
+    began = time.monotonic()
+    with pytest.raises(KafkaRefused) as refused:
+        asyncio.run(ask())
+    assert time.monotonic() - began < _LONGEST_REFUSAL_S
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_should_serve_a_coordinator_whose_client_config_has_the_right_credentials(
+    secured: Broker, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in properties(certificates).items()))
+    monkeypatch.setenv(CLIENT_CONFIG, str(config))
+    provider = kafka_cluster_provider(secured.secured_servers)
+
+    provider.create_topics({"secured-orders": CreatedTopic(2, -1, {})})
+    view = provider.view("group", definition_of("secured"))
+    provider.close()
+
+    assert view.cluster.topics == {"secured-orders": TopicMetadata(2, ((1,), (1,)), (1, 1))}
+    assert view.failures == frozenset()
+
+
+def test_should_log_in_by_scram(secured: Broker, certificates: Certificates) -> None:
+    login = f'{_SECURITY}.scram.ScramLoginModule required username="alice" password="scram-secret";'
+    scram = {**properties(certificates), "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login}
+
+    async def brokers() -> tuple[Node, ...]:
+        async with ClusterAdmin(client_settings(secured.secured_servers, scram)) as admin:
+            return await admin.brokers()
+
+    assert asyncio.run(brokers()) == (Node(1, "eu-1a"),)
+
+
+@pytest.mark.parametrize(
+    "wrong, what_to_check",
+    [
+        (
+            {"sasl.jaas.config": f'{_SECURITY}.plain.PlainLoginModule required username="alice" password="guessed";'},
+            "does not accept these credentials (Authentication failed: Invalid username or password): "
+            "check security.protocol, sasl.mechanism and sasl.jaas.config",
+        ),
+        (
+            {
+                "sasl.mechanism": "SCRAM-SHA-256",
+                "sasl.jaas.config": f'{_SECURITY}.scram.ScramLoginModule required username="alice" password="guessed";',
+            },
+            "does not take this way to log in: check sasl.mechanism",
+        ),
+        (
+            {
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": f'{_SECURITY}.scram.ScramLoginModule required username="alice" password="guessed";',
+            },
+            "does not accept these credentials (Authentication failed during authentication due to invalid credentials "
+            "with SASL mechanism SCRAM-SHA-512): check security.protocol, sasl.mechanism and sasl.jaas.config",
+        ),
+        (
+            {"ssl.truststore.location": ""},
+            "has a certificate that is not trusted (unable to get local issuer certificate): "
+            "check ssl.truststore.location, and for its name ssl.endpoint.identification.algorithm",
+        ),
+    ],
+)
+def test_should_refuse_in_one_line_that_names_what_to_check(
+    secured: Broker, certificates: Certificates, wrong: dict[str, str], what_to_check: str
+) -> None:
+    said = refusal(client_settings(secured.secured_servers, {**properties(certificates), **wrong}))
+
+    assert said.startswith(f"Kafka at {secured.secured_servers}: topics: {secured.secured_servers} ")
+    assert what_to_check in said
+    assert "guessed" not in said
+
+
+def test_should_name_the_security_protocol_when_a_login_is_sent_to_a_port_without(
+    secured: Broker, certificates: Certificates
+) -> None:
+    plain = {**properties(certificates), "security.protocol": "SASL_PLAINTEXT"}
+
+    said = refusal(client_settings(secured.bootstrap_servers, plain))
+
+    assert said.endswith(f"{secured.bootstrap_servers} takes no login: check security.protocol")
+
+
+@pytest.mark.parametrize("speaks_tls", [True, False])
+def test_should_name_the_security_protocol_when_one_side_speaks_tls_and_the_other_hangs_up(
+    secured: Broker, certificates: Certificates, speaks_tls: bool
+) -> None:
+    address = secured.bootstrap_servers if speaks_tls else secured.secured_servers
+    spoken = properties(certificates) if speaks_tls else {}
+    settings = client_settings(address, {**spoken, "default.api.timeout.ms": "2000"})
+
+    async def ask() -> None:
+        async with ClusterAdmin(settings) as admin:
+            await admin.topics()
+
+    with pytest.raises(KafkaUnavailable) as unavailable:
+        asyncio.run(ask())
+    assert str(unavailable.value) == (
+        f"Kafka at {address}: topics: no answer within 2 s (default.api.timeout.ms); last: {address} closed the "
+        "connection; check the address, security.protocol, and that the brokers run"
+    )
+
+
+def test_should_name_the_right_that_a_user_lacks(secured: Broker, certificates: Certificates) -> None:
+    settings = client_settings(secured.secured_servers, properties(certificates, "bob", "bob-secret"))
+
+    async def ask() -> list[str]:
+        said = []
+        async with ClusterAdmin(settings) as admin:
+            for question in (
+                admin.topics(["secret-orders"]),
+                admin.describe_group("secret-group"),
+                admin.create_topics({"secret-orders": CreatedTopic(1, -1, {})}),
+            ):
+                with pytest.raises(KafkaRefused) as refused:
+                    await question
+                said.append(str(refused.value))
+        return said
+
+    topic, group, creation = asyncio.run(ask())
+    address = f"Kafka at {secured.secured_servers}:"
+    an_acl = "give the user of these credentials an ACL for it"
+    assert topic == f"{address} topics secret-orders: topic secret-orders: no right to this topic; {an_acl}"
+    assert group == f"{address} group secret-group: its coordinator: no right to this group; {an_acl}"
+    assert creation == f"{address} creating topics secret-orders: topic secret-orders: no right to this topic; {an_acl}"

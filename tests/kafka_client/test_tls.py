@@ -1,0 +1,107 @@
+"""A handshake in memory between a client with Kafka's `ssl.*` properties and a server that wants a certificate."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from kafka_client.client_settings import client_settings
+from tests.kafka_client.certificates import Certificates, make_certificates
+
+pytestmark = pytest.mark.kafka  # no broker, but the `openssl` program, which `make test` does without
+
+PASSWORD = "key-secret"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("tls"), PASSWORD)
+
+
+def client_name(certificates: Certificates, properties: Mapping[str, str], server_name: str = "127.0.0.1") -> str:
+    """How the server sees the client after a complete handshake. Raises ssl.SSLError of either side."""
+    client_context = client_settings("127.0.0.1:1", {"security.protocol": "SSL", **properties}).client_arguments()[
+        "ssl_context"
+    ]
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(certificates.broker)
+    server_context.load_verify_locations(certificates.authority)
+    server_context.verify_mode = ssl.CERT_REQUIRED
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
+    client = client_context.wrap_bio(to_client, to_server, server_hostname=server_name)
+    for _ in range(5):
+        for side in (client, server):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    subject = dict(pair for group in (server.getpeercert() or {})["subject"] for pair in group)  # type: ignore[misc]
+    return str(subject["commonName"])
+
+
+def in_one_line(pem: str) -> str:
+    """As a properties file with continued lines gives it."""
+    return " ".join(pem.split("\n"))
+
+
+def test_should_show_its_certificate_when_stores_are_pem_files(certificates: Certificates) -> None:
+    properties = {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates.authority),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.client),
+        "ssl.key.password": PASSWORD,
+    }
+
+    assert client_name(certificates, properties) == "client"
+
+
+def test_should_show_its_certificate_when_keys_are_in_the_properties(certificates: Certificates) -> None:
+    key, _, chain = certificates.client.read_text().partition("-----BEGIN CERTIFICATE")
+    properties = {
+        "ssl.truststore.certificates": in_one_line(certificates.authority.read_text()),
+        "ssl.keystore.key": in_one_line(key),
+        "ssl.keystore.certificate.chain": in_one_line("-----BEGIN CERTIFICATE" + chain),
+        "ssl.key.password": PASSWORD,
+        "ssl.enabled.protocols": "TLSv1.2",
+    }
+
+    assert client_name(certificates, properties) == "client"
+
+
+def test_should_refuse_a_key_whose_password_is_wrong_without_showing_it(certificates: Certificates) -> None:
+    properties = {"ssl.keystore.location": str(certificates.client)}
+
+    for more in ({"ssl.key.password": "wrong-secret"}, {}):
+        with pytest.raises(
+            InputError, match=r"^ssl\.keystore\.location: cannot be used: .*ssl\.key\.password"
+        ) as refused:
+            client_name(certificates, {**properties, **more})
+        assert "wrong-secret" not in str(refused.value)
+
+
+def test_should_not_trust_another_authority(certificates: Certificates, tmp_path: Path) -> None:
+    other = make_certificates(tmp_path)
+
+    with pytest.raises(
+        ssl.SSLCertVerificationError, match=r"self-signed certificate in certificate chain|unable to get"
+    ):
+        client_name(certificates, {"ssl.truststore.location": str(other.authority)})
+
+
+def test_should_check_the_name_of_the_broker_unless_told_not_to(certificates: Certificates) -> None:
+    properties = {
+        "ssl.truststore.location": str(certificates.authority),
+        "ssl.keystore.location": str(certificates.client),
+        "ssl.key.password": PASSWORD,
+    }
+
+    with pytest.raises(ssl.SSLCertVerificationError, match="not valid for"):
+        client_name(certificates, properties, "elsewhere.example")
+    unchecked = {**properties, "ssl.endpoint.identification.algorithm": ""}
+    assert client_name(certificates, unchecked, "elsewhere.example") == "client"

@@ -1,0 +1,136 @@
+"""`assignor lead` in this process' event loop, on a small application: one subtopology that counts by key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aiokafka import AIOKafkaProducer
+
+from assignor.recording.json_line import document_of_line
+from assignor.topology.internal_topics import CreatedTopic
+from assignor.topology.topology import StateStore, Subtopology, Topology
+from kafka_client.client_settings import client_settings
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_groups.application_file import ApplicationFile
+from kafka_groups.leader.lead_settings import LeadSettings
+from kafka_groups.leader.leading import Application, Reporting, lead_until_stopped
+from tests.kafka_groups.leader.streams_members import StreamsMember
+
+
+@dataclass
+class LedGroup:
+    """`said`: every line of progress. `rounds`: the file of what was led. `pattern`: the source reads by it, so the
+    topology is given as the text of a description.
+    """
+
+    address: str
+    directory: Path
+    partitions: int = 2
+    stateful: bool = True
+    pattern: str | None = None
+    name: str = field(default_factory=lambda: f"led-{uuid.uuid4().hex[:8]}")
+    settings: dict[str, object] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    _leads: list[asyncio.Task[None]] = field(default_factory=list)
+    _spoke: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def source(self) -> str:
+        return f"{self.name}-in"
+
+    @property
+    def changelog(self) -> str:
+        return f"{self.name}-store-changelog"
+
+    @property
+    def output(self) -> Path:
+        return self.directory / f"{self.name}.jsonl"
+
+    @property
+    def rounds(self) -> list[dict[str, object]]:
+        return [document_of_line(line) for line in self.output.read_bytes().splitlines()]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lead in self._leads:
+            lead.cancel()
+        await asyncio.gather(*self._leads, return_exceptions=True)
+
+    async def create_source(self, partitions: int | None = None) -> None:
+        async with ClusterAdmin(client_settings(self.address)) as admin:
+            await admin.create_topics({self.source: CreatedTopic(partitions or self.partitions, 1, {})})
+
+    async def produce_changelog(self, records: int) -> None:
+        """So many records in every partition of the changelog."""
+        producer = AIOKafkaProducer(bootstrap_servers=self.address, linger_ms=20)
+        await producer.start()
+        try:
+            for partition in range(self.partitions):
+                batch = producer.create_batch()
+                sent = 0
+                while sent < records:
+                    while sent < records and batch.append(key=b"k", value=b"v", timestamp=None) is not None:
+                        sent += 1
+                    await producer.send_batch(batch, self.changelog, partition=partition)
+                    batch = producer.create_batch()
+            await producer.flush()
+        finally:
+            await producer.stop()
+
+    def lead(self, **settings: object) -> asyncio.Task[None]:
+        """Start leading; what it raises is the task's. A cancelled one dies like a process: it does not leave."""
+        stores = (StateStore("store", changelog_topic=self.changelog),) if self.stateful else ()
+        topology = Topology((Subtopology(0, (self.source,), stores=stores),))
+        described = None
+        if self.pattern is not None:
+            source = f"Source: KSTREAM-SOURCE-0000000000 (topics: {self.pattern})\n      --> none"
+            described = f"Topologies:\n   Sub-topology: 0\n    {source}\n"
+        file = ApplicationFile("topology", topology if described is None else None, described, {}, None)
+        application = Application(file, {}, None)
+        lead_settings = LeadSettings(
+            self.name,
+            f"{self.name}-assignor-leader",
+            **{"session_timeout_ms": 6000, "metadata_max_age_ms": 100, **self.settings, **settings},  # type: ignore[arg-type]
+        )
+        task = asyncio.create_task(
+            lead_until_stopped(
+                client_settings(self.address), lead_settings, application, Reporting(str(self.output)), self._say
+            )
+        )
+        self._leads.append(task)
+        return task
+
+    async def lead_alone(self, **settings: object) -> asyncio.Task[None]:
+        """Make the source topic and start leading; returns when the group is led and has no other member yet."""
+        await self.create_source()
+        task = self.lead(**settings)
+        await self.wait_until_said("without members of the application")
+        return task
+
+    def _say(self, line: str) -> None:
+        self.said.append(line)
+        self._spoke.set()
+
+    def member(self, process: int, **more: object) -> StreamsMember:
+        return StreamsMember(self.address, self.name, process, (self.source,), **more)  # type: ignore[arg-type]
+
+    async def wait_until_said(self, words: str, timeout_s: float = 15.0) -> str:
+        """The first line with these words."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not any(words in line for line in self.said):
+                    self._spoke.clear()
+                    await self._spoke.wait()
+        lines = [line for line in self.said if words in line]
+        assert lines, f"nobody said {words!r} within {timeout_s:g} s, but: {self.said}"
+        return lines[0]

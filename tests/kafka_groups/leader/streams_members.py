@@ -1,0 +1,131 @@
+"""Members of a Kafka Streams group without a JVM: they send real SubscriptionInfo, and do as they are told.
+
+A member joins, takes its assignment, gives up at once what it is not assigned any more, and joins again when a
+rebalance begins, when it gave something up, or when its assignment tells it to, as a cooperative stream thread does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
+from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
+from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
+from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
+from kafka_client.client_settings import client_settings
+from kafka_client.group_membership import GroupMembership, MemberSettings
+from kafka_client.membership_errors import IllegalGeneration, RebalanceInProgress, UnknownMember
+
+_BEAT_S = 0.05
+_AT_ONCE_MS = 0
+
+
+class StreamsMember:
+    """`user_data`: instead of its own SubscriptionInfo. `lags`: task to offset sum, of state on disk."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        group: str,
+        process: int,
+        topics: tuple[str, ...],
+        *,
+        user_data: bytes | None = None,
+        offset_sums: Mapping[TaskId, int] | None = None,
+        session_timeout_ms: int = 10_000,
+    ) -> None:
+        self.process_id = ProcessId(0, process)
+        self.assignments: list[AssignmentInfo] = []
+        """In the order received."""
+        self.generation_id = -1
+        self.is_leader = False
+        self.joins = 0
+        self._topics = topics
+        self._user_data = user_data
+        self._offset_sums = dict(offset_sums or {})
+        self._owned: tuple[TopicPartition, ...] = ()
+        self._active: tuple[TaskId, ...] = ()
+        self._changed = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+        self._unique = 0
+        self._membership = GroupMembership(
+            client_settings(bootstrap_servers), MemberSettings(group, "consumer", "stream", session_timeout_ms, 20_000)
+        )
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._live())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.leave()
+
+    async def leave(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await self._membership.leave("the test is over")
+            await self._membership.close()
+
+    @property
+    def assignment(self) -> AssignmentInfo:
+        return self.assignments[-1]
+
+    @property
+    def active(self) -> tuple[TaskId, ...]:
+        return self._active
+
+    async def wait_until(self, holds: Callable[[], bool], timeout_s: float = 15.0) -> None:
+        """Looks whenever an assignment has come, or the lead. Raises TimeoutError, or what ended the member."""
+        async with asyncio.timeout(timeout_s), self._changed:
+            while not holds():
+                if self._task is not None and self._task.done():
+                    self._task.result()
+                await self._changed.wait()
+
+    async def _live(self) -> None:
+        while True:
+            try:
+                await self._generation()
+            except (RebalanceInProgress, IllegalGeneration, UnknownMember):
+                continue
+
+    async def _generation(self) -> None:
+        self.joins += 1
+        joined = await self._membership.join(self._subscription(), "test")
+        if joined.is_leader:
+            async with self._changed:
+                self.is_leader = True
+                self._changed.notify_all()
+            await asyncio.Event().wait()  # a JVM leader would place tasks now; a test that asks for that has gone wrong
+        raw = decode_assignment(await self._membership.sync({}))
+        info = decode_assignment_info(raw.user_data or b"")
+        gave_up = set(self._owned) - set(raw.partitions)
+        self._owned, self._active = raw.partitions, tuple(sorted(set(info.active_tasks)))
+        async with self._changed:
+            self.generation_id = joined.generation_id
+            self.assignments.append(info)
+            self._changed.notify_all()
+        if gave_up or info.next_rebalance_ms == _AT_ONCE_MS:
+            return
+        while True:
+            await asyncio.sleep(_BEAT_S)
+            await self._membership.heartbeat()
+
+    def _subscription(self) -> bytes:
+        self._unique = (self._unique + 1) % 128
+        info = SubscriptionInfo(
+            version=11,
+            process_id=self.process_id,
+            task_offset_sums={**self._offset_sums, **dict.fromkeys(self._active, LATEST_OFFSET)},
+            unique_field=self._unique,
+        )
+        user_data = encode_subscription_info(info) if self._user_data is None else self._user_data
+        return encode_subscription(Subscription(self._topics, user_data, self._owned, self.generation_id))

@@ -1,0 +1,108 @@
+"""What can be given as --topology and --config."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from assignor.recording import rebalance_input
+from assignor.topology.topology import ChangelogConfig, ChangelogType
+from kafka_groups.application_file import placement_configs, read_application_file
+from kafka_groups.leader.definition import configs_from_options, definition_of
+from kafka_groups.leader.store_options import StoreFacts, stores_from_options
+from tests.group_model import SimulatedGroup, topology_of
+
+GROUP = SimulatedGroup(*topology_of([2]), leader_in_group=False)
+INPUT = rebalance_input(GROUP.snapshot())
+DESCRIBED = """Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000000 (topics: [topic-0])
+      --> KSTREAM-AGGREGATE-0000000001
+    Processor: KSTREAM-AGGREGATE-0000000001 (stores: [store-0])
+      --> none
+      <-- KSTREAM-SOURCE-0000000000
+"""
+
+
+@pytest.mark.parametrize(
+    "content", [INPUT["topology"], INPUT, {"input": INPUT}], ids=["topology", "definition", "recording"]
+)
+def test_should_read_json_in_every_form(content: object, tmp_path: Path) -> None:
+    path = tmp_path / "application.json"
+    path.write_text(json.dumps(content))
+    definition, assumptions = definition_of(read_application_file(path), "app", None, {}, {})
+    assert (definition.topology, assumptions) == (GROUP.topology, ())
+    assert (definition.application_id, definition.assignor) == ("app", "HighAvailabilityTaskAssignor")
+    assert dict(definition.members) == {}
+
+
+def test_should_read_the_text_of_a_description_and_say_what_it_assumed(tmp_path: Path) -> None:
+    path = tmp_path / "topology.txt"
+    path.write_text(DESCRIBED)
+    definition, assumptions = definition_of(read_application_file(path), "app", None, {}, {"topic-0": 2})
+    (subtopology,) = definition.topology.subtopologies
+    (store,) = subtopology.stores
+    assert (subtopology.source_topics, store.name, store.changelog_topic) == (
+        ("topic-0",),
+        "store-0",
+        "app-store-0-changelog",
+    )
+    assert any("store-0" in assumption for assumption in assumptions)
+
+
+def test_should_take_what_is_said_of_stores(tmp_path: Path) -> None:
+    path = tmp_path / "topology.txt"
+    path.write_text(DESCRIBED)
+    stores = stores_from_options(["store-0=retention.ms:86400000"])
+    definition, _ = definition_of(read_application_file(path), "app", None, {}, {"topic-0": 2}, stores)
+    (store,) = definition.topology.subtopologies[0].stores
+    assert store.changelog == ChangelogConfig(ChangelogType.WINDOWED, retention_ms=86_400_000)
+    assert stores_from_options(["a=not-logged", "b=topic:lines"]) == StoreFacts(frozenset({"a"}), {"b": "lines"}, {})
+
+
+@pytest.mark.parametrize("option", ["a", "a=", "=not-logged", "a=topic:", "a=retention.ms:-1", "a=logged"])
+def test_should_refuse_what_says_nothing_of_a_store(option: str) -> None:
+    with pytest.raises(InputError, match="--store: must be STORE=not-logged"):
+        stores_from_options([option])
+
+
+def test_should_refuse_to_be_told_of_stores_that_the_file_describes(tmp_path: Path) -> None:
+    path = tmp_path / "application.json"
+    path.write_text(json.dumps(INPUT))
+    with pytest.raises(InputError, match="goes with the text of Topology#describe only"):
+        definition_of(read_application_file(path), "app", None, {}, {}, stores_from_options(["store-0=not-logged"]))
+
+
+def test_should_let_the_command_line_go_before_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "application.json"
+    path.write_text(json.dumps({**INPUT, "configs": {"num.standby.replicas": 1, "max.warmup.replicas": 3}}))
+    configs = configs_from_options(["num.standby.replicas=2"])
+    definition, _ = definition_of(read_application_file(path), "app", "LegacyStickyTaskAssignor", configs, {})
+    assert (definition.configs.num_standby_replicas, definition.configs.max_warmup_replicas) == (2, 3)
+    assert definition.assignor == "LegacyStickyTaskAssignor"
+
+
+def test_should_take_from_the_application_s_properties_what_the_assignor_knows() -> None:
+    properties = {"application.id": "app", "num.standby.replicas": "1", "topic.retention.ms": "5", "poll.ms": "1"}
+    assert placement_configs(properties) == {"num.standby.replicas": "1", "topic.retention.ms": "5"}
+
+
+@pytest.mark.parametrize("option", ["num.standby.replicas", "=1"])
+def test_should_refuse_a_config_that_is_no_pair(option: str) -> None:
+    with pytest.raises(InputError, match="--config: must be key=value"):
+        configs_from_options([option])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"{}", "has neither 'subtopologies'"), (b"{", "is not a line of JSON"), (b"\xff\xfe", "it is not UTF-8")],
+)
+def test_should_say_what_is_wrong_with_the_file(content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "application"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=words) as raised:
+        read_application_file(path)
+    assert str(path) in str(raised.value)

@@ -1,0 +1,334 @@
+"""Leading a real group on a real broker: its rounds, what goes wrong in them, and leaders that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+
+from assignor.rounds import RebalanceRound, run
+from assignor.topology.internal_topics import CreatedTopic
+from assignor.types import AssignorErrorCode, ProcessId, TaskId
+from kafka_client.client_settings import client_settings
+from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.group_membership import GroupMembership, MemberSettings
+from kafka_groups.leader.election import LeadTaken
+from kafka_groups.leader.group_entry import LeadRefused
+from kafka_groups.leader.rebalance_work import RoundFailed
+from tests.kafka_groups.leader.led_group import LedGroup
+from tests.kafka_groups.leader.streams_members import StreamsMember
+from tests.oracle.broker import Broker
+
+pytestmark = pytest.mark.kafka
+
+ONE_SUBTOPOLOGY = {TaskId(0, 0), TaskId(0, 1)}
+SHORT: dict[str, object] = {"session_timeout_ms": 3000}
+
+
+def _run(scenario: Callable[[LedGroup], Awaitable[None]], group: LedGroup) -> None:
+    async def running() -> None:
+        async with asyncio.timeout(60), group:
+            await scenario(group)
+
+    asyncio.run(running())
+
+
+def test_should_lead_members_and_record_rounds_that_can_be_run_again(kafka_broker: Broker, tmp_path: Path) -> None:
+    async def scenario(group: LedGroup) -> None:
+        await group.lead_alone()
+        async with group.member(5) as first:
+            await first.wait_until(lambda: set(first.active) == ONE_SUBTOPOLOGY)
+            async with group.member(3) as second:
+                await second.wait_until(lambda: len(second.active) == 1)
+                assert {*first.active, *second.active} == ONE_SUBTOPOLOGY
+                await group.wait_until_said("because follow-up")
+        for document in group.rounds:
+            ran = run(document)
+            assert isinstance(ran, RebalanceRound)
+            comparison = ran.comparison()
+            assert comparison is not None
+            assert comparison.bytes_equal
+        assert [document["generation_id"] for document in group.rounds[:2]] == [2, 3]
+        created = run(group.rounds[0])
+        assert isinstance(created, RebalanceRound)
+        assert dict(created.result.internal_topics) == {group.changelog: 2}
+        assert {document["source"] for document in group.rounds} == {"kafka"}
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_tell_members_of_missing_topics_and_begin_a_round_when_they_appear(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async def scenario(group: LedGroup) -> None:
+        group.lead()
+        await group.wait_until_said("without members")
+        async with group.member(1) as member:
+            await member.wait_until(lambda: bool(member.assignments))
+            assert member.assignment.err_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
+            assert f"(missing: {group.source})" in await group.wait_until_said("INCOMPLETE_SOURCE_TOPIC_METADATA")
+            await group.create_source()
+            await member.wait_until(lambda: set(member.active) == ONE_SUBTOPOLOGY)
+        await group.wait_until_said(f"because topic {group.source} has 2 partitions")
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_begin_a_round_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
+    async def scenario(group: LedGroup) -> None:
+        await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            await _grow(group, 3)
+            await member.wait_until(lambda: len(member.active) == 3)
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False))
+
+
+def test_should_hand_the_lead_back_when_a_round_fails_for_too_long(kafka_broker: Broker, tmp_path: Path) -> None:
+    """A changelog has another number of partitions than its source now: Kafka's own leader would throw."""
+
+    async def scenario(group: LedGroup) -> None:
+        lead = await group.lead_alone(round_timeout_ms=1500)
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            await _grow(group, 3)
+            with pytest.raises(RoundFailed, match="the lead is handed back"):
+                await lead
+            await member.wait_until(lambda: member.is_leader)
+            assert len(member.assignments) == 1  # and it was never handed anything else
+        error = run(group.rounds[-1])
+        assert isinstance(error, RebalanceRound)
+        assert error.recorded.output is not None
+        assert str(error.recorded.output.error).startswith("StreamsException: ")
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker: Broker, tmp_path: Path) -> None:
+    async def scenario(group: LedGroup) -> None:
+        await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            async with group.member(2, user_data=b"garbage") as alien:
+                await alien.wait_until(lambda: bool(alien.assignments))
+                assert (alien.assignment.version, alien.assignment.active_tasks) == (11, ())
+                said = await group.wait_until_said("nobody can read what member assignor-")
+                assert "SubscriptionInfo: latest supported version needs 4 bytes" in said
+                await member.wait_until(lambda: len(member.assignments) == 2)
+                assert len(member.active) == 2
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Broker, tmp_path: Path) -> None:
+    """They would answer every member with an unknown error, of which JVM members die."""
+
+    async def scenario(group: LedGroup) -> None:
+        await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            async with group.member(2, user_data=bytes(2_000_000)):
+                said = await group.wait_until_said(
+                    "max.message.bytes of __consumer_offsets is 1048588: stop that member"
+                )
+                assert "the round failed, and is tried again in 0.5 s" in said
+            await member.wait_until(lambda: len(member.assignments) == 2)
+            assert len(member.active) == 2
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_say_which_topics_of_members_its_topology_does_not_have(kafka_broker: Broker, tmp_path: Path) -> None:
+    """As while a version that reads a topic more is rolled out."""
+
+    async def scenario(group: LedGroup) -> None:
+        await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            newer = StreamsMember(group.address, group.name, 2, (group.source, f"{group.name}-more"))
+            async with newer:
+                await newer.wait_until(lambda: len(newer.active) == 1)
+                said = await group.wait_until_said("not all members run the topology that was given here")
+                assert f"{group.name}-more of the subscription of assignor-" in said
+                assert {*member.active, *newer.active} == ONE_SUBTOPOLOGY
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_appears(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async def scenario(group: LedGroup) -> None:
+        group.pattern = f"{group.source}.*"
+        await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+        more = f"{group.source}-more"
+        async with ClusterAdmin(client_settings(group.address)) as admin:
+            await admin.create_topics({more: CreatedTopic(3, 1, {})})
+        newer = StreamsMember(group.address, group.name, 2, (group.source, more))
+        async with newer:
+            await newer.wait_until(lambda: len(newer.active) == 3)
+        assert [line for line in group.said if ": by pattern" in line or "not all members" in line] == [
+            f"topology: by pattern, {more} is read, too"
+        ]
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_ask_a_member_of_a_future_version_to_come_again_in_a_common_one(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async def scenario(group: LedGroup) -> None:
+        await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            async with group.member(2, user_data=struct.pack(">ii", 12, 12)) as future:
+                await future.wait_until(lambda: bool(future.assignments))
+                answer = future.assignments[0]
+                assert (answer.version, answer.commonly_supported_version, answer.active_tasks) == (11, 11, ())
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_keep_the_lead_over_a_crash_and_over_a_standby_without_a_rebalance(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async def scenario(group: LedGroup) -> None:
+        await group.create_source()
+        first = group.lead()
+        await group.wait_until_said("without members")
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            first.cancel()
+            await asyncio.wait([first])
+            again = group.lead()
+            await group.wait_until_said("generation 2: the lead is kept")
+            with pytest.raises(LeadTaken, match="start this one with --standby"):
+                await group.lead()
+            group.lead(stand_by=True)
+            await group.wait_until_said("standing by")
+            group.said.clear()
+            again.cancel()
+            await group.wait_until_said("generation 2: the lead is kept")
+            assert member.joins == 1
+            async with group.member(2) as other:
+                await other.wait_until(lambda: len(other.active) == 1)
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT))
+
+
+def test_should_begin_a_round_when_it_comes_back_with_a_topology_that_needs_more_topics(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async def scenario(group: LedGroup) -> None:
+        lead = await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            lead.cancel()
+            await asyncio.wait([lead])
+            group.stateful = True
+            group.lead()
+            said = await group.wait_until_said("1 internal topic created")
+            assert f"because topics of the topology are not there, {group.changelog} among them" in said
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False, settings=SHORT))
+
+
+def test_should_end_when_another_took_its_place(kafka_broker: Broker, tmp_path: Path) -> None:
+    async def scenario(group: LedGroup) -> None:
+        lead = group.lead()
+        await group.wait_until_said("without members")
+        instance = f"{group.name}-assignor-leader"
+        thief = MemberSettings(group.name, "consumer", "stream", 6000, 10_000, instance)
+        async with GroupMembership(client_settings(group.address), thief) as other:
+            await other.join(b"", "takes the place")
+            with pytest.raises(LeadTaken, match=f"group.instance.id '{instance}' took this one's place"):
+                await lead
+            await other.heartbeat()  # the one that ends has not removed the other
+            await other.leave("the test is over")
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT))
+
+
+def test_should_refuse_a_group_that_another_leads_until_it_is_empty(kafka_broker: Broker, tmp_path: Path) -> None:
+    async def scenario(group: LedGroup) -> None:
+        await group.create_source()
+        own = group.member(1)
+        async with own:
+            await own.wait_until(lambda: own.is_leader)
+            with pytest.raises(LeadRefused, match="1 member and a leader that is not this program's"):
+                await group.lead()
+            group.lead(wait=True)
+            await group.wait_until_said("waiting until group")
+        await group.wait_until_said("without members of the application")
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT))
+
+
+def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path: Path) -> None:
+    async def scenario(group: LedGroup) -> None:
+        plain = MemberSettings(group.name, "consumer", "range", 6000, 10_000)
+        async with GroupMembership(client_settings(group.address), plain) as member:
+            joined = await member.join(b"\0\0\0\0\0\0\xff\xff\xff\xff", "test")
+            await member.sync({joined.member_id: b""})
+            with pytest.raises(LeadRefused, match="speak protocol 'range'"):
+                await group.lead()
+            await member.heartbeat()
+            await member.leave("the test is over")
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_path: Path) -> None:
+    """A new member is far behind: it warms up, and the round has to be looked at again."""
+
+    async def scenario(group: LedGroup) -> None:
+        await group.lead_alone()
+        async with group.member(5) as first:
+            await first.wait_until(lambda: len(first.active) == 2)
+            await group.produce_changelog(20_000)
+            async with group.member(3) as second:
+                await second.wait_until(lambda: bool(second.assignments))
+                await group.wait_until_said("probing at")
+                round = run(group.rounds[-1])
+                assert isinstance(round, RebalanceRound)
+                deadline_ms = round.result.probing_rebalance_at_ms
+                assert deadline_ms is not None
+                assert round.recorded.snapshot.leader_process_id == second.process_id == ProcessId(0, 3)
+                assert second.assignment.next_rebalance_ms == deadline_ms
+
+    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
+
+
+def test_should_lead_on_after_a_restart_of_the_broker(oracle_jars: str, tmp_path: Path) -> None:
+    async def scenario(group: LedGroup) -> None:
+        await group.lead_alone()
+        async with group.member(1) as member:
+            await member.wait_until(lambda: len(member.active) == 2)
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            async with group.member(2) as other:
+                await other.wait_until(lambda: len(other.active) == 1, 30)
+                assert {*member.active, *other.active} == ONE_SUBTOPOLOGY
+
+    broker = Broker(tmp_path / "broker")
+    broker.start()
+    try:
+        _run(scenario, LedGroup(broker.bootstrap_servers, tmp_path))
+    finally:
+        broker.stop()
+
+
+async def _grow(group: LedGroup, partitions: int) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=group.address)
+    await admin.start()
+    try:
+        await admin.create_partitions({group.source: NewPartitions(partitions)})
+    finally:
+        await admin.close()

@@ -1,0 +1,106 @@
+"""A round that is led from outside: who is in it, who carries the probing deadline, and that it can be run again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignor.configs import AssignmentConfigs
+from assignor.errors import IllegalStateError
+from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE
+from assignor.recording import rebalance_document
+from assignor.rounds import RebalanceRound, run
+from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
+from kafka_groups.leader.led_rebalance import LedRound, all_assignments, group_members, lead_round
+from kafka_groups.leader.own_member import own_assignment, own_subscription
+from tests.group_model import NOW_MS, SimulatedGroup, member, next_rebalance, topology_of
+
+DEADLINE_MS = NOW_MS + 600_000
+OWNED = tuple(TopicPartition("topic-0", number) for number in range(4))
+RUNNING = {TaskId(0, number): LATEST_OFFSET for number in range(4)}
+
+
+def _snapshot(members: dict[str, Member]) -> RebalanceSnapshot:
+    topology, cluster = topology_of([4])
+    group = SimulatedGroup(topology, cluster, AssignmentConfigs(acceptable_recovery_lag=0), leader_in_group=False)
+    return replace(group.snapshot(), members=members)
+
+
+def _scaled_out() -> LedRound:
+    """All tasks run on process 5; process 3 is new and has to warm up, which takes a probing rebalance."""
+    return lead_round(
+        _snapshot(
+            {"five": member(ProcessId(0, 5), owned=OWNED, offset_sums=RUNNING), "three": member(ProcessId(0, 3))}
+        ),
+        NOW_MS,
+    )
+
+
+def test_should_give_the_deadline_to_the_lowest_process() -> None:
+    led = _scaled_out()
+    assert led.snapshot.leader_process_id == ProcessId(0, 3)
+    assert led.result.probing_rebalance_at_ms == DEADLINE_MS
+    told = {name: next_rebalance(assignment) for name, assignment in led.result.assignments.items()}
+    assert told == {"five": None, "three": DEADLINE_MS}
+
+
+def test_should_give_the_deadline_to_the_next_process_when_the_lowest_rejoins_at_once() -> None:
+    """Process 1 gets stateless tasks that others own, so it is told to rejoin at once and cannot be told a time."""
+    topology, cluster = topology_of([4], [4])
+    group = SimulatedGroup(topology, cluster, AssignmentConfigs(acceptable_recovery_lag=0), leader_in_group=False)
+    owned = (*OWNED, *(TopicPartition("topic-1", number) for number in range(4)))
+    members = {"five": member(ProcessId(0, 5), owned=owned, offset_sums=RUNNING), "one": member(ProcessId(0, 1))}
+    led = lead_round(replace(group.snapshot(), members=members), NOW_MS)
+    assert {name: next_rebalance(each) for name, each in led.result.assignments.items()} == {
+        "five": DEADLINE_MS,
+        "one": 0,
+    }
+    assert led.snapshot.leader_process_id == ProcessId(0, 5)
+    assert led.result.followup_rebalance
+
+
+def test_should_keep_the_deadline_when_no_member_can_be_told_a_time() -> None:
+    version = FIRST_VERSION_WITH_NEXT_REBALANCE - 1
+    five = member(ProcessId(0, 5), owned=OWNED, offset_sums=RUNNING, version=version)
+    led = lead_round(_snapshot({"five": five, "three": member(ProcessId(0, 3), version=version)}), NOW_MS)
+    assert (led.snapshot.leader_process_id, led.result.probing_rebalance_at_ms) == (None, DEADLINE_MS)
+
+
+def test_should_be_led_again_from_its_recording_to_the_byte() -> None:
+    led = _scaled_out()
+    ran = run(
+        rebalance_document(
+            id="app-2",
+            group_id="app",
+            generation_id=2,
+            now_ms=NOW_MS,
+            source="kafka",
+            snapshot=led.snapshot,
+            result=led.result,
+        )
+    )
+    assert isinstance(ran, RebalanceRound)
+    comparison = ran.comparison()
+    assert comparison is not None
+    assert comparison.bytes_equal
+
+
+def test_should_leave_members_of_this_program_out_of_the_round_and_hand_them_no_tasks() -> None:
+    ours = own_subscription("app", "app-assignor-leader", ("topic-0",), 11)
+    stream = member(ProcessId(0, 5), version=9)
+    members = group_members(
+        "app", [("me", "app-assignor-leader", ours), ("a", None, stream.subscription), ("idle", "i", ours)], "me"
+    )
+    assert (dict(members.streams), members.ours) == ({"a": stream}, ("me", "idle"))
+    led = lead_round(_snapshot(dict(members.streams)), NOW_MS)
+    assignments = all_assignments(members, led.result)
+    assert assignments == {"a": led.result.assignments["a"], "me": own_assignment(9), "idle": own_assignment(9)}
+
+
+@pytest.mark.parametrize("assignments", [{}, {"a": b""}, {"a": b"x", "b": b"x"}])
+def test_should_never_hand_out_a_round_that_lacks_a_member_or_has_one_too_many(assignments: dict[str, bytes]) -> None:
+    members = group_members("app", [("a", None, member(ProcessId(0, 5)).subscription)], "me")
+    with pytest.raises(IllegalStateError):
+        all_assignments(members, RebalanceResult(assignments))

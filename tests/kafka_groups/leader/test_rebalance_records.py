@@ -1,0 +1,100 @@
+"""Led rounds in a file: whole lines only, also after a crash; and what happens when they cannot be kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from kafka_groups.leader.rebalance_records import RoundRecords, append, prepare
+from tests.program import environment
+
+FIRST, SECOND = {"generation_id": 1}, {"generation_id": 2}
+
+
+def test_should_append_lines_and_cut_off_one_that_a_crash_left_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "led.jsonl"
+    asyncio.run(RoundRecords(str(path), None, print).add(FIRST))
+    with path.open("ab") as file:
+        file.write(b'{"generation_id": 1' + b"x" * 200_000)
+    asyncio.run(RoundRecords(str(path), None, print).add(SECOND))
+    assert path.read_bytes() == b'{"generation_id":1}\n{"generation_id":2}\n'
+
+
+def test_should_begin_anew_when_nothing_but_half_a_line_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "led.jsonl"
+    path.write_bytes(b'{"generat')
+    append(str(path), FIRST)
+    assert path.read_bytes() == b'{"generation_id":1}\n'
+
+
+def test_should_leave_the_file_to_the_one_that_leads(tmp_path: Path) -> None:
+    """A standby with the same file starts while the leader is in the middle of a line, or of what it died in."""
+    path = tmp_path / "led.jsonl"
+    path.write_bytes(b'{"generation_id":0}\n{"generat')
+    standby = RoundRecords(str(path), None, print)
+    assert path.read_bytes() == b'{"generation_id":0}\n{"generat'
+    asyncio.run(standby.add(FIRST))
+    assert path.read_bytes() == b'{"generation_id":0}\n{"generation_id":1}\n'
+
+
+def test_should_keep_nothing_of_a_line_that_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "led.jsonl"
+    append(str(path), FIRST)
+    script = (
+        "import resource, signal, sys; from kafka_groups.leader.rebalance_records import append\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))\n"
+        "try: append(sys.argv[1], {'generation_id': 'x' * 100})\n"
+        "except OSError as error: print(error.strerror)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, env=environment())
+    assert (ran.stdout, ran.stderr) == ("File too large\n", "")
+    append(str(path), SECOND)
+    assert path.read_bytes() == b'{"generation_id":1}\n{"generation_id":2}\n'
+
+
+@pytest.mark.parametrize("name", ["led.jsonl.gz", "missing/led.jsonl"])
+def test_should_refuse_a_file_that_cannot_be_appended_to(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=name):
+        prepare(str(tmp_path / name))
+
+
+def test_should_say_that_a_round_cannot_be_written_and_go_on(tmp_path: Path) -> None:
+    said: list[str] = []
+    records = RoundRecords(str(tmp_path / "led.jsonl"), None, said.append)
+    (tmp_path / "led.jsonl").unlink()
+    (tmp_path / "led.jsonl").mkdir()
+    asyncio.run(records.add(FIRST))
+    assert said == [f"{tmp_path}/led.jsonl: the round cannot be written: Is a directory"]
+
+
+def test_should_say_that_nobody_reads_its_output_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    said: list[str] = []
+    stdout = os.fdopen(writer, "w")
+    monkeypatch.setattr("sys.stdout", stdout)
+    asyncio.run(RoundRecords("-", None, said.append).add(FIRST))
+    with contextlib.suppress(BrokenPipeError):
+        stdout.close()
+    assert said == ["-: the round cannot be written: Broken pipe"]
+
+
+def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None:
+    said: list[str] = []
+    records = RoundRecords(None, ("http://127.0.0.1:1", None), said.append)
+
+    async def report() -> None:
+        await records.add({"group_id": "app"})
+        await records.report_rest(10)
+
+    asyncio.run(report())
+    (line,) = said
+    assert line.startswith("the round is not reported: coordinator at http://127.0.0.1:1: ")

@@ -1,0 +1,78 @@
+"""`assignor record` in a process of its own: started, awaited by what it says, killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.checkout import ROOT
+from tests.program import PROGRAM, environment
+
+LONGEST_WAIT_S = 60.0
+
+
+class RecorderProcess:
+    """`arguments`: those after `record`. It runs from the start on; `said` has its lines on stderr."""
+
+    def __init__(self, *arguments: str, cwd: Path = ROOT) -> None:
+        self.said: list[str] = []
+        self._told = threading.Condition()
+        self._process = subprocess.Popen(
+            [*PROGRAM, "record", *arguments],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=cwd,
+            env=environment(),
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def wait_until_said(self, words: str, times: int = 1) -> None:
+        self.wait_until(lambda: sum(words in line for line in self.said) >= times, f"{words!r}, {times} times")
+
+    def wait_until(self, holds: Callable[[], bool], what: str) -> None:
+        """Looks again after each line that it says. Raises AssertionError."""
+        deadline = time.monotonic() + LONGEST_WAIT_S
+        with self._told:
+            while not holds():
+                assert time.monotonic() < deadline, f"not said within {LONGEST_WAIT_S:g} s: {what}; said: {self.said}"
+                assert self._reader.is_alive(), f"ended before it said {what}; said: {self.said}"
+                self._told.wait(0.2)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Until it ends by itself; the exit code."""
+        code = self._process.wait(LONGEST_WAIT_S)
+        self._reader.join(LONGEST_WAIT_S)
+        assert self._process.stdout is not None
+        self.printed = self._process.stdout.read()
+        self._process.stdout.close()
+        return code
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as stderr:
+            for line in stderr:
+                with self._told:
+                    self.said.append(line.rstrip("\n"))
+                    self._told.notify_all()
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

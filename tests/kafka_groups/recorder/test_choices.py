@@ -1,0 +1,145 @@
+"""What the command line says about each group, and what it is told when that cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assignor.configs import AssignmentConfigs
+from assignor.errors import InputError
+from assignor.recording.topology_fields import topology_document
+from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.types import TaskId, TopicPartition
+from kafka_groups.recorder.choices import group_choices
+from kafka_groups.recorder.shown_tasks import ShownTasks
+from kafka_groups.recorder.topologies import ShownTopology, read_topology
+from tests.checkout import ROOT
+from tests.program import assignor
+
+LOG = ROOT / "tests/assignor/recording/jvm_logs/high_availability.log.gz"
+TOPOLOGY = Topology((Subtopology(0, ("lines",), stores=(StateStore("counts", "wc-counts-changelog"),)),))
+TEXT = """Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000000 (topics: [lines])
+      --> KSTREAM-AGGREGATE-0000000002
+    Processor: KSTREAM-AGGREGATE-0000000002 (stores: [counts])
+      --> none
+      <-- KSTREAM-SOURCE-0000000000
+"""
+
+
+def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path: Path) -> None:
+    properties = tmp_path / "app.properties"
+    properties.write_text("application.id=b\nnum.standby.replicas=1\nmax.warmup.replicas=7\nlinger.ms=5\n")
+    chosen = group_choices(
+        ["a", "b"],
+        [],
+        [f"b={properties}"],
+        ["acceptable.recovery.lag=5", "b:num.standby.replicas=2", "topic.segment.bytes=9"],
+        None,
+    )
+    common = {"acceptable_recovery_lag": 5, "topic_configs": {"segment.bytes": "9"}}
+    assert [(each.group, each.assignor, each.configs) for each in chosen] == [
+        ("a", "HighAvailabilityTaskAssignor", AssignmentConfigs(**common)),  # type: ignore[arg-type]
+        (
+            "b",
+            "HighAvailabilityTaskAssignor",
+            AssignmentConfigs(num_standby_replicas=2, max_warmup_replicas=7, **common),  # type: ignore[arg-type]
+        ),
+    ]
+    assert all(isinstance(each.topology, ShownTopology) for each in chosen)
+
+
+@pytest.mark.parametrize(
+    ("class_name", "name"),
+    [
+        (
+            "org.apache.kafka.streams.processor.internals.assignment.FallbackPriorTaskAssignor",
+            "FallbackPriorTaskAssignor",
+        ),
+        ("org.apache.kafka.streams.processor.internals.assignment.StickyTaskAssignor", "LegacyStickyTaskAssignor"),
+    ],
+)
+def test_should_take_the_assignor_of_the_application(tmp_path: Path, class_name: str, name: str) -> None:
+    properties = tmp_path / "app.properties"
+    package = "org.apache.kafka.streams.processor.internals.assignment"
+    properties.write_text(f"internal.task.assignor.class={package}.{class_name}\n")
+    assert group_choices(["a"], [], [str(properties)], [], None)[0].assignor == name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([[], [], [], []], "--group: name at least one group"),
+        ([["a", "a"], [], [], []], "--group: every group must be named once"),
+        ([["a"], ["c=nowhere.txt"], [], []], "--topology: 'c' is not one of the groups (a)"),
+        ([["a"], ["a=nowhere.txt"], [], []], "nowhere.txt: cannot be read"),
+        ([["a"], [], [], ["num.standby.replica=1"]], "configs of a: unknown config 'num.standby.replica'"),
+        ([["a"], [], [], ["c:num.standby.replicas=1"]], "--config: 'c' is not one of the groups (a)"),
+        ([["a"], [], [], ["num.standby.replicas"]], "--config: must be key=value"),
+    ],
+)
+def test_should_say_what_is_wrong_with_the_options(arguments: list[list[str]], message: str) -> None:
+    groups, topologies, files, configs = arguments
+    with pytest.raises(InputError) as raised:
+        group_choices(groups, topologies, files, configs, None)
+    assert message in str(raised.value)
+
+
+def test_should_read_a_topology_as_json_and_as_text(tmp_path: Path) -> None:
+    document, text = tmp_path / "topology.json", tmp_path / "topology.txt"
+    document.write_text(json.dumps({"input": {"topology": topology_document(TOPOLOGY)}}))
+    text.write_text(TEXT)
+    given, described = read_topology(document), read_topology(text)
+    assert given.topology("wc", ShownTasks(), {}).topology == TOPOLOGY
+    assert (given.origin, described.origin) == ("definition topology.json", "Topology#describe text topology.txt")
+    subtopology = described.topology("wc", ShownTasks(), {"lines": 2}).topology.subtopologies[0]
+    assert (subtopology.source_topics, subtopology.stores[0].changelog_topic) == (("lines",), "wc-counts-changelog")
+
+
+def test_should_infer_a_topology_from_what_the_group_shows() -> None:
+    shown = ShownTasks()
+    shown.subscribed = frozenset({"lines"})
+    source = ShownTopology()
+    assert source.topology("wc", shown, {"lines": 1}).topology.subtopologies == (Subtopology(0, ("lines",)),)
+    shown.assigned[TaskId(0, 0)] = {TopicPartition("lines", 0)}
+    shown.stateful.add(TaskId(0, 0))
+    counts = {"lines": 1, "wc-counts-changelog": 1}
+    (subtopology,) = source.topology("wc", shown, counts).topology.subtopologies
+    assert [store.changelog_topic for store in subtopology.stores] == ["wc-counts-changelog"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--group", "g"], "assignor: --bootstrap-server: is missing"),
+        (["--bootstrap-server", "here", "--group", "g"], "assignor: bootstrap.servers: must be host:port"),
+        (["--bootstrap-server", "127.0.0.1:1"], "assignor: --group: name at least one group"),
+        (["--from-log", "nowhere.log"], "assignor: nowhere.log: cannot be read"),
+        (["--from-log", "-", "--group", "g"], "assignor: --from-log: reads a log alone"),
+    ],
+)
+def test_should_end_with_one_line_and_code_2_for_wrong_usage(arguments: list[str], message: str) -> None:
+    ended = assignor("record", *arguments)
+    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1)
+    assert ended.stderr.startswith(message)
+
+
+def test_should_import_what_a_jvm_leader_logged(tmp_path: Path) -> None:
+    output = tmp_path / "placements.jsonl"
+    configs = ["num.standby.replicas=1", "acceptable.recovery.lag=0", "max.warmup.replicas=1"]
+    configs += ["rack.aware.assignment.tags=zone"]
+    options = [option for config in configs for option in ("--config", config)]
+    ended = assignor("record", "--from-log", str(LOG), "--output", str(output), *options)
+    count = len(output.read_text().splitlines())
+    assert (ended.returncode, ended.stdout, ended.stderr.splitlines()[-1]) == (0, "", f"{count} lines")
+    checked = assignor("assign", "--check", "--format", "json", str(output))
+    tally = json.loads(checked.stdout)
+    assert (tally["total"], tally["equal_after_decoding"]) == (count, count)
+
+
+def test_should_say_that_a_log_has_no_round_in_it() -> None:
+    ended = assignor("record", "--from-log", "-", stdin=b"INFO nothing of an assignor\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "0 lines\n")

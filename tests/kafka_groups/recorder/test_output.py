@@ -1,0 +1,116 @@
+"""The file of lines after a kill at any point: whole lines are known, half a line is gone, and nobody else writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from kafka_groups.recorder.generations import LastSeen
+from kafka_groups.recorder.output import OutputFile
+from kafka_groups.recorder.position import Position, read_position, write_position
+
+SEEN = LastSeen(7, 3, 2, "digest")
+
+
+def line(group: str, generation: int, offset: int) -> dict[str, object]:
+    return {"format": "rebalance/1", "id": f"{group}.{generation}@3:{offset}", "note": "ü"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "rounds.jsonl"
+
+
+def written(path: Path, *lines: dict[str, object]) -> OutputFile:
+    output = OutputFile(path)
+    for each in lines:
+        output.append(each)
+    return output
+
+
+def test_should_begin_without_a_position(path: Path) -> None:
+    output = OutputFile(path)
+    assert output.position is None
+    assert path.read_bytes() == b""
+    output.close()
+
+
+def test_should_go_on_at_the_saved_position(path: Path) -> None:
+    output = written(path, line("wc", 3, 7))
+    output.save({3: 12}, {"wc": SEEN})
+    output.close()
+    again = OutputFile(path)
+    assert again.position == Position({3: 12}, {"wc": SEEN}, path.stat().st_size)
+    again.close()
+
+
+def test_should_know_whole_lines_that_no_position_covers(path: Path) -> None:
+    output = written(path, line("wc", 3, 7))
+    output.save({3: 12}, {"wc": SEEN})
+    output.append(line("wc", 4, 20))
+    output.append(line("a.b@1:2", 1, 30))
+    output.close()
+    again = OutputFile(path)
+    assert again.position == Position(
+        {3: 12}, {"wc": LastSeen(20, 4, 2, ""), "a.b@1:2": LastSeen(30, 1, 0, "")}, path.stat().st_size
+    )
+    again.close()
+
+
+def test_should_cut_off_half_a_line(path: Path) -> None:
+    output = written(path, line("wc", 3, 7))
+    output.save({3: 12}, {"wc": SEEN})
+    output.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"format":"rebalance/1","id":"wc.4@3:20"')
+    again = OutputFile(path)
+    assert again.position == Position({3: 12}, {"wc": SEEN}, len(whole))
+    again.append(line("wc", 4, 20))
+    again.close()
+    assert path.read_bytes().startswith(whole + b'{"format":"rebalance/1","id":"wc.4@3:20","note"')
+
+
+def test_should_know_from_the_lines_alone_where_to_go_on(path: Path) -> None:
+    written(path, line("wc", 3, 7), line("wc", 4, 20)).close()
+    again = OutputFile(path)
+    assert again.position == Position({}, {"wc": LastSeen(20, 4, 0, "")}, path.stat().st_size)
+    assert {group: document["id"] for group, document in again.last_lines().items()} == {"wc": "wc.4@3:20"}
+    again.close()
+
+
+def test_should_read_all_lines_of_a_file_that_is_shorter_than_its_position(path: Path) -> None:
+    output = written(path, line("wc", 3, 7))
+    output.save({3: 12}, {"wc": SEEN})
+    output.close()
+    path.write_bytes(b"")  # somebody took the lines away
+    again = OutputFile(path)
+    assert again.position == Position({3: 12}, {"wc": SEEN}, 0)
+    again.close()
+
+
+def test_should_refuse_a_file_that_another_recorder_writes(path: Path) -> None:
+    output = OutputFile(path)
+    with pytest.raises(InputError, match="another `assignor record` writes to it"):
+        OutputFile(path)
+    output.close()
+
+
+def test_should_refuse_names_that_promise_gzip(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is written line by line"):
+        OutputFile(tmp_path / "rounds.jsonl.gz")
+
+
+def test_should_say_when_the_position_is_not_one(path: Path) -> None:
+    path.with_name("rounds.jsonl.position").write_text("[]")
+    with pytest.raises(InputError, match=r"rounds.jsonl.position: is not a position of `assignor record`"):
+        OutputFile(path)
+
+
+def test_should_replace_a_position_as_a_whole(tmp_path: Path) -> None:
+    file = tmp_path / "p.position"
+    write_position(file, Position({1: 2}, {"wc": SEEN}, 9))
+    write_position(file, Position({1: 3}, {"wc": SEEN, "other": LastSeen()}, 11))
+    assert read_position(file) == Position({1: 3}, {"wc": SEEN, "other": LastSeen()}, 11)
+    assert [each.name for each in tmp_path.iterdir()] == ["p.position"]

@@ -1,0 +1,124 @@
+"""A line says what the bytes of the record say, for every round of the real groups that were recorded before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignor.protocol.consumer_protocol import Subscription, encode_subscription
+from assignor.protocol.group_metadata import GroupMember, GroupMetadataValue
+from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
+from assignor.recording import RecordedRebalance, parse_recorded_rebalance
+from assignor.rounds import run
+from kafka_groups.leader.own_member import own_assignment, own_subscription
+from kafka_groups.recorder.generations import GroupGenerations
+from kafka_groups.recorder.rebalance_line import (
+    DecodedRound,
+    decoded_round,
+    recorded_output,
+    round_document,
+    snapshot_of,
+)
+from tests.kafka_groups.recorder.group_records import record, value_of
+from tests.recorded import RECORDINGS, documents
+
+LINES = [
+    pytest.param(document, id=document["id"])
+    for name in RECORDINGS
+    for document in documents(name)
+    if "led_by" not in document
+]
+
+
+def decoded(group: str, value: GroupMetadataValue, at_ms: int = 0) -> DecodedRound:
+    a_round = GroupGenerations(group).take(record(group, 12, value, at_ms))
+    assert a_round is not None
+    return decoded_round(a_round)
+
+
+@pytest.mark.parametrize("document", LINES)
+def test_should_write_what_was_recorded(document: dict[str, object]) -> None:
+    recorded = parse_recorded_rebalance(document)
+    assert recorded.output is not None
+    of_record = decoded(recorded.group_id, value_of(document), recorded.now_ms)
+    snapshot = snapshot_of(of_record, recorded.snapshot)
+    assert snapshot.members == recorded.snapshot.members
+    assert list(snapshot.members) == list(recorded.snapshot.members)
+    assert snapshot.leader_process_id == recorded.snapshot.leader_process_id
+    now_ms = of_record.now_ms(snapshot.configs)
+    output = recorded_output(of_record, recorded.output.internal_topics, None)
+    line = round_document(of_record, recorded.snapshot, output, now_ms, "a note")
+    written = parse_recorded_rebalance(line)
+    assert (written.id, written.generation_id, written.source, written.led_by, written.note) == (
+        f"{recorded.group_id}.{recorded.generation_id}@3:12",
+        recorded.generation_id,
+        "kafka",
+        None,
+        "a note",
+    )
+    assert written.output is not None
+    assert (
+        written.output.assignments,
+        written.output.internal_topics,
+        written.output.probing_rebalance_at_ms,
+        written.output.followup_rebalance,
+    ) == (
+        recorded.output.assignments,
+        recorded.output.internal_topics,
+        recorded.output.probing_rebalance_at_ms,
+        recorded.output.followup_rebalance,
+    )
+    comparison = run(line).comparison()
+    assert comparison is not None
+    assert comparison.differences == ()
+
+
+def test_should_take_the_time_from_the_probing_deadline_that_the_leader_added_up() -> None:
+    document, recorded = _with_deadline()
+    later = decoded("g", value_of(document), recorded.now_ms + 777)
+    configs = recorded.snapshot.configs
+    assert recorded.output is not None
+    assert later.probing_rebalance_at_ms == recorded.output.probing_rebalance_at_ms
+    assert later.now_ms(configs) + configs.probing_rebalance_interval_ms == later.probing_rebalance_at_ms
+
+
+def test_should_leave_out_a_leader_of_our_own_and_say_so() -> None:
+    value = value_of(documents("recordings/static.jsonl.gz")[0])
+    own = GroupMember(
+        member_id="lead-1",
+        client_id="lead",
+        client_host="/127.0.0.1",
+        session_timeout_ms=45_000,
+        subscription=own_subscription("g", "g-assignor-leader", ("lines",), 11),
+        assignment=own_assignment(11),
+        group_instance_id="g-assignor-leader",
+    )
+    led = GroupMetadataValue("consumer", 9, "stream", "lead-1", (own, *value.members))
+    of_record = decoded("g", led)
+    assert of_record.members == value.members
+    assert (of_record.led_by, of_record.leader_process_id) == ("assignor", None)
+
+
+def test_should_keep_a_member_of_our_own_that_a_jvm_member_led() -> None:
+    value = value_of(documents("recordings/static.jsonl.gz")[0])
+    own = GroupMember("lead-1", "lead", "/", 1, own_subscription("g", "g-x", ("lines",), 11), own_assignment(11))
+    of_record = decoded("g", GroupMetadataValue("consumer", 9, "stream", value.leader, (own, *value.members)))
+    assert (len(of_record.members), of_record.led_by) == (len(value.members) + 1, None)
+
+
+def test_should_say_that_an_old_leader_is_not_4_3_1() -> None:
+    value = value_of(documents("recordings/static.jsonl.gz")[0])
+    old = encode_subscription_info(SubscriptionInfo(8, latest_supported_version=8))
+    leader = next(member for member in value.members if member.member_id == value.leader)
+    members = (replace(leader, subscription=encode_subscription(Subscription(("lines",), old))),)
+    assert decoded("g", replace(value, members=members)).led_by == "a Kafka Streams of subscription version 8"
+
+
+def _with_deadline() -> tuple[dict[str, object], RecordedRebalance]:
+    for name in RECORDINGS:
+        for document in documents(name):
+            recorded = parse_recorded_rebalance(document)
+            if recorded.output is not None and recorded.output.probing_rebalance_at_ms and recorded.led_by is None:
+                return document, recorded
+    raise AssertionError("no recorded round has a probing deadline")

@@ -1,0 +1,140 @@
+"""`assignor record` on a real broker: kills lose and double no line, and what is no Kafka Streams group is refused."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue
+from kafka_client.offsets_topic import offsets_partition
+from tests.kafka_groups.recorder.group_records import value_of
+from tests.kafka_groups.recorder.offsets_topic_writer import (
+    plain_consumer,
+    write_generations,
+    write_other_kind,
+)
+from tests.kafka_groups.recorder.recorder_process import RecorderProcess, lines_of
+from tests.oracle.broker import Broker
+from tests.oracle.scenario_feed import create_topics
+from tests.recorded import documents
+
+pytestmark = pytest.mark.kafka
+
+ROUNDS = [value_of(document) for document in documents("recordings/static.jsonl.gz")]
+GENERATIONS = 40
+KILLS = 3
+PAUSE_S = 0.05
+
+
+PLAIN_GROUP, PLAIN_TOPIC = "readers", "plain-input"
+WRITTEN_GROUPS = ("killed-a", "killed-b", "from-now", "of-kip-1071", "beside-it", "later")
+
+
+@pytest.fixture(scope="module")
+def servers(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker of its own, with an ordinary consumer group in a partition that the tests do not write to."""
+    partitions = 16
+    number = offsets_partition(PLAIN_GROUP, partitions)
+    assert number not in {offsets_partition(group, partitions) for group in WRITTEN_GROUPS}
+    broker = Broker(tmp_path_factory.mktemp("recorder") / "broker", {"offsets.topic.num.partitions": str(partitions)})
+    try:
+        broker.start()
+        create_topics(broker.bootstrap_servers, {PLAIN_TOPIC: 1})
+        with plain_consumer(broker.bootstrap_servers, PLAIN_GROUP, PLAIN_TOPIC):
+            yield broker.bootstrap_servers
+    finally:
+        broker.stop()
+
+
+def generation(number: int) -> GroupMetadataValue:
+    return replace(ROUNDS[number % len(ROUNDS)], generation=number)
+
+
+def test_should_lose_and_double_no_line_when_it_is_killed(servers: str, tmp_path: Path) -> None:
+    groups = ("killed-a", "killed-b")
+    output = tmp_path / "rounds.jsonl"
+    arguments = ["--bootstrap-server", servers, "--output", str(output), "--from-start"]
+    writers = []
+    for group in groups:
+        twice = [generation(number) for number in range(1, GENERATIONS + 1) for _ in range(2)]
+        writers.append(threading.Thread(target=write_generations, args=(servers, group, twice, PAUSE_S)))
+        arguments += ["--group", group]
+    for writer in writers:
+        writer.start()
+    draw = random.Random(6)
+    for _ in range(KILLS):
+        recorder = RecorderProcess(*arguments)
+        recorder.wait_until_said("members", times=5)
+        time.sleep(draw.random() / 20)  # anywhere between two lines, or in one
+        recorder.kill()
+    for writer in writers:
+        writer.join()
+    assert RecorderProcess(*arguments, "--once").wait() == 0
+    lines = lines_of(output)
+    assert len({line["id"] for line in lines}) == len(lines)
+    for group in groups:
+        numbers = [line["generation_id"] for line in lines if line["group_id"] == group]
+        assert numbers == list(range(1, GENERATIONS + 1))
+
+
+def test_should_begin_with_the_next_generation_and_take_a_rewritten_one_for_none(servers: str, tmp_path: Path) -> None:
+    first = ROUNDS[0]
+    back = replace(first, members=(replace(first.members[0], member_id="back-again"), *first.members[1:]))
+    write_generations(servers, "from-now", [first])
+    output = tmp_path / "rounds.jsonl"
+    arguments = ["--bootstrap-server", servers, "--group", "from-now", "--output", str(output)]
+    recorder = RecorderProcess(*arguments, "--until-generations", "1")
+    recorder.wait_until_said("from-now: generation 1, 6 members; following")
+    write_generations(servers, "from-now", [back, generation(2)])
+    assert recorder.wait() == 0
+    assert [line["generation_id"] for line in lines_of(output)] == [2]
+    assert RecorderProcess(*arguments, "--once").wait() == 0
+    assert [line["generation_id"] for line in lines_of(output)] == [2]
+
+
+def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str) -> None:
+    recorder = RecorderProcess("--bootstrap-server", servers, "--group", PLAIN_GROUP, "--once")
+    assert recorder.wait() == 2
+    assert recorder.said == [
+        "assignor: group readers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
+        "'consumer' and 'stream', and its group is called as its application.id"
+    ]
+
+
+def test_should_refuse_the_streams_rebalance_protocol_and_go_on_with_other_groups(servers: str, tmp_path: Path) -> None:
+    write_other_kind(servers, "of-kip-1071", GroupKind.STREAMS)
+    write_generations(servers, "beside-it", [ROUNDS[0]])
+    arguments = ["--bootstrap-server", servers, "--group", "of-kip-1071", "--from-start", "--once"]
+    alone = RecorderProcess(*arguments)
+    assert alone.wait() == 2
+    assert "speaks the streams rebalance protocol (KIP-1071)" in alone.said[-1]
+    output = tmp_path / "rounds.jsonl"
+    both = RecorderProcess(*arguments, "--group", "beside-it", "--output", str(output))
+    assert both.wait() == 0, both.said
+    assert any(line.endswith("; the other groups are recorded") for line in both.said)
+    assert [line["group_id"] for line in lines_of(output)] == ["beside-it"]
+
+
+def test_should_wait_for_a_group_that_is_not_there_yet(servers: str) -> None:
+    recorder = RecorderProcess("--bootstrap-server", servers, "--group", "later", "--until-generations", "1")
+    recorder.wait_until_said("later: there is no such group yet; waiting for its first generation")
+    write_generations(servers, "later", [ROUNDS[0]])
+    assert recorder.wait() == 0, recorder.said
+    assert '"id":"later.1@' in recorder.printed
+
+
+def test_should_say_in_one_line_that_the_cluster_cannot_be_reached(tmp_path: Path) -> None:
+    client = tmp_path / "client.properties"
+    client.write_text("default.api.timeout.ms=500\nrequest.timeout.ms=500\n")
+    recorder = RecorderProcess(
+        "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--command-config", str(client), "--once"
+    )
+    assert recorder.wait() == 1
+    assert len(recorder.said) == 1
+    assert recorder.said[0].startswith("assignor: Kafka at 127.0.0.1:1: ")

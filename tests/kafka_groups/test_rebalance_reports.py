@@ -1,0 +1,90 @@
+"""A led round on its way to a coordinator: one gzipped POST, repeated when it is down, told when it is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from kafka_groups.rebalance_reports import RoundNotReported, report_round
+
+ROUND = {"format": "rebalance/1", "group_id": "word count", "generation_id": 3}
+
+
+@contextmanager
+def _service(*statuses: int) -> Iterator[tuple[str, list[tuple[str, str | None, object]]]]:
+    """Its URL, and path, authorization and document of every POST; answers with each status in turn."""
+    asked: list[tuple[str, str | None, object]] = []
+    left = list(statuses)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.headers["Content-Encoding"] == "gzip"
+            body = gzip.decompress(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append((self.path, self.headers["Authorization"], json.loads(body)))
+            content = json.dumps({"detail": "the generation is over"}).encode()
+            self.send_response(left.pop(0))
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    serving.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/", asked
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def test_should_send_the_round_once_with_the_token_of_the_file(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    with _service(201) as (url, asked):
+        report_round(url, token, ROUND)
+    assert asked == [("/v1/groups/word%20count/rebalances", "Bearer secret", ROUND)]
+
+
+def test_should_try_again_when_the_coordinator_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN", raising=False)
+    with _service(503, 200) as (url, asked):
+        report_round(url, None, ROUND)
+    assert asked == [("/v1/groups/word%20count/rebalances", None, ROUND)] * 2
+
+
+def test_should_say_why_a_round_was_refused_and_not_repeat_it() -> None:
+    with _service(409) as (url, asked):
+        with pytest.raises(RoundNotReported, match="status 409: the generation is over"):
+            report_round(url, None, ROUND)
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "http://127.0.0.1:abc", "http://[::1", "http://"])
+def test_should_refuse_what_is_no_url(url: str) -> None:
+    with pytest.raises(InputError, match="must be a URL"):
+        report_round(url, None, ROUND)
+
+
+def test_should_refuse_a_token_that_no_header_can_carry(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    for token in ("two\nlines", "t\u00f6ken"):
+        path.write_text(token, encoding="utf-8")
+        with pytest.raises(InputError, match="a token is one line of printable ASCII"):
+            report_round("http://127.0.0.1:8080", path, ROUND)
+
+
+def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        report_round("http://127.0.0.1:8080", tmp_path / "none", ROUND)

@@ -1,0 +1,36 @@
+"""The recordings that come with the package: every round led by Kafka 4.3.1 comes out as Kafka's own leader sent it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from assignor.recording import RecordedRebalance
+from spark_jobs.demo.kafka_rebalances import ReplayedGroup, recorded_groups, replay
+
+
+def test_should_equal_what_kafkas_own_leader_sent_to_the_byte() -> None:
+    replayed = [replay(name, rounds) for name, rounds in recorded_groups()]
+    assert replayed == [
+        ReplayedGroup("bridge1", 1, 1, 1, 5, ()),
+        ReplayedGroup("optimized", 5, 5, 5, 0, ()),
+        ReplayedGroup("smoke", 4, 4, 4, 0, ()),
+        ReplayedGroup("static", 9, 9, 9, 0, ()),
+        ReplayedGroup("threads2", 14, 14, 14, 0, ()),
+        ReplayedGroup("upgrade", 16, 16, 16, 0, ()),
+        ReplayedGroup("wcflow", 12, 12, 12, 0, ()),
+    ]
+
+
+def test_should_name_the_round_and_the_difference_when_one_is_not_equal() -> None:
+    rounds = dict(recorded_groups())["smoke"]
+    replayed = replay("smoke", [swapped(rounds[-1]), *rounds[:-1]])
+    assert (replayed.rounds, replayed.equal, replayed.bytes_equal) == (4, 3, 3)
+    assert all(difference.startswith(f"{rounds[-1].id}: ") for difference in replayed.differences)
+    assert replayed.differences
+
+
+def swapped(recorded: RecordedRebalance) -> RecordedRebalance:
+    """The same round with two members' assignments exchanged."""
+    assert recorded.output is not None
+    (first, one), (second, other), *rest = recorded.output.assignments.items()
+    return replace(recorded, output=replace(recorded.output, assignments={first: other, second: one, **dict(rest)}))

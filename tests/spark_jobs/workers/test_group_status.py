@@ -1,0 +1,103 @@
+"""The coordinator's word and the instances' own, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_jobs.workers.group_status import CopyStatus, GroupStatus, ThreadRow, merged
+from spark_jobs.workers.group_view import GroupView, MemberView
+
+ENDPOINT = "127.0.0.1:7071"
+
+
+def member(name: str, *, endpoint: str | None = ENDPOINT, **tasks: tuple[str, ...]) -> MemberView:
+    held = {role: tasks.get(role, ()) for role in ("active", "standby", "warm_up")}
+    return MemberView(f"{name}-id", name, "process", True, True, 0, **held, user_endpoint=endpoint)
+
+
+def view(*members: MemberView, lags: dict[tuple[str, str], int] | None = None) -> GroupView:
+    return GroupView("Stable", 7, "stable", members, lags or {})
+
+
+def held(task: str, role: str, state: str, lag: int | None, restored: int = 0) -> dict[str, Any]:
+    return {"task": task, "role": role, "state": state, "lag": lag, "restored": restored, "processed": 0}
+
+
+def test_should_take_progress_from_the_instance_and_warm_ups_from_the_coordinator() -> None:
+    status = {
+        "threads": [
+            {
+                "name": "a-t0",
+                "state": "partitions-assigned",
+                "tasks": [
+                    held("0_0", "active", "running", 0, 5),
+                    held("0_1", "active", "restoring", 25, 75),
+                    held("0_2", "standby", "running", 3),
+                    held("0_3", "standby", "created", None),
+                ],
+            }
+        ]
+    }
+    seen = view(member("a-t0", active=("0_0", "0_1"), standby=("0_2",), warm_up=("0_3",)))
+    assert merged("app", seen, {ENDPOINT: status}) == GroupStatus(
+        "app",
+        "Stable",
+        7,
+        (
+            ThreadRow(
+                ENDPOINT,
+                "a-t0",
+                "partitions-assigned",
+                (
+                    CopyStatus("0_0", "active", "running", 0, 5),
+                    CopyStatus("0_1", "active", "restoring", 25, 75),
+                    CopyStatus("0_2", "standby", "running", 3),
+                    CopyStatus("0_3", "warm-up", "created", None),
+                ),
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "endpoint,statuses,state",
+    [(ENDPOINT, {}, "no answer"), (ENDPOINT, {ENDPOINT: {"threads": []}}, "no answer"), (None, {}, "")],
+)
+def test_should_show_what_the_coordinator_knows_when_the_instance_says_nothing(
+    endpoint: str | None, statuses: dict[str, Any], state: str
+) -> None:
+    lags = {("0_0", "a-t0-id"): -2, ("0_1", "a-t0-id"): 40, ("0_2", "a-t0-id"): 0}
+    seen = view(
+        member("b-t0", endpoint=endpoint),
+        member("a-t0", endpoint=endpoint, active=("0_0", "0_1"), standby=("0_2",), warm_up=("0_3",)),
+        lags=lags,
+    )
+    copies = (
+        CopyStatus("0_0", "active", "running", 0),
+        CopyStatus("0_1", "active", "", 40),
+        CopyStatus("0_2", "standby", "", 0),
+        CopyStatus("0_3", "warm-up", "", None),
+    )
+    instance = endpoint or "process"
+    assert merged("app", seen, statuses).threads == (
+        ThreadRow(instance, "a-t0", state, copies),
+        ThreadRow(instance, "b-t0", state, ()),
+    )
+
+
+@pytest.mark.parametrize(
+    "copy,percent",
+    [
+        (CopyStatus("0_0", "active", "restoring", 25, 75), 75),
+        (CopyStatus("0_0", "active", "restoring", 0, 0), 0),
+        (CopyStatus("0_0", "active", "restoring", None, 75), None),
+        (CopyStatus("0_0", "active", "running", 0, 75), None),
+        (CopyStatus("0_0", "standby", "running", 25, 75), None),
+    ],
+)
+def test_should_tell_how_much_is_restored_of_an_active_task_that_restores(
+    copy: CopyStatus, percent: int | None
+) -> None:
+    assert copy.restore_percent == percent

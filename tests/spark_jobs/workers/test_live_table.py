@@ -1,0 +1,102 @@
+"""The group as people see it: lines for what changed, or a table that stays in place."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from spark_jobs.workers.group_status import CopyStatus, GroupStatus, ThreadRow
+from spark_jobs.workers.live_table import LiveTable, copy_text
+
+RESTORING = CopyStatus("0_1", "active", "restoring", 1_200, 800)
+BEHIND = CopyStatus("0_2", "standby", "running", 17)
+ROW = ThreadRow("h:1", "app-p0-t0", "running", (CopyStatus("0_0", "active", "running", 0), RESTORING, BEHIND))
+STATUS = GroupStatus("app", "Stable", 3, (ROW,))
+HEADLINE = "app: Stable, generation 3, 1 threads, 1 of 2 tasks running"
+LINE = "app-p0-t0 on h:1: running; active 0_0, 0_1 40% 1,200 left; standby 0_2 lag 17"
+
+
+def with_copies(*copies: CopyStatus) -> GroupStatus:
+    return replace(STATUS, threads=(replace(ROW, copies=copies),))
+
+
+def lines(*statuses: GroupStatus) -> list[str]:
+    """What is printed where there is no terminal."""
+    output = io.StringIO()
+    with LiveTable(Console(file=output, width=40)) as table:
+        for status in statuses:
+            table.show(status)
+    return output.getvalue().splitlines()
+
+
+def test_should_print_a_line_a_thread_and_only_what_changed() -> None:
+    assert lines(STATUS, STATUS) == [HEADLINE, LINE]
+    nearly = with_copies(ROW.copies[0], replace(RESTORING, lag=1_190, restored=810), replace(BEHIND, lag=3))
+    assert lines(STATUS, nearly) == [HEADLINE, LINE], "not a line for every record"
+    done = with_copies(ROW.copies[0], replace(RESTORING, state="running", lag=0), replace(BEHIND, lag=0))
+    assert lines(STATUS, done)[2:] == [
+        "app: Stable, generation 3, 1 threads, 2 of 2 tasks running",
+        "app-p0-t0 on h:1: running; active 0_0, 0_1; standby 0_2",
+    ]
+
+
+def test_should_print_every_tenth_of_a_restore() -> None:
+    halves = [with_copies(replace(RESTORING, lag=100 - done, restored=done)) for done in range(0, 101, 5)]
+    assert len([line for line in lines(*halves) if line.startswith("app-p0-t0")]) == 11
+
+
+def test_should_say_when_a_thread_is_gone_and_when_it_has_nothing() -> None:
+    empty = replace(STATUS, generation_id=4, threads=())
+    assert lines(STATUS, empty)[2:] == ["app: Stable, generation 4, 0 threads, 0 of 0 tasks running", "app-p0-t0: gone"]
+    assert lines(with_copies())[1] == "app-p0-t0 on h:1: running; no tasks"
+
+
+def test_should_say_once_that_the_coordinator_cannot_be_asked() -> None:
+    output = io.StringIO()
+    with LiveTable(Console(file=output)) as table:
+        table.show_problem("away")
+        table.show_problem("away")
+        table.show(STATUS)
+        table.show_problem("away")
+    assert output.getvalue().splitlines() == ["away", HEADLINE, LINE, "away"]
+
+
+@pytest.mark.parametrize(
+    "copy,text",
+    [
+        (CopyStatus("0_0", "active", "running", 0), "0_0"),
+        (CopyStatus("0_0", "active", "created"), "0_0 created"),
+        (CopyStatus("0_0", "active", "restoring"), "0_0 restoring"),
+        (CopyStatus("0_0", "active", "restoring", 1_200, 800), "0_0 40% 1,200 left"),
+        (CopyStatus("0_0", "active"), "0_0"),
+        (CopyStatus("0_0", "standby", "running", 0), "0_0"),
+        (CopyStatus("0_0", "standby", "created"), "0_0 lag ?"),
+        (CopyStatus("0_0", "warm-up", "running", 1_017), "0_0 lag 1,017"),
+    ],
+)
+def test_should_show_a_task_with_what_it_has_left(copy: CopyStatus, text: str) -> None:
+    assert copy_text(copy) == text
+
+
+def test_should_redraw_one_table_on_a_terminal() -> None:
+    output = io.StringIO()
+    with LiveTable(Console(file=output, force_terminal=True, width=100, color_system=None)) as table:
+        table.show(replace(STATUS, generation_id=2))
+        table.show(STATUS)
+    shown = output.getvalue()
+    first, last = shown.index("generation 2"), shown.index("generation 3")
+    assert "\x1b[1A\x1b[2K" in shown[first:last], "the first one was drawn over"
+    for text in (
+        "instance",
+        "thread",
+        "state",
+        "active",
+        "standby",
+        "warm-up",
+        "0_0, 0_1 40% 1,200 left",
+        "0_2 lag 17",
+    ):
+        assert text in shown[last:]

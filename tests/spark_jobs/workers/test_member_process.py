@@ -1,0 +1,201 @@
+"""One instance with real parts: how it joins, where it keeps its state, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.workers import member_process
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from spark_jobs.workers.group_status import CopyStatus, GroupStatus, GroupWatch, ThreadRow
+from spark_jobs.workers.group_view import GroupView, wait_for_group
+from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
+from spark_jobs.workers.ownership_log import read_ownership
+from streams_runtime.errors import LockError
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_definition import group_body
+from streams_runtime.queries.server import QueryServer
+from streams_runtime.streams_instance import InstanceState
+from streams_runtime.tasks.directory_lock import DirectoryLock
+from tests.spark_jobs.main_thread import once_inside
+from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running
+from tests.spark_jobs.small_application import POISON, TASKS, counted, small_application, write_records
+
+CLEAN = InstanceEnd(0, InstanceState.NOT_RUNNING)
+
+
+@pytest.fixture
+def settings(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path
+) -> InstanceSettings:
+    application = small_application(f"instance-{log_directory.name}", log_directory)
+    client.declare(application.id, group_body(application))
+    return InstanceSettings(application, coordinator.url, threads=1, state_dir=str(tmp_path / "state"))
+
+
+def with_configs(settings: InstanceSettings, **configs: Any) -> InstanceSettings:
+    application = settings.application
+    return replace(settings, application=replace(application, configs=replace(application.configs, **configs)))
+
+
+def wait_until_owner(client: CoordinatorClient, group_id: str, threads: int = 1) -> GroupView:
+    """Until `threads` members own everything, and nothing is left to do."""
+
+    def wanted(view: GroupView) -> bool:
+        return view.is_settled and len(view.members) == threads and view.owners().keys() == TASKS
+
+    return wait_for_group(client, group_id, wanted, "the instance to own everything", TIMEOUT_S)
+
+
+def test_should_join_as_static_members_and_serve_and_end_cleanly_when_drained(
+    client: CoordinatorClient, settings: InstanceSettings
+) -> None:
+    group_id = settings.application.id
+    instance = RunningInstance(replace(settings, threads=2), incarnation=5)
+    view = wait_until_owner(client, group_id, threads=2)
+    members = sorted(view.members, key=lambda member: member.client_id)
+    assert [member.client_id for member in members] == [f"{group_id}-p0-t0", f"{group_id}-p0-t1"]
+    described = client.describe(group_id)["members"]
+    assert isinstance(described, list)
+    assert {(one["group_instance_id"], one["incarnation"]) for one in described} == {
+        (member.client_id, 5) for member in members
+    }
+    (endpoint,) = {member.user_endpoint for member in members}
+    assert endpoint is not None
+    with GroupWatch(client, group_id) as watch:
+        seen = watch.look()
+    assert [(row.instance, row.thread) for row in seen.threads] == [(endpoint, one.client_id) for one in members]
+    assert {copy.task for row in seen.threads for copy in row.copies} == TASKS
+    client.drain(group_id)
+    assert instance.wait() == CLEAN
+    with GroupWatch(client, group_id) as watch:
+        assert watch.look() == GroupStatus(group_id, "Empty", seen.generation_id + 1, ())
+
+
+def test_should_be_shown_by_the_coordinators_word_when_it_does_not_answer(
+    client: CoordinatorClient, settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QueryServer, "start", lambda self, instance: None)
+    group_id = settings.application.id
+    with running(client, settings):
+        view = wait_until_owner(client, group_id)
+        with GroupWatch(client, group_id) as watch:
+            status = watch.look()
+    endpoint = view.members[0].user_endpoint
+    assert endpoint is not None
+    (row,) = status.threads
+    assert (row.instance, row.thread, row.state) == (endpoint, f"{group_id}-p0-t0", "no answer")
+    assert {(copy.task, copy.role) for copy in row.copies} == {(task, "active") for task in TASKS}
+
+
+def test_should_name_what_failed_when_the_users_code_does(
+    client: CoordinatorClient, settings: InstanceSettings, log_directory: Path
+) -> None:
+    write_records(log_directory, 1, value=POISON)
+    end = RunningInstance(settings).wait()
+    assert (end.partition, end.state, end.is_good) == (0, InstanceState.ERROR, False)
+    (error,) = end.errors
+    for named in ("ProcessingFailed", "ValueError: a poisoned record", "partition=", "offset=0"):
+        assert named in error
+    assert error in str(end)
+    wait_for_group(client, settings.application.id, lambda view: not view.members, "it to have left", TIMEOUT_S)
+
+
+def test_should_name_what_refused_it_when_the_group_does(settings: InstanceSettings) -> None:
+    end = RunningInstance(with_configs(settings, session_timeout_ms=100)).wait()
+    assert end.state is InstanceState.ERROR
+    assert "INVALID_SESSION_TIMEOUT" in end.errors[0]
+
+
+def test_should_say_so_when_its_address_is_taken(settings: InstanceSettings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        end = RunningInstance(with_configs(settings, application_server=address)).wait()
+    assert end.state is InstanceState.ERROR
+    assert f"InputError: application.server: {address} cannot be listened on" in end.errors[0]
+
+
+def test_should_be_tried_again_when_another_process_keeps_its_state(
+    settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_process, "LOCK_WAIT_MS", 0)
+    assert settings.state_dir is not None
+    directory = Path(settings.state_dir) / "instance-0" / settings.application.id
+    directory.mkdir(parents=True)
+    lock = DirectoryLock.acquire(directory, "the state of the test")
+    with pytest.raises(LockError, match="is in use by"):
+        RunningInstance(settings).wait()
+    lock.release()
+
+
+def test_should_end_at_once_when_told_to_leave_while_it_waits_for_the_process_before_it(
+    settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ended(BaseException):
+        pass
+
+    def end() -> None:
+        raise Ended
+
+    monkeypatch.setattr(member_process, "_end_process", end)
+    assert settings.state_dir is not None
+    directory = Path(settings.state_dir) / "instance-0" / settings.application.id
+    directory.mkdir(parents=True)
+    lock = DirectoryLock.acquire(directory, "the state of the test")
+    with (
+        once_inside(DirectoryLock.acquire.__func__, lambda: os.kill(os.getpid(), signal.SIGHUP)),  # type: ignore[attr-defined]
+        pytest.raises(Ended),
+    ):
+        run_instance(settings, 0, 0, EXECUTOR)
+    lock.release()
+
+
+def test_should_find_its_state_again_below_the_directory_for_temporary_files(
+    client: CoordinatorClient,
+    settings: InstanceSettings,
+    log_directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    relative = replace(settings, state_dir="my-state", log_dir="my-log")
+    group_id = settings.application.id
+    write_records(log_directory, 3)
+    with running(client, relative):
+        before = wait_until_owner(client, group_id)
+        wait_for_group(
+            client, group_id, lambda view: sum(counted(log_directory, group_id).values()) == 3 * 24, "work", TIMEOUT_S
+        )
+    assert (tmp_path / "my-state" / "instance-0" / group_id / "0_0" / ".checkpoint").is_file()
+    client.declare(group_id, group_body(settings.application))  # ends the drain
+    with running(client, relative):
+        after = wait_until_owner(client, group_id)
+    assert {one.process_id for one in after.members} == {one.process_id for one in before.members}
+    lines = read_ownership(tmp_path / "my-log")
+    assert {line.executor for line in lines} == {EXECUTOR.executor_id}
+    restored = [(line.origin, line.records) for line in lines if line.event == "restored"]
+    assert restored == [("beginning", 0)] * len(TASKS) + [("checkpoint", 0)] * len(TASKS)
+
+
+def test_should_show_copies_as_the_instance_holds_them(client: CoordinatorClient, settings: InstanceSettings) -> None:
+    group_id = settings.application.id
+    with running(client, settings), GroupWatch(client, group_id) as watch:
+        wait_until_owner(client, group_id)
+        rows: tuple[ThreadRow, ...] = ()
+
+        def all_run(_: GroupView) -> bool:
+            nonlocal rows
+            rows = watch.look().threads
+            return bool(rows) and all(copy.state == "running" for copy in rows[0].copies)
+
+        wait_for_group(client, group_id, all_run, "all tasks to run", TIMEOUT_S)
+    (row,) = rows
+    assert row.state == "running"
+    assert set(row.copies) == {CopyStatus(task, "active", "running", 0, 0) for task in TASKS}

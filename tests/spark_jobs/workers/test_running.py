@@ -1,0 +1,244 @@
+"""Instances as Spark tasks on local[*] and on a standalone master; local-cluster is in tests/acceptance."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from assignor.errors import InputError
+from spark_jobs.session.session import SparkNotStarted, spark_session
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from spark_jobs.workers.group_view import GroupView, group_view, wait_until_held
+from spark_jobs.workers.member_process import InstanceEnd
+from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
+from spark_jobs.workers.ownership_log import OwnershipEvent, read_ownership
+from spark_jobs.workers.running import WorkersFailed, run
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.coordinator_errors import CoordinatorError
+from streams_runtime.processors.api import HandlerResponse
+from streams_runtime.streams_instance import InstanceState
+from tests.spark_jobs.small_application import STORES, TASKS, counted, small_application, write_records
+from tests.spark_jobs.standalone_cluster import standalone_cluster
+from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
+
+TIMEOUT_S = 90.0
+PROGRAM = "from assignor.commands import main; main()"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    before = spark_environment()
+    with standalone_cluster(cores=2) as master, spark_session(master, "standalone test") as session:
+        yield session
+    assert spark_environment() == before
+
+
+def spark_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if "SPARK" in name or name == "JAVA_HOME"}
+
+
+def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
+    def wanted(view: GroupView) -> bool:
+        owners = view.owners()
+        return {member.client_id for member in view.members} == members and {
+            task: len(names) for task, names in owners.items()
+        } == dict.fromkeys(TASKS, 1)
+
+    return wanted
+
+
+@pytest.mark.spark
+def test_should_run_on_a_standalone_master_until_the_group_is_drained(
+    spark: SparkSession,
+    coordinator: CoordinatorProcess,
+    client: CoordinatorClient,
+    log_directory: Path,
+    tmp_path: Path,
+) -> None:
+    application = small_application("standalone", log_directory)
+    write_records(log_directory, 2)
+    names = {f"standalone-p{partition}-t{thread}" for partition in range(2) for thread in range(2)}
+    workers = run(
+        spark,
+        application,
+        instances=2,
+        threads=2,
+        coordinator_url=coordinator.url,
+        state_dir=str(tmp_path / "state"),
+        log_dir=str(tmp_path / "log"),
+    )
+    wait_until_held(client, "standalone", tmp_path / "log", owned_once_by(names), "both instances", TIMEOUT_S)
+    assert workers.wait(0.0) is None, "they run until they are told to stop"
+    client.drain("standalone")
+    assert workers.wait(TIMEOUT_S) == [InstanceEnd(partition, InstanceState.NOT_RUNNING) for partition in range(2)]
+    lines = read_ownership(tmp_path / "log")
+    assert {line.executor for line in lines} == {"0"}
+    assert {line.thread: line.event for line in lines} == dict.fromkeys(names, OwnershipEvent.CLOSED)
+    assert overlaps(ownership_intervals(lines)) == []
+    assert group_view(client, "standalone").members == ()
+    (directory,) = (tmp_path / "state" / "instance-0").iterdir()
+    assert directory.name == "standalone"
+
+
+@pytest.mark.spark
+def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_end(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path
+) -> None:
+    write_records(log_directory, 5)
+    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--master", "local[2]", "--instances", "3"]
+    command += ["--coordinator", coordinator.url, "--state-dir", str(tmp_path / "state"), "--format", "json"]
+    command += ["--log-dir", str(tmp_path / "log")]
+    running = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {LOG_VARIABLE: str(log_directory)},
+    )
+    talk = Talk(running)
+    try:
+        talk.wait_for(rf"{GROUP_ID}: Stable, generation \d+, 2 threads, 24 of 24 tasks running")
+        line = talk.wait_for(rf"{GROUP_ID}-p1-t0 on 127\.0\.0\.1:\d+: running; active \d_\d.*; standby \d_\d.*")
+        assert "left" not in line, "everything runs"
+        two = {f"{GROUP_ID}-p0-t0", f"{GROUP_ID}-p1-t0"}
+        wait_until_held(client, GROUP_ID, tmp_path / "log", owned_once_by(two), "the two that have slots", TIMEOUT_S)
+        assert {line.executor for line in read_ownership(tmp_path / "log")} == {"driver"}
+        running.send_signal(signal.SIGINT)  # SIGTERM has the same handler; on this one PySpark has ideas of its own
+        stdout = talk.wait_for_end()
+    finally:
+        running.kill()
+        running.wait()
+    assert running.returncode == 0, talk.text
+    assert "stopping: instances commit, checkpoint and leave" in talk.text
+    # the third got its slot when the others had ended, and was told the same
+    assert [json.loads(line) for line in stdout.splitlines()] == [
+        {"partition": partition, "state": "not-running", "errors": []} for partition in range(3)
+    ]
+    last = {line.thread: line.event for line in read_ownership(tmp_path / "log")}
+    assert last == {f"{GROUP_ID}-p{partition}-t0": OwnershipEvent.CLOSED for partition in range(3)}
+    assert counted(log_directory, GROUP_ID) == dict.fromkeys(STORES, 5 * 8), "all was committed"
+    assert group_view(client, GROUP_ID).members == ()
+
+
+@pytest.mark.spark
+def test_should_tell_what_refused_the_instances_when_the_group_cannot_run(
+    spark: SparkSession, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
+) -> None:
+    application = small_application("refused", log_directory, session_timeout_ms=100, heartbeat_interval_ms=50)
+    (end,) = (
+        run(spark, application, instances=1, coordinator_url=coordinator.url, state_dir=str(tmp_path)).wait(TIMEOUT_S)
+        or []
+    )
+    assert (end.partition, end.state) == (0, InstanceState.ERROR)
+    assert "INVALID_SESSION_TIMEOUT" in end.errors[0]
+
+
+@pytest.mark.spark
+def test_should_fail_when_the_job_is_cancelled(
+    spark: SparkSession, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
+) -> None:
+    application = small_application("cancelled", log_directory)
+    workers = run(spark, application, instances=1, coordinator_url=coordinator.url, state_dir=str(tmp_path))
+    workers.cancel()
+    with pytest.raises(WorkersFailed, match="cancelled"):
+        workers.wait(0.0)
+
+
+@pytest.mark.spark
+def test_should_refuse_an_application_that_cannot_run_elsewhere(
+    spark: SparkSession, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(CoordinatorError, match=r"cluster\.bootstrap\.servers"):
+        run(spark, small_application("not-listed", tmp_path), coordinator_url=coordinator.url)
+    held = threading.Lock()
+    stuck = replace(
+        small_application("stuck", log_directory),
+        processing_exception_handler=lambda _record: HandlerResponse(str(held)),
+    )
+    with pytest.raises(InputError, match=r"stuck: cannot be sent to executors: TypeError: .*lock"):
+        run(spark, stuck, coordinator_url=coordinator.url)
+
+
+@pytest.mark.spark
+def test_should_allow_one_session_at_a_time(spark: SparkSession) -> None:
+    with pytest.raises(SparkNotStarted, match="already has a Spark session"), spark_session("local[1]", "another"):
+        pass
+    assert spark.sparkContext.parallelize([1, 2], 2).sum() == 3
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["nowhere_to_be_found:app"], "there is no module nowhere_to_be_found"),
+        (["tests.spark_jobs.user_app"], "must be module:name"),
+        (["tests.spark_jobs.user_app:GROUP_ID"], "GROUP_ID is a str; it must be an Application"),
+        (["tests.spark_jobs.user_app:with_relative_log"], "'embedded:records' is relative"),
+        (["tests.spark_jobs.user_app:application", "--token-file", "/dev/null/token"], "cannot be read"),
+    ],
+)
+def test_should_exit_with_two_when_the_command_line_cannot_be_used(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "workers", "run", *arguments],
+        env=os.environ | {LOG_VARIABLE: str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+class Talk:
+    """What a process says on stderr, read while it runs."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.text = ""
+        self._process = process
+        self._changed = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def wait_for(self, pattern: str) -> str:
+        """The first line so far, or to come, that matches from its beginning to its end."""
+        found: list[str] = []
+
+        def said() -> bool:
+            found[:] = re.findall(rf"^{pattern}$", self.text, re.MULTILINE)[:1]
+            return bool(found) or self._ended
+
+        with self._changed:
+            self._changed.wait_for(said, TIMEOUT_S)
+        assert found, f"{pattern!r} did not come:\n{self.text}"
+        return found[0]
+
+    def wait_for_end(self) -> str:
+        """Its stdout."""
+        self._process.wait(TIMEOUT_S)
+        self._reader.join(TIMEOUT_S)
+        assert self._process.stdout is not None
+        return self._process.stdout.read()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            with self._changed:
+                self.text += line
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()

@@ -1,0 +1,190 @@
+"""What goes over the wire, and what becomes of every kind of answer; on real sockets."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import threading
+
+import pytest
+
+from assignor.types import LATEST_OFFSET, TaskId
+from streams_runtime.membership.coordinator_client import (
+    CoordinatorClient,
+    FetchedAssignment,
+    HeartbeatReply,
+    Joined,
+    JoinRequest,
+    Patience,
+)
+from streams_runtime.membership.coordinator_errors import (
+    CoordinatorError,
+    CoordinatorUnavailable,
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupIdNotFound,
+    GroupMaxSizeReached,
+    IllegalGeneration,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from tests.streams_runtime.stub_service import Answer, Asked, problem, stub_service
+
+JOIN = JoinRequest(b"\x00\x03", session_timeout_ms=1_000, rebalance_timeout_ms=2_000)
+JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingRebalance"})
+
+
+def test_should_send_only_what_is_known_when_joining() -> None:
+    with stub_service(JOINED) as service, CoordinatorClient(service.url) as client:
+        assert client.join("g", JOIN) == Joined("m", 3, "PreparingRebalance")
+        body = {"subscription": "AAM=", "session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000}
+        assert service.asked == [Asked("POST", "/v1/groups/g/subscriptions", body, None)]
+
+
+def test_should_send_the_whole_identity_when_a_static_member_rejoins() -> None:
+    request = JoinRequest(b"", 1_000, 2_000, "m", "app-p0-t0", 0, "c")
+    with stub_service(JOINED) as service, CoordinatorClient(service.url, token="secret") as client:
+        client.join("g", request)
+        (asked,) = service.asked
+        assert asked.authorization == "Bearer secret"
+        assert asked.body == {
+            "subscription": "",
+            "session_timeout_ms": 1_000,
+            "rebalance_timeout_ms": 2_000,
+            "member_id": "m",
+            "group_instance_id": "app-p0-t0",
+            "incarnation": 0,
+            "client_id": "c",
+        }
+
+
+def test_should_escape_names_in_addresses() -> None:
+    with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
+        client.leave("a/b", "m?n c")
+        assert [asked.path for asked in service.asked] == ["/v1/groups/a%2Fb/members/m%3Fn%20c"]
+
+
+def test_should_give_the_bytes_when_the_assignment_is_there() -> None:
+    document = {"generation_id": 4, "assignment": base64.b64encode(b"\x00\x01\xff").decode(), "followup": True}
+    with stub_service(Answer(200, document)) as service, CoordinatorClient(service.url) as client:
+        fetched = client.assignment("g", "m", min_generation=4, wait_ms=250)
+        assert fetched == FetchedAssignment(4, b"\x00\x01\xff", followup=True)
+        assert [asked.path for asked in service.asked] == [
+            "/v1/groups/g/members/m/assignment?min_generation=4&wait_ms=250"
+        ]
+
+
+def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:
+    with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
+        assert client.assignment("g", "m", min_generation=1, wait_ms=0) is None
+
+
+def test_should_send_offset_sums_by_task_when_heartbeating() -> None:
+    answer = Answer(200, {"state": "Stable", "rejoin": False, "stop": True, "generation_id": 1})
+    with stub_service(answer) as service, CoordinatorClient(service.url) as client:
+        reply = client.heartbeat("g", "m", 1, task_offset_sums={TaskId(0, 3): LATEST_OFFSET, TaskId(1, 0): 7})
+        assert reply == HeartbeatReply("Stable", rejoin=False, stop=True)
+        assert service.asked[0].body == {"generation_id": 1, "task_offset_sums": {"0_3": -2, "1_0": 7}}
+
+
+@pytest.mark.parametrize(
+    "status,code,error",
+    [
+        (404, "GROUP_ID_NOT_FOUND", GroupIdNotFound),
+        (404, "UNKNOWN_MEMBER_ID", UnknownMemberId),
+        (409, "ILLEGAL_GENERATION", IllegalGeneration),
+        (409, "REBALANCE_IN_PROGRESS", RebalanceInProgress),
+        (409, "FENCED_INSTANCE_ID", FencedInstanceId),
+        (409, "FENCED_MEMBER_EPOCH", FencedMemberEpoch),
+        (429, "GROUP_MAX_SIZE_REACHED", GroupMaxSizeReached),
+        (422, "INVALID_SESSION_TIMEOUT", CoordinatorError),
+    ],
+)
+def test_should_raise_the_error_that_kafka_names(status: int, code: str, error: type[CoordinatorError]) -> None:
+    with stub_service(problem(status, code, "so it is")) as service, CoordinatorClient(service.url) as client:
+        with pytest.raises(CoordinatorError) as raised:
+            client.join("g", JOIN, patience=Patience(60.0))
+        assert type(raised.value) is error
+        assert (raised.value.code, raised.value.status, raised.value.detail) == (code, status, "so it is")
+        assert len(service.asked) == 1, "a refusal is an answer: it is not asked again"
+
+
+def test_should_name_the_status_when_an_error_is_no_problem_document() -> None:
+    with (
+        stub_service(Answer(403, ["no"])) as service,
+        CoordinatorClient(service.url) as client,
+        pytest.raises(CoordinatorError, match="HTTP_403"),
+    ):
+        client.describe("g")
+
+
+def test_should_have_left_when_the_member_is_not_known() -> None:
+    with stub_service(problem(404, "UNKNOWN_MEMBER_ID")) as service, CoordinatorClient(service.url) as client:
+        client.leave("g", "m")
+        assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        Answer(hang_up=True),
+        problem(503, "COORDINATOR_LOAD_IN_PROGRESS"),
+        problem(503, "KAFKA_STORAGE_ERROR"),
+        problem(429, "THROTTLING_QUOTA_EXCEEDED"),
+        Answer(502, "a proxy's page"),
+    ],
+)
+def test_should_ask_again_when_no_usable_answer_came(unusable: Answer) -> None:
+    with stub_service(unusable, JOINED) as service, CoordinatorClient(service.url) as client:
+        assert client.join("g", JOIN, patience=Patience(30.0)).member_id == "m"
+        assert len(service.asked) == 2
+
+
+@pytest.mark.parametrize("document", [{"member_id": "m"}, ["not", "an", "object"], {"member_id": 1}])
+def test_should_call_the_service_unavailable_when_its_answer_is_not_the_contract(document: object) -> None:
+    with (
+        stub_service(Answer(200, document)) as service,
+        CoordinatorClient(service.url) as client,
+        pytest.raises(CoordinatorUnavailable),
+    ):
+        client.join("g", JOIN)
+
+
+def test_should_ride_out_a_restart_when_nobody_listens_for_a_while() -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    joined: list[Joined] = []
+    refused = threading.Event()
+
+    class Watched(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            refused.set()  # the client pauses only after a call has failed
+            return super().wait(timeout)
+
+    def join() -> None:
+        with CoordinatorClient(f"http://127.0.0.1:{port}") as client:
+            joined.append(client.join("g", JOIN, patience=Patience(30.0, Watched())))
+
+    joining = threading.Thread(target=join)
+    joining.start()
+    assert refused.wait(30.0)
+    with stub_service(JOINED, port=port):
+        joining.join(30.0)
+    assert joined == [Joined("m", 3, "PreparingRebalance")]
+
+
+def test_should_give_up_when_patience_ends() -> None:
+    with stub_service(Answer(hang_up=True)) as service, CoordinatorClient(service.url) as client:
+        with pytest.raises(CoordinatorUnavailable):
+            client.join("g", JOIN, patience=Patience(0.2))
+        assert len(service.asked) > 1
+
+
+def test_should_give_up_at_once_when_told_to_stop() -> None:
+    stop = threading.Event()
+    stop.set()
+    with stub_service(Answer(hang_up=True)) as service, CoordinatorClient(service.url) as client:
+        with pytest.raises(CoordinatorUnavailable):
+            client.join("g", JOIN, patience=Patience(3600.0, stop))
+        assert len(service.asked) == 1

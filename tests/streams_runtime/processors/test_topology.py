@@ -1,0 +1,159 @@
+"""The topology a user writes: what it refuses, that it travels, and its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+
+from assignor.errors import TopologyError
+from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology
+from assignor.topology.topology import Topology as ParsedTopology
+from streams_runtime.processors.api import Processor
+from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.processors.topology import Topology
+from streams_runtime.records import Record
+from streams_runtime.serdes import STRING
+from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
+
+
+def word_count() -> Topology:
+    topology = Topology().add_source("lines", "text", value_serde=STRING)
+    topology.add_processor("split", PassOn, "lines").add_repartition_topic("words", 4)
+    topology.add_sink("to-words", "words", "split").add_source("words", "words")
+    topology.add_state_store(EmptyStoreBuilder("counts"))
+    topology.add_processor("count", PassOn, "words", stores=["counts"])
+    return topology.add_sink("to-counts", "word-counts", "count")
+
+
+def test_should_describe_itself_in_kafkas_words() -> None:
+    assert word_count().describe() == (
+        "Topologies:\n"
+        "   Sub-topology: 0\n"
+        "    Source: lines (topics: [text])\n"
+        "      --> split\n"
+        "    Processor: split (stores: [])\n"
+        "      --> to-words\n"
+        "      <-- lines\n"
+        "    Sink: to-words (topic: words)\n"
+        "      <-- split\n"
+        "\n"
+        "  Sub-topology: 1\n"
+        "    Source: words (topics: [words])\n"
+        "      --> count\n"
+        "    Processor: count (stores: [counts])\n"
+        "      --> to-counts\n"
+        "      <-- words\n"
+        "    Sink: to-counts (topic: word-counts)\n"
+        "      <-- count\n"
+        "\n"
+    )
+
+
+def test_should_parse_to_what_the_assignor_reads() -> None:
+    counts = EmptyStoreBuilder("counts")
+
+    assert word_count().parsed("app") == ParsedTopology(
+        (
+            Subtopology(0, ("text",), (), ("app-words",), ("app-words",), ()),
+            Subtopology(
+                1,
+                ("app-words",),
+                (RepartitionTopic("app-words", 4),),
+                ("word-counts",),
+                (),
+                (StateStore("counts", "app-counts-changelog", None, counts.changelog),),
+            ),
+        ),
+        (),
+    )
+
+
+def shouting(mark: str) -> Callable[[], Processor[Any, Any]]:
+    """A supplier that closes over a value and a class that no module has: only cloudpickle can carry it."""
+
+    class Shout(PassOn):
+        def process(self, record: Record[Any, Any]) -> None:
+            self.context.forward(record._replace(value=record.value.upper() + mark))
+
+    return lambda: Shout()
+
+
+def test_should_travel_with_closures_and_run_the_same_there() -> None:
+    topology = Topology().add_source("in", "a", key_serde=STRING, value_serde=STRING)
+    topology.add_processor("shout", shouting("!"), "in")
+    topology.add_sink("out", "b", "shout", key_serde=STRING, value_serde=STRING, partitioner=lambda key, *_: len(key))
+    travelled: Topology = cloudpickle.loads(cloudpickle.dumps(topology))  # type: ignore[no-untyped-call]
+
+    runtime = RecordingRuntime(partitions={"b": 3})
+    graph = ProcessorGraph.build(travelled, 0, "app")
+    graph.init(runtime)
+    graph.sources["a"].process(Record("k", "hey", 1))
+
+    assert travelled.describe() == topology.describe()
+    assert runtime.sent == [Sent("b", 1, b"k", b"HEY!", 1, ())]
+
+
+def test_should_refuse_a_supplier_that_gives_the_same_processor_twice() -> None:
+    one = PassOn()
+
+    with pytest.raises(TopologyError, match="supplier of Processor p gives the same object twice"):
+        Topology().add_source("in", "a").add_processor("p", lambda: one, "in")
+
+
+@pytest.mark.parametrize(
+    ("supplier", "message"),
+    [
+        (PassOn(), "must be a class or a function without arguments that makes a processor"),
+        (dict, "gives a dict, which is no Processor: it needs `init`, `process` and `close`"),
+    ],
+)
+def test_should_refuse_a_supplier_that_makes_no_processor(supplier: Any, message: str) -> None:
+    topology = Topology().add_source("in", "a")
+    before = topology.describe()
+
+    with pytest.raises(TopologyError, match=message):
+        topology.add_processor("p", supplier, "in")
+
+    assert topology.describe() == before
+
+
+def test_should_refuse_an_offset_reset_that_kafka_does_not_know() -> None:
+    with pytest.raises(TopologyError, match="of Source in must be one of earliest, latest, none, not 'first'"):
+        Topology().add_source("in", "a", auto_offset_reset="first")
+
+
+def test_should_refuse_a_topology_that_reads_nothing() -> None:
+    with pytest.raises(TopologyError, match="It reads no topic; add at least one source"):
+        Topology().parsed("app")
+
+
+def test_should_refuse_a_store_without_a_processor() -> None:
+    topology = Topology().add_source("in", "a").add_state_store(EmptyStoreBuilder("lonely"))
+
+    with pytest.raises(TopologyError, match="StateStore lonely is connected to no processor: name one in"):
+        topology.parsed("app")
+
+
+def test_should_refuse_a_repartition_topic_without_a_writer_or_a_reader() -> None:
+    topology = Topology().add_source("in", "a").add_repartition_topic("r").add_sink("out", "r", "in")
+    with pytest.raises(TopologyError, match="No source reads repartition topic r; it needs both"):
+        topology.parsed("app")
+
+    topology = Topology().add_repartition_topic("r").add_source("in", "r")
+    with pytest.raises(TopologyError, match="No sink writes repartition topic r; it needs both"):
+        topology.parsed("app")
+
+
+def test_should_connect_stores_afterwards_and_make_one_subtopology_of_those_who_share_one() -> None:
+    topology = Topology().add_source("in-1", "a").add_source("in-2", "b").add_processor("p", PassOn, "in-1")
+    topology.add_processor("q", PassOn, "in-2").add_state_store(EmptyStoreBuilder("s"), "p")
+    assert len(topology.parsed("app").subtopologies) == 2
+
+    topology.connect_processor_and_stores("q", "s").copartition(["in-1", "in-2"])
+
+    (one,) = topology.parsed("app").subtopologies
+    assert set(one.source_topics) == {"a", "b"}
+    assert [set(group) for group in topology.parsed("app").copartition_groups] == [{"a", "b"}]

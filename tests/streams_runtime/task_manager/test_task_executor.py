@@ -1,0 +1,138 @@
+"""Turns of running tasks: fair, bounded in time, and with errors that name the task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from assignor.types import TaskId
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.errors import StreamsRuntimeError, TaskTimeout
+from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.task_manager.task_executor import MOST_RECORDS_A_TURN, TaskExecutor
+from streams_runtime.tasks.stream_task import StreamTask
+from tests.streams_runtime.tasks.thread_rig import MovableClock
+from tests.streams_runtime.word_counting import RememberingListener
+
+PASS_MS = 50
+
+
+@dataclass(slots=True)
+class CountingTask:
+    """Has so many records, each of which takes a while. `turns`: how many records each of its turns had."""
+
+    id: TaskId
+    records: int
+    record_ms: float
+    clock: MovableClock
+    fails: Exception | None = None
+    turns: list[int] = field(default_factory=list)
+    since_ms: float = 0.0
+    timeout_started: int = 0
+
+    def is_process_ready(self, now_ms: int) -> bool:
+        return self.records > 0
+
+    def process(self, now_ms: int, max_records: int) -> int:
+        if self.fails is not None:
+            raise self.fails
+        processed = min(max_records, self.records)
+        self.records -= processed
+        self.turns.append(processed)
+        self.since_ms += processed * self.record_ms
+        self.clock.ms += int(self.since_ms)
+        self.since_ms -= int(self.since_ms)
+        return processed
+
+    def maybe_punctuate_stream_time(self) -> bool:
+        return True
+
+    def maybe_punctuate_system_time(self, now_ms: int) -> bool:
+        if self.fails is not None:
+            raise self.fails
+        return True
+
+    def clear_task_timeout(self) -> None:
+        self.timeout_started = 0
+
+    def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
+        self.timeout_started += 1
+        if self.timeout_started > 2:
+            raise TaskTimeout("too long", self.id)
+
+
+class Executing:
+    def __init__(self) -> None:
+        self.clock = MovableClock()
+        self.told = RememberingListener()
+        configs = StreamsConfig("app", "memory:x", Path("state"), record_pass_ms=PASS_MS)
+        self.executor = TaskExecutor(cast(Any, None), configs, self.clock, self.told)
+
+    def task(self, number: int, records: int, record_ms: float = 0.01, fails: Exception | None = None) -> CountingTask:
+        return CountingTask(TaskId(0, number), records, record_ms, self.clock, fails)
+
+    def process(self, *tasks: CountingTask) -> int:
+        return self.executor.process(cast("list[StreamTask]", list(tasks)))
+
+
+def test_should_process_everything_when_it_fits_into_the_pass() -> None:
+    executing = Executing()
+    first, second = executing.task(0, 700), executing.task(1, 300)
+    assert executing.process(first, second) == 1_000
+    assert executing.executor.processed == {first.id: 700, second.id: 300}
+    assert executing.process(first, second) == 0
+
+
+def test_should_end_the_pass_soon_after_its_time_however_slow_records_are() -> None:
+    executing = Executing()
+    slow = executing.task(0, 10_000, record_ms=20)
+    started_ms = executing.clock.ms
+    for _ in range(5):
+        before_ms = executing.clock.ms
+        executing.process(slow)
+        assert executing.clock.ms - before_ms <= PASS_MS + 2 * 20
+    assert executing.clock.ms > started_ms
+
+
+def test_should_take_turns_so_that_no_task_waits_for_another_to_run_dry() -> None:
+    executing = Executing()
+    first, second = executing.task(0, 10**9), executing.task(1, 10**9)
+    for _ in range(10):
+        executing.process(first, second)
+    assert first.turns == second.turns
+    assert max(first.turns) == MOST_RECORDS_A_TURN, "turns grow when records are quick"
+
+
+def test_should_tell_the_first_record_of_each_task_once() -> None:
+    executing = Executing()
+    first, second = executing.task(0, 1_000_000), executing.task(1, 0)
+    executing.process(first, second)
+    executing.process(first, second)
+    assert executing.told.first_records == [first.id]
+    executing.executor.forget(first.id)
+    executing.process(first)
+    assert executing.told.first_records == [first.id, first.id]
+
+
+def test_should_go_on_with_other_tasks_when_the_log_is_away_for_one_and_give_up_after_its_time() -> None:
+    executing = Executing()
+    away, other = executing.task(0, 5, fails=LogTimeout("busy")), executing.task(1, 1)
+    assert executing.process(away, other) == 1
+    with pytest.raises(TaskTimeout, match="0_0"):
+        executing.process(away, other)
+
+
+def test_should_name_the_task_when_its_code_fails() -> None:
+    executing = Executing()
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_3\] failed: KeyError: 'x'"):
+        executing.process(executing.task(3, 1, fails=KeyError("x")))
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_4\] failed"):
+        executing.executor.punctuate(cast("list[StreamTask]", [executing.task(4, 1, fails=KeyError("x"))]))
+
+
+def test_should_fire_both_kinds_of_punctuations_of_every_task() -> None:
+    executing = Executing()
+    assert executing.executor.punctuate(cast("list[StreamTask]", [executing.task(0, 0), executing.task(1, 0)])) == 4

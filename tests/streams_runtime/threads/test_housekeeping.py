@@ -1,0 +1,85 @@
+"""The background of an instance: obsolete state goes, the log is kept in shape, errors end nothing."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from assignor.types import TaskId
+from streams_runtime.clock import SystemClock
+from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.threads.housekeeping import Housekeeping
+
+TIMEOUT_S = 10.0
+
+
+class FailingLog(InMemoryLog):
+    """Fails when it is maintained the first time. `maintained`: it was, again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.maintained = threading.Event()
+
+    def maintain(self) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            raise RuntimeError("on purpose")
+        super().maintain()
+        self.maintained.set()
+
+
+class WatchedDirectory(StateDirectory):
+    """`cleaned`: what the cleaner deleted."""
+
+    def __init__(self, state_dir: Path) -> None:
+        super().__init__(state_dir, "app", SystemClock())
+        self.cleaned: list[TaskId] = []
+        self.done = threading.Event()
+
+    def clean_obsolete(self, cleanup_delay_ms: int) -> list[TaskId]:
+        self.cleaned += super().clean_obsolete(cleanup_delay_ms)
+        if self.cleaned:
+            self.done.set()
+        return self.cleaned
+
+
+def state_of(directory: StateDirectory, task: TaskId) -> Path:
+    store = directory.task_directory(task) / "rocksdb" / "counts"
+    store.mkdir(parents=True)
+    return store
+
+
+def test_should_maintain_the_log_again_when_it_failed_once(tmp_path: Path) -> None:
+    log, directory = FailingLog(), StateDirectory(tmp_path, "app", SystemClock())
+    housekeeping = Housekeeping("app", directory, log, 600_000, log_interval_ms=5)
+    housekeeping.start()
+    assert log.maintained.wait(TIMEOUT_S)
+    housekeeping.close()
+    directory.close()
+
+
+def test_should_delete_state_that_nobody_wants_but_none_that_is_locked(tmp_path: Path) -> None:
+    directory = WatchedDirectory(tmp_path)
+    obsolete, locked = TaskId(0, 0), TaskId(0, 1)
+    kept = state_of(directory, locked)
+    gone = state_of(directory, obsolete)
+    assert directory.lock(locked)
+    housekeeping = Housekeeping("app", directory, InMemoryLog(), 50, log_interval_ms=10)
+    housekeeping.start()
+    assert directory.done.wait(TIMEOUT_S)
+    housekeeping.close()
+    assert directory.cleaned[0] == obsolete
+    assert (kept.exists(), gone.exists()) == (True, False)
+    directory.close()
+
+
+def test_should_close_at_once_and_twice(tmp_path: Path) -> None:
+    directory: Any = StateDirectory(tmp_path, "app", SystemClock())
+    housekeeping = Housekeeping("app", directory, InMemoryLog(), 600_000)
+    housekeeping.start()
+    housekeeping.close()
+    housekeeping.close()
+    directory.close()

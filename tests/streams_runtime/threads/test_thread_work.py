@@ -1,0 +1,302 @@
+"""One pass of a thread's loop: commits in time, waiting, purging, restoring beside running tasks, offset sums."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from assignor.types import LATEST_OFFSET, TopicPartition
+from streams_runtime.errors import TaskMigrated, TaskTimeout
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.processors.api import PunctuationType
+from streams_runtime.task_manager.thread_listener import RestoreOrigin
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.streams_producer import StreamsProducer
+from tests.streams_runtime.tasks.thread_rig import (
+    APPLICATION,
+    COUNT_0,
+    COUNT_1,
+    EVERYTHING,
+    SPLIT_0,
+    SPLIT_1,
+    Rig,
+    rig,
+)
+from tests.streams_runtime.word_counting import STORE, TOTALS
+
+EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
+LINES = ["the cat and the dog"] * 20
+
+
+@pytest.fixture(params=[EXACTLY, AT_LEAST])
+def guarantee(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def thread(tmp_path: Path, guarantee: str) -> Iterator[Rig]:
+    made = rig(tmp_path, guarantee)
+    yield made
+    made.close()
+
+
+def fail(*_: Any, **__: Any) -> NoReturn:
+    raise LogTimeout("busy")
+
+
+def test_should_commit_again_in_the_next_pass_when_the_log_was_away(
+    thread: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread.write(LINES)
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamsProducer, "commit", fail)
+        thread.assign([SPLIT_0])
+        thread.passes()
+        assert thread.committed() == {}
+    thread.commits = False  # the interval is not over; it is late
+    thread.one_pass()
+    assert thread.committed() == {"lines-0": 10}
+
+
+def test_should_give_up_when_the_log_is_away_for_longer_than_task_timeout(
+    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = rig(tmp_path, guarantee, task_timeout_ms=5_000)
+    thread.write(LINES)
+    monkeypatch.setattr(StreamsProducer, "commit", fail)
+    thread.assign([SPLIT_0])
+    thread.passes(5)
+    with pytest.raises(TaskTimeout, match=r"0_0.*task.timeout.ms"):
+        thread.passes(5)
+    thread.close()
+
+
+def test_should_write_nothing_of_a_punctuation_when_another_owner_has_claimed_the_task(thread: Rig) -> None:
+    """No offset moves with a punctuation, so it is the claim alone that stops a zombie."""
+    thread.run(EVERYTHING)
+    task = thread.active(COUNT_0)
+    task.schedule(
+        "count", 1, PunctuationType.WALL_CLOCK_TIME, lambda at_ms: task.send(TOTALS, 0, b"late", b"", at_ms, ()), None
+    )
+    thread.log.claim(APPLICATION, task.input_partitions)
+    with pytest.raises(TaskMigrated):
+        thread.passes()
+    thread.work.manager.handle_lost_all()
+    assert thread.log.end_offsets([TopicPartition(TOTALS, 0)]) == {TopicPartition(TOTALS, 0): 0}
+
+
+def test_should_not_count_a_jump_of_the_clock_as_time_without_progress(
+    thread: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread.run(EVERYTHING)
+    thread.write(LINES)
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamsProducer, "commit", fail)
+        thread.passes(1)
+        patched.setattr(type(thread.clock), "now_ms", lambda _clock: 10**12)
+        thread.passes(1)
+    thread.passes()
+    assert thread.totals() == dict(thread.words)
+
+
+def test_should_find_its_position_later_when_the_log_is_away_while_it_is_reset(
+    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = rig(tmp_path, guarantee)
+    thread.run([SPLIT_0])
+    (source,) = thread.active(SPLIT_0).input_partitions
+    thread.write(LINES)
+    end = thread.log.end_offsets([source])[source]
+    thread.log.delete_records({source: end})
+    with monkeypatch.context() as patched:
+        patched.setattr(type(thread.log), "begin_offsets", fail)
+        thread.passes(2)
+    thread.passes(2)
+    assert thread.committed() == {str(source): end}
+    thread.close()
+
+
+def test_should_purge_repartition_records_that_were_processed(tmp_path: Path, guarantee: str) -> None:
+    thread = rig(tmp_path, guarantee, repartition_purge_interval_ms=3_000)
+    thread.write(LINES)
+    thread.run(EVERYTHING)
+    for _ in range(4):
+        thread.write(LINES)
+        thread.passes(2)
+    words = [TopicPartition(f"{APPLICATION}-words", number) for number in range(2)]
+    begin = thread.log.begin_offsets(words)
+    assert sum(begin.values()) > 0
+    assert all(begin[p] <= thread.committed()[str(p)] for p in words)
+    assert thread.log.begin_offsets([TopicPartition("lines", 0)]) == {TopicPartition("lines", 0): 0}
+    assert thread.totals() == dict(thread.words)
+    thread.close()
+
+
+def test_should_report_latest_for_running_tasks_and_positions_for_the_others(
+    thread: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread.write(LINES)
+    thread.run(EVERYTHING)
+    assert thread.work.manager.offset_sums() == {COUNT_0: LATEST_OFFSET, COUNT_1: LATEST_OFFSET}
+    thread.work.manager.handle_revocation(frozenset({COUNT_0}))
+    ends = thread.log.end_offsets([TopicPartition(f"{APPLICATION}-{STORE}-changelog", n) for n in range(2)])
+    written = [max(offset, 0) for _, offset in sorted(ends.items())]
+    sums = thread.work.manager.offset_sums()
+    assert sums[COUNT_1] == LATEST_OFFSET
+    assert 0 < sums[COUNT_0] <= written[0]
+    position = sums[COUNT_0]
+    thread.run([SPLIT_0, SPLIT_1, COUNT_1], [COUNT_0])
+    assert thread.work.manager.offset_sums()[COUNT_0] == position, "a standby is told by its position"
+    monkeypatch.setattr(StreamTask, "complete_restoration", fail)
+    thread.assign(EVERYTHING)
+    thread.passes(2)
+    assert thread.states()["active 1_0"] == "restoring"
+    assert thread.work.manager.offset_sums()[COUNT_0] == position, "a restoring active is no previous active"
+
+
+def test_should_report_closed_tasks_on_disk_by_their_checkpoints_from_one_thread_only(
+    tmp_path: Path, guarantee: str
+) -> None:
+    first = rig(tmp_path, guarantee, name="t-0")
+    first.write(LINES)
+    first.run(EVERYTHING)
+    first.work.manager.handle_revocation(frozenset(EVERYTHING))
+    position = first.work.manager.offset_sums()[COUNT_0]
+    first.assign()
+    assert first.work.manager.offset_sums() == {}, "before a rebalance nobody answers for what is closed"
+    first.work.manager.handle_rebalance_start()
+    assert first.work.manager.offset_sums()[COUNT_0] == position
+    first.work.manager.handle_rebalance_start()
+    assert first.work.manager.offset_sums()[COUNT_0] == position, "asking twice changes nothing"
+    assert first.directory.lock_owner(COUNT_0) is not None
+    first.assign()
+    assert first.directory.lock_owner(COUNT_0) is None, "what was not assigned is unlocked"
+    assert first.work.manager.offset_sums() == {}
+    first.close()
+
+
+def test_should_report_nothing_for_a_corrupt_task(thread: Rig) -> None:
+    thread.write(LINES)
+    thread.run(EVERYTHING)
+    thread.work.manager.handle_corruption(frozenset({COUNT_0}))
+    thread.work.manager.handle_rebalance_start()
+    assert COUNT_0 not in thread.work.manager.offset_sums()
+
+
+def test_should_try_again_when_another_thread_still_has_the_directory(tmp_path: Path, guarantee: str) -> None:
+    thread = rig(tmp_path, guarantee)
+    locked, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        assert thread.directory.lock(COUNT_0)
+        locked.set()
+        release.wait(10)
+        thread.directory.unlock(COUNT_0)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert locked.wait(10)
+    thread.assign([COUNT_0])
+    thread.passes(3)
+    assert thread.states() == {"active 1_0": "created"}
+    assert thread.work.restoration.waits_for_lock
+    release.set()
+    holder.join()
+    thread.passes()
+    assert thread.states() == {"active 1_0": "running"}
+    thread.close()
+
+
+def test_should_restore_beside_running_tasks_which_go_on(tmp_path: Path, guarantee: str) -> None:
+    thread = rig(tmp_path, guarantee, restore_batch_records=1)
+    thread.write(["the cat and the dog"] * 50)
+    thread.run(EVERYTHING)
+    thread.passes()
+    thread.work.manager.handle_revocation(frozenset({COUNT_0, COUNT_1}))
+    thread.assign([SPLIT_0, SPLIT_1])
+    for task in (COUNT_0, COUNT_1):
+        thread.directory.wipe(task)
+    thread.assign(EVERYTHING)
+    restored_in_one_pass = set()
+    while thread.tasks.restoring or thread.tasks.to_initialise:
+        before = thread.work._executor.processed.get(SPLIT_0, 0)
+        thread.write(["a b", "c d"])
+        restoring = {task.id: thread.work.restoration.restored(task) for task in thread.tasks.restoring}
+        thread.one_pass()
+        for still in thread.tasks.restoring:
+            restored_in_one_pass.add(thread.work.restoration.restored(still) - restoring.get(still.id, 0))
+        assert thread.work._executor.processed[SPLIT_0] > before, "a running task is not held up"
+    assert max(restored_in_one_pass) <= 1
+    thread.passes()
+    assert thread.totals() == dict(thread.words)
+    thread.close()
+
+
+def test_should_tell_from_what_a_task_started(thread: Rig) -> None:
+    thread.write(LINES)
+    thread.run(EVERYTHING)
+    assert {each.origin for each in thread.told.restores} == {RestoreOrigin.BEGINNING}
+    thread.work.manager.handle_revocation(frozenset(EVERYTHING))
+    thread.assign()
+    thread.told.restores.clear()
+    thread.told.first_records.clear()
+    thread.write(LINES)
+    thread.run(EVERYTHING)
+    assert RestoreOrigin.CHECKPOINT in {each.origin for each in thread.told.restores}
+    assert len(thread.told.first_records) == len(set(thread.told.first_records))
+    assert {SPLIT_0, SPLIT_1} < set(thread.told.first_records)
+
+
+def test_should_wait_for_records_no_longer_than_to_the_next_commit(thread: Rig) -> None:
+    thread.commits = False
+    thread.run([SPLIT_0])
+    assert thread.work._wait_ms() == 50, "poll.ms"
+    thread.write(LINES)
+    thread.one_pass()
+    assert thread.work._wait_ms() == 50 - (thread.clock.ms - thread.work._last_commit_ms)
+    thread.clock.ms += 20
+    assert thread.work._wait_ms() == 30
+
+
+def test_should_wait_for_records_no_longer_than_to_the_next_wall_clock_punctuation(
+    thread: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread.commits = False
+    thread.run([SPLIT_0])
+    due_ms = thread.clock.now_ms() + 7
+    monkeypatch.setattr(StreamTask, "next_wall_clock_punctuation_ms", lambda _task: due_ms)
+    assert thread.work._wait_ms() == 7
+    thread.clock.ms += 10
+    assert thread.work._wait_ms() == 0
+
+
+def test_should_not_wait_for_records_when_the_pass_before_had_something_to_do(
+    thread: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[int] = []
+    thread.run([SPLIT_0])
+    consumer = thread.work._consumer
+    real = consumer.poll
+
+    def remember(wait_ms: int, most: int) -> list[RecordBatch]:
+        waits.append(wait_ms)
+        return real(0, most)
+
+    monkeypatch.setattr(consumer, "poll", remember)
+    thread.write(LINES)
+    for _ in range(3):
+        thread.work.poll(may_wait=True)
+        thread.work.process()
+    assert waits == [50, 0, 50], "the second poll followed a pass that processed records"
+    thread.work.poll(may_wait=False)
+    assert waits[-1] == 0, "the group has news"
+
+
+def test_should_leave_waiting_to_the_restore_when_nothing_runs(thread: Rig) -> None:
+    thread.run([], [COUNT_0])
+    assert thread.work._wait_ms() == 0
