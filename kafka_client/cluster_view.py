@@ -23,7 +23,7 @@ from kafka_client.errors import KafkaClientError
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 async def cluster_view(
@@ -77,7 +77,7 @@ async def _or_none(look_up: Awaitable[T], timeout_s: float | None) -> T | None:
             return await look_up
     except (KafkaClientError, TimeoutError) as error:
         reason = str(error) or f"no answer within {timeout_s:g} s"
-        _log.warning("a round is placed without lags: %s", reason)
+        _logger.warning("a round is placed without lags: %s", reason)
         return None
 
 

@@ -38,7 +38,7 @@ from streams_runtime.threads.housekeeping import Housekeeping
 from streams_runtime.threads.stream_thread import StreamThread, ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _SYSTEM_CLOCK = SystemClock()
 
 
@@ -324,7 +324,7 @@ class StreamsInstance:
             try:
                 closing()
             except Exception:
-                _log.exception("the %s could not be closed", name)
+                _logger.exception("the %s could not be closed", name)
         if isinstance(self._coordinator, str):
             self._client.close()
         with self._changed:

@@ -11,7 +11,7 @@ from typing import Any
 from streams_runtime.processors.api import KIn, Processor, ProcessorContext, VIn
 from streams_runtime.records import Record
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class ForwardingProcessor(Processor[KIn, VIn]):
@@ -29,9 +29,9 @@ class ForwardingProcessor(Processor[KIn, VIn]):
         self.dropped_records += 1
         place = self.context.record_metadata
         if place is None:
-            _log.warning("Skipping record due to " + reason + ". Topic, partition, and offset not known.", *values)
+            _logger.warning("Skipping record due to " + reason + ". Topic, partition, and offset not known.", *values)
         else:
-            _log.warning(
+            _logger.warning(
                 "Skipping record due to " + reason + ". topic=[%s] partition=[%d] offset=[%d]", *values, *place
             )
 

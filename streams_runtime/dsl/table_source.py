@@ -17,7 +17,7 @@ from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class KTableSource(TableSupplier):
@@ -84,7 +84,7 @@ class StoredTableSource(ForwardingProcessor[Any, Any]):
 
     def _warn_of_disorder(self, old_ms: int, new_ms: int) -> None:
         """The later record wins nevertheless: a table follows its topic's order."""
-        _log.warning(
+        _logger.warning(
             "Detected out-of-order KTable update for %s, old timestamp=[%d] new timestamp=[%d]. record=[%s]",
             self._store_name,
             old_ms,

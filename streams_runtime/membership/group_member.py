@@ -53,7 +53,7 @@ LONG_POLL_WAIT_MS = 1_000
 
 LEAVE_TIMEOUT_S = 2.0
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class GroupMember:
                 self._standing.forget(member_too=True)  # the id that is left is the newer incarnation's
                 end = MemberEnd.FENCED
             except CoordinatorUnavailable as error:  # its patience had the pauses in it
-                _log.warning(
+                _logger.warning(
                     "member %s of group %s tries again: %s", self._settings.client_id, self._settings.group_id, error
                 )
             if end is not None:
@@ -274,7 +274,7 @@ class GroupMember:
 
     def _wait_for_topics(self, received: ReceivedAssignment) -> MemberEnd | None:
         """Differs from Kafka, where the application ends: the coordinator watches the topics for its members."""
-        _log.warning(
+        _logger.warning(
             "member %s of group %s waits: not every source topic is there; the topology reads %s",
             self._settings.client_id,
             self._settings.group_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def after(key: bytes) -> bytes:
@@ -22,7 +22,7 @@ def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
     """Such a range is empty. It is worth a warning, because serialized order is not always the order of the keys."""
     if start is None or end is None or start <= end:
         return False
-    _log.warning(
+    _logger.warning(
         "store %s: the range has its start behind its end and is empty; are the arguments in the wrong order, or does "
         "the serde not keep the keys' order (numbers below zero do not)?",
         store,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from streams_runtime.restore.changelog_reader import ChangelogReader
     from streams_runtime.tasks.stream_task import StreamTask
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
 
 
@@ -109,7 +109,7 @@ class Restoration:
                 self._initialise_one(task)
             except LockError as locked:
                 self.waits_for_lock = True
-                _log.debug("task %s waits for its directory: %s", task.id, locked)
+                _logger.debug("task %s waits for its directory: %s", task.id, locked)
             except _TRY_AGAIN as timeout:
                 self._timed_out_once_more(task, timeout, errors)
             except Exception as error:
@@ -172,7 +172,7 @@ class Restoration:
 
     def _timed_out_once_more(self, task: AnyTask, timeout: Exception, errors: dict[TaskId, Exception]) -> None:
         self.waits_for_log = True
-        _log.debug("task %s has to wait for the log: %s", task.id, timeout)
+        _logger.debug("task %s has to wait for the log: %s", task.id, timeout)
         try:
             task.maybe_init_task_timeout_or_throw(self._clock.monotonic_ms(), timeout)
         except Exception as over:

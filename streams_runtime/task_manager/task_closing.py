@@ -25,7 +25,7 @@ from streams_runtime.tasks.task_errors import with_task
 if TYPE_CHECKING:
     from streams_runtime.restore.changelog_reader import ChangelogReader
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class TaskCloser:
@@ -50,7 +50,7 @@ class TaskCloser:
                     task.post_commit(enforce_checkpoint=True)
                 task.close_clean()
             except Exception as error:
-                _log.exception("task %s could not be closed cleanly", task.id)
+                _logger.exception("task %s could not be closed cleanly", task.id)
                 errors.setdefault(task.id, with_task(error, task.id))
                 self.close_dirty(task)
             else:
@@ -62,7 +62,7 @@ class TaskCloser:
             try:
                 self.suspend(task)
             except Exception:
-                _log.warning("task %s is closed dirty; suspending it failed", task.id, exc_info=True)
+                _logger.warning("task %s is closed dirty; suspending it failed", task.id, exc_info=True)
             task.close_dirty()
         self.remove(task)
 
@@ -73,7 +73,7 @@ class TaskCloser:
                 try:
                     task.mark_changelogs_corrupted(task.changelog_partitions)
                 except Exception:
-                    _log.warning("changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
+                    _logger.warning("changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
             self.close_dirty(task)
             task.revive()
             if task.type is TaskType.ACTIVE:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from streams_runtime.tasks.stream_task import StreamTask
     from streams_runtime.tasks.streams_producer import StreamsProducer
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class TaskManager:
@@ -200,7 +200,7 @@ class TaskManager:
                 self._tasks.remove(task)
                 self._add_active(active, recycled=True)
         except Exception as error:
-            _log.exception("task %s could not be recycled", task.id)
+            _logger.exception("task %s could not be recycled", task.id)
             errors.setdefault(task.id, with_task(error, task.id))
             self._closer.close_dirty(task)
 
@@ -274,7 +274,7 @@ class TaskManager:
         try:
             self._executor.commit_together(tasks)
         except (LogTimeout, TaskCorrupted) as error:
-            _log.warning(
+            _logger.warning(
                 "not committed (%s), so these start over: %s", error, ", ".join(str(each.id) for each in tasks)
             )
             if self._exactly_once:
@@ -306,4 +306,4 @@ class TaskManager:
             if self._producer.transaction_in_flight:
                 self._producer.abort()
         except (LogError, TaskMigrated):
-            _log.warning("the open transaction could not be aborted; the log does it by itself", exc_info=True)
+            _logger.warning("the open transaction could not be aborted; the log does it by itself", exc_info=True)

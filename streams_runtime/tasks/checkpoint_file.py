@@ -26,7 +26,7 @@ from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN, format_check
 CHECKPOINT_FILE_NAME = ".checkpoint"
 """Everything whose name begins so belongs to the checkpoint, and is no state."""
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 
@@ -61,7 +61,7 @@ class CheckpointFile:
             return LoadedCheckpoint(self.read())
         except DecodeError as error:
             aside = self._set_aside()
-            _log.warning("checkpoint file %s is broken (%s) and was set aside as %s", self.path, error, aside.name)
+            _logger.warning("checkpoint file %s is broken (%s) and was set aside as %s", self.path, error, aside.name)
             return LoadedCheckpoint({}, aside)
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:

@@ -32,24 +32,24 @@ HEADER_TASK = "__streams.errors.task"
 NO_RECORD = RecordMetadata("", -1, -1)
 """Where a punctuation fails: there is no input record."""
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def fail(record: FailedRecord) -> HandlerResponse:
     """The default: whoever wants to go on without a record has to say so."""
-    _log.error("%s; the thread ends", described(record))
+    _logger.error("%s; the thread ends", described(record))
     return HandlerResponse.FAIL
 
 
 def log_and_continue(record: FailedRecord) -> HandlerResponse:
     """The record is dropped. Source: `LogAndContinueProcessingExceptionHandler`."""
-    _log.warning("%s; the record is dropped", described(record))
+    _logger.warning("%s; the record is dropped", described(record))
     return HandlerResponse.CONTINUE
 
 
 def dead_letter(record: FailedRecord) -> HandlerResponse:
     """The record goes to `errors.dead.letter.queue.topic.name`, and processing goes on."""
-    _log.warning("%s; the record goes to the dead-letter topic", described(record))
+    _logger.warning("%s; the record goes to the dead-letter topic", described(record))
     return HandlerResponse.DEAD_LETTER
 
 

@@ -24,7 +24,7 @@ from streams_runtime.serdes import BytesSerde
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _NONE: tuple[()] = ()
 _new_record = tuple.__new__
@@ -193,7 +193,7 @@ class RecordQueue:
 
     def _drop(self, index: int, timestamp_ms: int) -> None:
         self.dropped_records += 1
-        _log.warning(
+        _logger.warning(
             "task %s drops a record with the negative timestamp %d: topic=%s, partition=%d, offset=%d",
             self._task_id,
             timestamp_ms,

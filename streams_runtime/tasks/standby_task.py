@@ -23,7 +23,7 @@ from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import TaskState, TaskType
 from streams_runtime.tasks.task_lifecycle import TaskLifecycle
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _MAY_COMMIT = (TaskState.CREATED, TaskState.RUNNING, TaskState.SUSPENDED)
 
 
@@ -150,7 +150,7 @@ class StandbyTask:
                 else:
                     self._state_manager.close()
             except Exception:
-                _log.exception("%s: its state could not be closed in good order", self)
+                _logger.exception("%s: its state could not be closed in good order", self)
         self._closed()
 
     def recycle_state(self) -> StateManager:

@@ -35,7 +35,7 @@ from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, Checkpoi
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME, DirectoryLock
 from streams_runtime.tasks.process_id import stored_process_id
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _DELETED = ".deleted"
 
 
@@ -125,7 +125,7 @@ class StateDirectory:
         try:
             return CheckpointFile(self._path(task)).read() or None
         except (DecodeError, ProcessorStateError) as error:
-            _log.warning("checkpoint of task %s is of no use: %s", task, error)
+            _logger.warning("checkpoint of task %s is of no use: %s", task, error)
             return None
 
     def wipe(self, task: TaskId) -> None:
@@ -164,7 +164,9 @@ class StateDirectory:
             self._closed = True
             if self._owners:
                 left = ", ".join(f"{task} by {owner.name}" for task, owner in sorted(self._owners.items()))
-                _log.warning("state directory %s closes with tasks still locked: %s", self.application_directory, left)
+                _logger.warning(
+                    "state directory %s closes with tasks still locked: %s", self.application_directory, left
+                )
             self._owners.clear()
             while self._locks:
                 self._locks.popitem()[1].release()
@@ -237,7 +239,7 @@ class StateDirectory:
                 age_ms = self._age_ms(directory)  # it may have been used just before it could be locked
                 if age_ms <= cleanup_delay_ms:
                     return False
-                _log.info("deleting obsolete state directory %s: unchanged for %d ms", directory, age_ms)
+                _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, age_ms)
                 self.wipe(task)
                 _remove_emptied(directory)
                 return True
@@ -246,7 +248,7 @@ class StateDirectory:
         except LockError:
             return False
         except (OSError, ProcessorStateError):
-            _log.warning(
+            _logger.warning(
                 "obsolete state directory %s could not be deleted and will be tried again", directory, exc_info=True
             )
             return False

@@ -43,7 +43,7 @@ OFFSET_DELTA_FOR_CHECKPOINT = 10_000
 STORES_DIRECTORY = Path("rocksdb")
 """Persistent stores keep `<task directory>/rocksdb/<name>`."""
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class StoreMetadata:
@@ -171,7 +171,7 @@ class StateManager:
                     self._load(one, unused)
             if unused:
                 named = ", ".join(str(partition) for partition in unused)
-                _log.warning(
+                _logger.warning(
                     "checkpoint of task %s names partitions that are no changelogs of it: %s", self.task_id, named
                 )
             self._offsets_at_checkpoint = self.changelog_offsets()
@@ -343,7 +343,7 @@ class StateManager:
         }
         if missing:
             named = ", ".join(map(str, missing))
-            _log.warning("checkpoint of task %s names %s, but the stores are not there", self.task_id, named)
+            _logger.warning("checkpoint of task %s names %s, but the stores are not there", self.task_id, named)
         return {p: offset for p, offset in offsets.items() if p not in missing}
 
     def _load(self, one: StoreMetadata, unused: dict[TopicPartition, int]) -> None:
@@ -381,7 +381,7 @@ class StateManager:
             try:
                 action(one)
             except Exception as error:
-                _log.exception("task %s could not %s store %s", self.task_id, what, one.store.name)
+                _logger.exception("task %s could not %s store %s", self.task_id, what, one.store.name)
                 if first is None:
                     first = error if isinstance(error, AssignorFault) else self._failed(what, one, error)
                 if not all_of_them:

@@ -36,7 +36,7 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task import TaskState, TaskType
 from streams_runtime.tasks.task_lifecycle import TaskLifecycle
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class StreamTask(RecordProcessing):
@@ -288,7 +288,7 @@ class StreamTask(RecordProcessing):
         try:
             action()
         except Exception:
-            _log.exception("%s could not %s while it is closed dirty", self, what)
+            _logger.exception("%s could not %s while it is closed dirty", self, what)
 
     # --- commits
 

@@ -15,7 +15,7 @@ from streams_runtime.tasks.state_directory import StateDirectory
 LOG_INTERVAL_MS = 5_000
 _SHORTEST_CLEANUP_INTERVAL_MS = 1_000
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
@@ -56,7 +56,7 @@ class Housekeeping:
             try:
                 self._log.maintain()
             except Exception:
-                _log.exception("the log could not be maintained; trying again later")
+                _logger.exception("the log could not be maintained; trying again later")
             if until_cleanup_ms <= 0:
                 until_cleanup_ms = self._cleanup_interval_ms
                 self._clean()
@@ -65,4 +65,4 @@ class Housekeeping:
         try:
             self._directory.clean_obsolete(self._cleanup_delay_ms)
         except Exception:
-            _log.exception("obsolete state could not be deleted; trying again later")
+            _logger.exception("obsolete state could not be deleted; trying again later")

@@ -36,7 +36,7 @@ from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
 from streams_runtime.threads.thread_work import ThreadWork
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _NOTHING = HeldTasks("", 0)
 
 
@@ -137,7 +137,7 @@ class StreamThread:
             if self._member_failure is not None:
                 raise self._member_failure
         except BaseException as error:  # a SystemExit of user code, too, must not look like a good end
-            _log.exception("stream thread %s failed", self.name)
+            _logger.exception("stream thread %s failed", self.name)
             self.error = error if isinstance(error, Exception) else StreamsRuntimeError(f"ended by {error!r}")
             self.response = self._ask_user(self.error)
         finally:
@@ -238,12 +238,12 @@ class StreamThread:
             self._held = _NOTHING
             self._listener.dropped(reason, clean=self.error is None)
         except Exception as error:
-            _log.exception("stream thread %s could not close its tasks in good order", self.name)
+            _logger.exception("stream thread %s could not close its tasks in good order", self.name)
             self.error = self.error or error
         self._work.publish(self._mailbox)
 
     def _start_over(self, corrupted: TaskCorrupted) -> None:
-        _log.warning("stream thread %s: %s; starting over with them", self.name, corrupted)
+        _logger.warning("stream thread %s: %s; starting over with them", self.name, corrupted)
         try:
             self._work.hurry()
             active = self._work.manager.handle_corruption(corrupted.tasks)
@@ -254,7 +254,7 @@ class StreamThread:
                 self._member.request_rejoin()  # a standby elsewhere may be nearer than the changelog's beginning
 
     def _drop_all(self, migrated: TaskMigrated) -> None:
-        _log.warning("stream thread %s was thought dead: %s", self.name, migrated)
+        _logger.warning("stream thread %s was thought dead: %s", self.name, migrated)
         self._lose(str(migrated))
         self._member.tasks_were_lost(str(migrated))
 
@@ -276,7 +276,7 @@ class StreamThread:
         try:
             return ThreadErrorResponse(self._setting.application.uncaught_exception_handler(error))
         except Exception:
-            _log.exception("the uncaught exception handler failed; shutting down")
+            _logger.exception("the uncaught exception handler failed; shutting down")
             return ThreadErrorResponse.SHUTDOWN_CLIENT
 
     def _pass_on_shutdown(self) -> None:

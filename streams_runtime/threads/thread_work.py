@@ -41,7 +41,7 @@ PUBLISH_INTERVAL_MS = 200
 LOCK_RETRY_MS = 10
 """How long a thread with nothing else to do waits for a directory that another thread is about to unlock."""
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class ThreadWork:
@@ -108,7 +108,7 @@ class ThreadWork:
             self._reset_offsets(outside)
             return
         except LogTimeout as timeout:
-            _log.info("nothing could be polled: %s", timeout)
+            _logger.info("nothing could be polled: %s", timeout)
             return
         tasks = self._tasks.by_input
         for batch in batches:
@@ -174,14 +174,14 @@ class ThreadWork:
             try:
                 closing()
             except Exception:
-                _log.warning("%s failed", closing, exc_info=True)
+                _logger.warning("%s failed", closing, exc_info=True)
 
     def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
         try:
             for running in self._tasks.running:
                 running.reset_offsets(outside.positions.keys() & running.input_partitions)
         except LogTimeout as timeout:
-            _log.info("positions could not be reset, the next poll finds them again: %s", timeout)
+            _logger.info("positions could not be reset, the next poll finds them again: %s", timeout)
 
     def _processed(self, task: AnyTask) -> int:
         return self._executor.processed.get(task.id, 0) if task.type is TaskType.ACTIVE else 0
@@ -208,7 +208,7 @@ class ThreadWork:
             try:
                 self._log.delete_records(before)
             except LogError as error:
-                _log.debug("repartition records stay for now: %s", error)
+                _logger.debug("repartition records stay for now: %s", error)
 
 
 def _changelogs(state: StateManager) -> dict[str, TopicPartition]:

@@ -25,7 +25,7 @@ from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, store
 from streams_runtime.logs.signals import AppendSignals
 from streams_runtime.logs.topic_configs import TopicConfigs
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _LARGEST_WAL_BYTES = 64 * 1024 * 1024
 _CHECKPOINT_WAIT_MS = 100
 
@@ -73,7 +73,7 @@ class Writer:
                 connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
             self._empty_at_bytes = _LARGEST_WAL_BYTES + (size if in_the_way else 0)
         except (sqlite3.Error, OSError) as error:
-            _log.warning("the write-ahead log %s could not be emptied: %s", self._write_ahead_log, error)
+            _logger.warning("the write-ahead log %s could not be emptied: %s", self._write_ahead_log, error)
 
 
 class EmbeddedDestination:

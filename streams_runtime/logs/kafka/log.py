@@ -55,7 +55,7 @@ from streams_runtime.logs.topic_creation import topics_to_add
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _LIMITS = ("cleanup.policy", "max.message.bytes")
 
 
@@ -143,7 +143,9 @@ class KafkaLog:
         try:
             self._run(self._in_claims(claim.group_id).release(claim))
         except LogError:
-            _log.info("group %s: a claim could not be released; its owner may be fenced", claim.group_id, exc_info=True)
+            _logger.info(
+                "group %s: a claim could not be released; its owner may be fenced", claim.group_id, exc_info=True
+            )
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         consumer = KafkaConsumer(self._loop, self.settings, isolation, self._open.discard)
