@@ -1,11 +1,12 @@
-"""How a group member's calls reach the thread that works on the tasks, and what that thread lets others see.
+"""Hands a member's calls over to its stream thread, and publishes what the stream thread lets others see.
 
 Rules:
-- A call waits until the stream thread has done it between two passes of its loop; its error comes back to the caller.
-- When the stream thread has ended, calls that hand over work raise StreamThreadEnded, also those that were waiting.
-  `lost` and `close` then return at once: an ended thread holds nothing any more. So nobody waits for ever, in whatever
-  order member and stream thread end.
-- `offset_sums` never waits: it is the last snapshot that the stream thread published, whole or not at all.
+- A call waits until the stream thread has carried out its order between two passes of its loop. An error of the order
+  is raised in the caller.
+- Once the stream thread has ended, calls that give or take tasks raise StreamThreadEnded, also those that were
+  waiting. `lost` and `close` return at once, because an ended thread holds nothing. So no call waits for ever, in
+  whatever order the member and the stream thread end.
+- `offset_sums` never waits. It is the last snapshot that the stream thread published.
 
 Source: in Kafka `Consumer.poll` runs the `StreamsRebalanceListener` on the stream thread itself.
 """
@@ -16,7 +17,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from assignor.types import TaskId
 from streams_runtime.errors import StreamsRuntimeError
@@ -24,30 +24,53 @@ from streams_runtime.membership.task_holder import HeldTasks
 
 
 class StreamThreadEnded(StreamsRuntimeError):
-    """The stream thread behind this member works no more."""
+    """The stream thread that would have to carry out the order has ended."""
 
 
-class OrderKind(StrEnum):
-    REBALANCE_STARTED = "rebalance started"
-    REVOKE = "revoke"
-    ASSIGN = "assign"
-    LOST = "lost"
-    CLOSE = "close"
+@dataclass(frozen=True, slots=True)
+class StartRebalance:
+    """The member is about to send a subscription."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeTasks:
+    """Stop working on these active tasks. The others stay."""
+
+    tasks: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignTasks:
+    """Hold exactly these tasks from now on."""
+
+    held: HeldTasks
+
+
+@dataclass(frozen=True, slots=True)
+class LoseTasks:
+    """Drop every task at once. The group may already have given them to others."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTasks:
+    """Close every task in good order. The member leaves the group afterwards."""
+
+
+Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks
 
 
 @dataclass(slots=True)
-class Order:
-    """One call of the member, waiting to be done. Which field counts is said by `kind`."""
+class WaitingOrder:
+    """An order, and the caller that waits for it."""
 
-    kind: OrderKind
-    tasks: frozenset[TaskId] = frozenset()
-    held: HeldTasks | None = None
-    reason: str = ""
+    order: Order
     _done: threading.Event = field(default_factory=threading.Event)
     _error: BaseException | None = None
 
     def done(self, error: BaseException | None = None) -> None:
-        """Let the caller go on; with `error` it raises that."""
+        """Let the caller continue. It raises `error` if there is one."""
         self._error = error
         self._done.set()
 
@@ -58,75 +81,93 @@ class Order:
 
 
 class RebalanceMailbox:
-    """A `TaskHolder` on the member's side; `next_order`, `publish` and `end` are for the stream thread.
+    """The member uses it as its `TaskHolder`; `next_order`, `publish` and `end` are for the stream thread.
 
-    `wakeup`: lets the stream thread look into the mailbox at once; called from the member's thread.
+    `wakeup`: makes the stream thread look into the mailbox at once. The member's thread calls it.
     """
 
     def __init__(self, name: str, wakeup: Callable[[], None]) -> None:
         self._name = name
         self._wakeup = wakeup
         self._lock = threading.Lock()
-        self._orders: deque[Order] = deque()
+        self._waiting: deque[WaitingOrder] = deque()
         self._ended = False
-        self._silent_end = False
+        self._refuses = True
         self._offset_sums: Mapping[TaskId, int] = {}
 
+    # --- for the member
+
     def rebalance_started(self) -> None:
-        self._hand_over(Order(OrderKind.REBALANCE_STARTED))
+        self._hand_over(StartRebalance())
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        if self._ended and not self._silent_end:
-            raise self._error()
+        if self._ended and self._refuses:
+            raise self._thread_ended()
         return self._offset_sums
 
     def revoke(self, tasks: frozenset[TaskId]) -> None:
-        self._hand_over(Order(OrderKind.REVOKE, tasks=tasks))
+        self._hand_over(RevokeTasks(tasks))
 
     def assign(self, held: HeldTasks) -> None:
-        self._hand_over(Order(OrderKind.ASSIGN, held=held))
+        self._hand_over(AssignTasks(held))
 
     def lost(self, reason: str) -> None:
-        self._hand_over(Order(OrderKind.LOST, reason=reason), needs_thread=False)
+        self._hand_over(LoseTasks(reason))
 
     def close(self) -> None:
-        self._hand_over(Order(OrderKind.CLOSE), needs_thread=False)
+        self._hand_over(CloseTasks())
 
-    def next_order(self) -> Order | None:
-        """The oldest order that is not done; the stream thread has to call its `done`."""
+    # --- for the stream thread
+
+    def next_order(self) -> WaitingOrder | None:
+        """The oldest order that nobody has taken yet. The stream thread has to call its `done`."""
         with self._lock:
-            return self._orders.popleft() if self._orders else None
+            return self._waiting.popleft() if self._waiting else None
 
     @property
     def has_orders(self) -> bool:
-        return bool(self._orders)
+        return bool(self._waiting)
 
     def publish(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """`offset_sums` must not change any more: other threads read it."""
+        """Other threads read `offset_sums`, so it must not change any more."""
         self._offset_sums = offset_sums
 
-    def end(self, *, silent: bool = False) -> None:
-        """The stream thread does no more orders. `silent`: the member may go on without tasks; no call raises."""
-        with self._lock:
-            self._ended, self._silent_end = True, silent
-            self._offset_sums = {}
-            waiting = list(self._orders)
-            self._orders.clear()
-        for order in waiting:
-            order.done(None if silent or order.kind in _NEEDS_NO_THREAD else self._error())
+    def end(self) -> None:
+        """The stream thread carries out no more orders: calls that give or take tasks raise from now on."""
+        self._end(refuses=True)
 
-    def _hand_over(self, order: Order, *, needs_thread: bool = True) -> None:
+    def end_quietly(self) -> None:
+        """The stream thread carries out no more orders, and no call raises: the member lives on without tasks."""
+        self._end(refuses=False)
+
+    def _end(self, *, refuses: bool) -> None:
+        with self._lock:
+            self._ended, self._refuses = True, refuses
+            self._offset_sums = {}
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        for one in waiting:
+            one.done(self._refusal(one.order))
+
+    def _hand_over(self, order: Order) -> None:
         with self._lock:
             if self._ended:
-                if needs_thread and not self._silent_end:
-                    raise self._error()
+                refusal = self._refusal(order)
+                if refusal is not None:
+                    raise refusal
                 return
-            self._orders.append(order)
+            waiting = WaitingOrder(order)
+            self._waiting.append(waiting)
         self._wakeup()
-        order.wait()
+        waiting.wait()
 
-    def _error(self) -> StreamThreadEnded:
+    def _refusal(self, order: Order) -> StreamThreadEnded | None:
+        """What the caller of this order gets from a thread that has ended."""
+        match order:
+            case LoseTasks() | CloseTasks():
+                return None  # an ended thread holds nothing
+            case StartRebalance() | RevokeTasks() | AssignTasks():
+                return self._thread_ended() if self._refuses else None
+
+    def _thread_ended(self) -> StreamThreadEnded:
         return StreamThreadEnded(f"stream thread {self._name} has ended")
-
-
-_NEEDS_NO_THREAD = (OrderKind.LOST, OrderKind.CLOSE)

@@ -27,7 +27,15 @@ from streams_runtime.logs.base import Log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.group_member import GroupMember, MemberEnd, MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.rebalance_mailbox import Order, OrderKind, RebalanceMailbox
+from streams_runtime.membership.rebalance_mailbox import (
+    AssignTasks,
+    CloseTasks,
+    LoseTasks,
+    Order,
+    RebalanceMailbox,
+    RevokeTasks,
+    StartRebalance,
+)
 from streams_runtime.membership.task_holder import HeldTasks
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.restore.restore_listener import RestoreListener
@@ -170,15 +178,15 @@ class StreamThread:
         work.maybe_publish(self._mailbox)
 
     def _obey(self) -> None:
-        while (order := self._mailbox.next_order()) is not None:
+        while (waiting := self._mailbox.next_order()) is not None:
             try:
-                self._do_and_recover(order)
+                self._do_and_recover(waiting.order)
                 self._work.hurry()
                 self._work.publish(self._mailbox)
             except BaseException as error:
-                order.done(error)
+                waiting.done(error)
                 raise
-            order.done()
+            waiting.done()
 
     def _do_and_recover(self, order: Order) -> None:
         try:
@@ -189,18 +197,17 @@ class StreamThread:
             self._drop_all(migrated)
 
     def _do(self, order: Order) -> None:
-        match order.kind:
-            case OrderKind.REBALANCE_STARTED:
+        match order:
+            case StartRebalance():
                 self._listener.joining(self._held)
                 self._work.manager.handle_rebalance_start()
-            case OrderKind.REVOKE:
-                self._revoke(order.tasks)
-            case OrderKind.ASSIGN:
-                assert order.held is not None, "every assignment says what is held"
-                self._assign(order.held)
-            case OrderKind.LOST:
-                self._lose(order.reason)
-            case OrderKind.CLOSE:
+            case RevokeTasks(tasks):
+                self._revoke(tasks)
+            case AssignTasks(held):
+                self._assign(held)
+            case LoseTasks(reason):
+                self._lose(reason)
+            case CloseTasks():
                 self._close_tasks()
 
     def _assign(self, held: HeldTasks) -> None:
@@ -281,7 +288,7 @@ class StreamThread:
 
     def _pass_on_shutdown(self) -> None:
         """The member lives on, without tasks, until the leader has heard that everybody is to end."""
-        self._mailbox.end(silent=True)
+        self._mailbox.end_quietly()
         self._member.request_shutdown()
         self._member_done.wait(self._setting.member.session_timeout_s)
 

@@ -8,7 +8,17 @@ from collections.abc import Callable
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.membership.rebalance_mailbox import Order, OrderKind, RebalanceMailbox, StreamThreadEnded
+from streams_runtime.membership.rebalance_mailbox import (
+    AssignTasks,
+    CloseTasks,
+    LoseTasks,
+    Order,
+    RebalanceMailbox,
+    RevokeTasks,
+    StartRebalance,
+    StreamThreadEnded,
+    WaitingOrder,
+)
 from streams_runtime.membership.task_holder import HeldTasks
 
 TIMEOUT_S = 10.0
@@ -45,54 +55,58 @@ class Mailbox:
         self.woken = threading.Semaphore(0)
         self.box = RebalanceMailbox("t-1", self.woken.release)
 
-    def order(self) -> Order:
+    def next_order(self) -> WaitingOrder:
         assert self.woken.acquire(timeout=TIMEOUT_S), "the stream thread was not woken"
-        order = self.box.next_order()
-        assert order is not None
-        return order
+        waiting = self.box.next_order()
+        assert waiting is not None
+        return waiting
 
 
 @pytest.mark.parametrize(
-    "call,kind",
+    "call,order",
     [
-        (RebalanceMailbox.rebalance_started, OrderKind.REBALANCE_STARTED),
-        (lambda box: box.revoke(frozenset({TASK})), OrderKind.REVOKE),
-        (lambda box: box.assign(HELD), OrderKind.ASSIGN),
-        (lambda box: box.lost("why"), OrderKind.LOST),
-        (RebalanceMailbox.close, OrderKind.CLOSE),
+        (RebalanceMailbox.rebalance_started, StartRebalance()),
+        (lambda box: box.revoke(frozenset({TASK})), RevokeTasks(frozenset({TASK}))),
+        (lambda box: box.assign(HELD), AssignTasks(HELD)),
+        (lambda box: box.lost("why"), LoseTasks("why")),
+        (RebalanceMailbox.close, CloseTasks()),
     ],
 )
 def test_should_wake_the_stream_thread_and_wait_until_the_order_is_done(
-    call: Callable[[RebalanceMailbox], None], kind: OrderKind
+    call: Callable[[RebalanceMailbox], None], order: Order
 ) -> None:
     mailbox = Mailbox()
     calling = Calling(lambda: call(mailbox.box))
-    order = mailbox.order()
-    assert order.kind is kind
+    waiting = mailbox.next_order()
+    assert waiting.order == order
     assert calling.waits
-    order.done()
+    waiting.done()
     calling.join()
     assert calling.error is None
     assert mailbox.box.next_order() is None
 
 
-def test_should_carry_what_was_said() -> None:
+def test_should_hand_orders_over_in_the_order_of_the_calls() -> None:
     mailbox = Mailbox()
     calls = [Calling(lambda: mailbox.box.revoke(frozenset({TASK})))]
-    revoke = mailbox.order()
+    assert mailbox.woken.acquire(timeout=TIMEOUT_S)
     calls.append(Calling(lambda: mailbox.box.assign(HELD)))
-    assign = mailbox.order()
-    assert (revoke.tasks, assign.held) == (frozenset({TASK}), HELD)
-    for order, calling in zip((revoke, assign), calls, strict=True):
-        order.done()
+    assert mailbox.woken.acquire(timeout=TIMEOUT_S)
+    orders = []
+    for calling in calls:
+        waiting = mailbox.box.next_order()
+        assert waiting is not None
+        orders.append(waiting.order)
+        waiting.done()
         calling.join()
+    assert orders == [RevokeTasks(frozenset({TASK})), AssignTasks(HELD)]
 
 
 def test_should_raise_in_the_caller_what_the_stream_thread_failed_with() -> None:
     mailbox = Mailbox()
     calling = Calling(lambda: mailbox.box.assign(HELD))
     error = RuntimeError("no disk")
-    mailbox.order().done(error)
+    mailbox.next_order().done(error)
     calling.join()
     assert calling.error is error
 
@@ -125,7 +139,7 @@ def test_should_raise_at_once_when_the_stream_thread_has_ended() -> None:
 def test_should_say_nothing_when_the_thread_ended_but_its_member_still_has_something_to_tell() -> None:
     mailbox = Mailbox()
     mailbox.box.publish({TASK: 7})
-    mailbox.box.end(silent=True)
+    mailbox.box.end_quietly()
     mailbox.box.rebalance_started()
     mailbox.box.assign(HELD)
     assert mailbox.box.offset_sums() == {}
