@@ -11,7 +11,7 @@ from typing import Any
 from assignor.types import TaskId
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
-from streams_runtime.processors.nodes import Child, CurrentNode
+from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.records import Headers, Record, RecordMetadata
 

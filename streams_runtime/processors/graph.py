@@ -13,12 +13,11 @@ from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, St
 from assignor.topology.topology import Subtopology
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.nodes import CurrentNode, NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
-
-__all__ = ["ProcessorGraph", "SourceRunner"]
 
 
 class ProcessorGraph:
@@ -82,7 +81,7 @@ class ProcessorGraph:
     @property
     def current_node(self) -> str:
         """Name of the node that runs, or, once an error came out of `process` or a punctuator, that it came from."""
-        return self._current.told()
+        return self._current.running_or_failed()
 
     @property
     def record_timestamp_ms(self) -> int:

@@ -1,57 +1,21 @@
-"""The three kinds of running nodes, and which of them runs right now.
+"""The three kinds of running nodes: sources, processors and sinks.
 
-A record goes depth first: a node's children are called one after the other, each with everything below it. This is the
-hottest code of the runtime, so children are plain tuples of bound methods, and the current node is one attribute that
-is set before each call. When an error passes, the node it came from is kept, because outer nodes move the current node
-back to themselves (they may catch the error and go on). Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
+This is the hottest code of the runtime. So a node's children are plain tuples of a name and a bound method, and telling
+which node runs costs one attribute (`current_node`). Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.processors.api import Processor
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.processors.topology import SinkSettings, SourceSettings
 from streams_runtime.records import Record
-
-if TYPE_CHECKING:
-    from streams_runtime.processors.context import NodeContext
-    from streams_runtime.processors.topology import SinkSettings, SourceSettings
-
-Child = tuple[str, Callable[[Record[Any, Any]], None]]
-"""A node's name, and what takes its records."""
-
-
-class CurrentNode:
-    """`name`: the node that runs, None outside of processing. `timestamp_ms`: of the record it was given; -1: none.
-
-    `failed_at`: where the error came from that passes, or has come out; empty when there is none.
-    """
-
-    __slots__ = ("_error", "failed_at", "name", "timestamp_ms")
-
-    def __init__(self) -> None:
-        self.name: str | None = None
-        self.timestamp_ms = -1
-        self._error: BaseException | None = None
-        self.failed_at = ""
-
-    def failed(self, error: BaseException, back_to: str | None) -> None:
-        """An error passes: the first who sees it is told where it came from."""
-        if self._error is not error:
-            self._error = error
-            self.failed_at = self.name or ""
-        self.name = back_to
-
-    def told(self) -> str:
-        return self.name if self.name is not None else self.failed_at
-
-    def forget(self) -> None:
-        """Something new begins; also lets go of the error, which holds on to whole stack frames."""
-        self._error = None
-        self.failed_at = ""
 
 
 class NodeRunner(Protocol):

@@ -15,7 +15,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import OffsetReset, StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Consumer, Log, OffsetAndMetadata
-from streams_runtime.processors.graph import SourceRunner
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_partition_time
 from streams_runtime.tasks.record_queue import RecordQueue
 

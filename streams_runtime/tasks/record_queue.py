@@ -18,7 +18,7 @@ from typing import Any
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.graph import SourceRunner
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import BytesSerde
 from streams_runtime.tasks.exception_handling import FailedInputRecord

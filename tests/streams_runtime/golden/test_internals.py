@@ -16,8 +16,8 @@ from streams_runtime.dsl.change import Change, ChangedSerde
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.graph import SourceRunner
-from streams_runtime.processors.nodes import CurrentNode
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.serdes import BYTES, DOUBLE, LONG, STRING
 from streams_runtime.state_stores import ValueAndTimestamp, Windowed

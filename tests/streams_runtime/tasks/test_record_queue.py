@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.graph import SourceRunner
-from streams_runtime.processors.nodes import CurrentNode
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import STRING, Serdes
