@@ -13,12 +13,12 @@ from typing import overload
 from assignor.clients.end_offsets import EndOffsetSums
 from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
+from assignor.group_tasks import gather_members, make_tasks, sum_end_offsets
 from assignor.recording import RecordedPlacement, RecordedRebalance, dotted_configs
 from assignor.recording.assignors import as_assignor, as_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.what_if.changes import Changes
 from assignor.what_if.group_changes import add_instances, remove_instances, set_tags, set_threads
-from assignor.what_if.group_tasks import log_ends
 from assignor.what_if.lag_changes import set_group_lags
 from assignor.what_if.open_group import OpenGroup
 from assignor.what_if.placement_changes import changed_problem
@@ -82,8 +82,9 @@ _NO_ENDS = EndOffsetSums({}, known=False)
 
 
 def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
-    """Unknown where the round ends before they are asked for."""
+    """Not known where the leader gives up before it asks for them."""
     try:
-        return log_ends(snapshot)
+        tasks = make_tasks(snapshot, gather_members(snapshot).versions, created={})
+        return sum_end_offsets(snapshot, tasks)
     except KafkaError:
         return _NO_ENDS

@@ -13,11 +13,10 @@ from typing import TypeVar
 
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.errors import InputError, KafkaError
+from assignor.group_tasks import GroupTasks, gather_members, make_tasks
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.topology import RepartitionTopic, Subtopology, Topology
 from assignor.what_if.changes import Changes
-from assignor.what_if.group_tasks import GroupTasks, group_tasks
 from assignor.what_if.open_group import OpenGroup
 
 Value = TypeVar("Value")
@@ -33,13 +32,19 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
     if changes.partitions:
         snapshot = _with_counts(snapshot, changes.partitions)
     try:
-        repartition = group_tasks(snapshot, InternalTopicCatalog())
+        repartition = _needed_tasks(snapshot)
         snapshot = _with_internal_topics(snapshot, repartition.internal_topics)
-        tasks = group_tasks(snapshot, InternalTopicCatalog())  # fewer, where the metadata had too many partitions
+        tasks = _needed_tasks(snapshot)  # fewer, where the metadata had too many partitions
     except KafkaError:
         return snapshot
     snapshot = _with_internal_topics(snapshot, tasks.internal_topics)
     return _without_vanished_tasks(snapshot, tasks)
+
+
+def _needed_tasks(snapshot: RebalanceSnapshot) -> GroupTasks:
+    """The tasks that the leader would make if no internal topic existed yet, so that each gets the count it needs."""
+    without_internal_topics = replace(snapshot, existing_internal_topics={}, failures=frozenset[str]())
+    return make_tasks(without_internal_topics, gather_members(snapshot).versions, created={})
 
 
 def _with_counts(snapshot: RebalanceSnapshot, partitions: Mapping[str, int]) -> RebalanceSnapshot:
@@ -133,7 +138,7 @@ def _resized(values: tuple[Value, ...], count: int, new: Value) -> tuple[Value, 
 def _without_vanished_tasks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RebalanceSnapshot:
     """Nobody owns, or reports state of, a task that is not there any more."""
     group = OpenGroup(snapshot)
-    sources = tasks.source_partitions
+    sources = tasks.task_by_partition().keys()
     for members in group.processes().values():
         for member in members:
             owned = tuple(each for each in member.subscription.owned_partitions if each in sources)
