@@ -12,7 +12,7 @@ import binascii
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from assignor.errors import InputError
 from assignor.types import TaskId
@@ -23,9 +23,10 @@ from coordinator_api.group.states import GroupState, RemovalReason, RoundOutcome
 
 def encode_record(record: Record) -> str:
     """One line of JSON."""
-    shapes = _SHAPES_OF[type(record).__name__]
+    stored_name = _STORED_NAMES[type(record)]
+    shapes = _SHAPES_OF[stored_name]
     document = {name: shape.write(getattr(record, name)) for name, shape in shapes.items()}
-    return json.dumps({"type": type(record).__name__, **document}, separators=(",", ":"))
+    return json.dumps({"type": stored_name, **document}, separators=(",", ":"))
 
 
 def decode_record(text: str) -> Record:
@@ -35,12 +36,11 @@ def decode_record(text: str) -> Record:
     except ValueError as fault:
         raise InputError(str(fault), "record") from fault
     name = document.pop("type", None) if isinstance(document, dict) else None
-    record_type = RECORD_TYPES.get(name) if isinstance(name, str) else None
-    if record_type is None:
+    if not isinstance(name, str) or name not in RECORD_TYPES:
         raise InputError(f"{name!r} is not a type of record", "record")
-    shapes = _SHAPES_OF[record_type.__name__]
+    record_type, shapes = RECORD_TYPES[name], _SHAPES_OF[name]
     missing = shapes.keys() - document.keys()
-    if not missing <= ADDED_LATER.get(record_type.__name__, frozenset()) or document.keys() - shapes.keys():
+    if not missing <= ADDED_LATER.get(name, frozenset()) or document.keys() - shapes.keys():
         raise InputError(f"expected the fields {', '.join(shapes)}, not {', '.join(document)}", f"record {name}")
     try:
         return record_type(**{key: shapes[key].read(value) for key, value in document.items()})
@@ -122,7 +122,26 @@ _SHAPES: dict[Any, _Shape] = {
     RoundReason | None: _or_none(_Shape(str, RoundReason)),
 }
 
-RECORD_TYPES: dict[str, type[Record]] = {record_type.__name__: record_type for record_type in get_args(records.Record)}
+RECORD_TYPES: dict[str, type[Record]] = {
+    "DefinitionChanged": records.DefinitionChanged,
+    "DrainChanged": records.DrainChanged,
+    "MemberSubscribed": records.MemberSubscribed,
+    "MemberReplaced": records.MemberReplaced,
+    "MemberRemoved": records.MemberRemoved,
+    "RoundPreparing": records.RoundPreparing,
+    "GenerationStarted": records.GenerationStarted,
+    "GroupEmptied": records.GroupEmptied,
+    "RoundCompleted": records.RoundCompleted,
+    "RoundLedElsewhere": records.RoundLedElsewhere,
+    "MemberReported": records.MemberReported,
+    "GroupDeleted": records.GroupDeleted,
+    "GroupRestored": records.GroupRestored,
+    "LastRoundRestored": records.LastRoundRestored,
+    "MemberRestored": records.MemberRestored,
+}
+"""The stored name of each type. A stored name never changes; a class may."""
+
+_STORED_NAMES: Mapping[type[Record], str] = {record_type: name for name, record_type in RECORD_TYPES.items()}
 
 
 def _shapes(record_type: type[Record]) -> dict[str, _Shape]:

@@ -1,0 +1,53 @@
+"""What is stored stays: logs that an earlier version wrote are read, lead to the same state, and are written the same.
+
+`stored_by_the_last_version.jsonl` has one line for each scenario in `tests/scenarios`, and for some more: the log of its group, and the
+snapshot that the earlier version made of the state at the end. Together they hold a record of every type.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from coordinator_api.group.group import Group
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.record_codec import RECORD_TYPES, decode_record, encode_record
+
+STORED = Path(__file__).with_name("stored_by_the_last_version.jsonl")
+
+
+class StoredGroup(NamedTuple):
+    scenario: str
+    log: list[str]
+    snapshot: list[str]
+
+
+def stored_groups() -> list[StoredGroup]:
+    return [StoredGroup(**json.loads(line)) for line in STORED.read_text().splitlines()]
+
+
+def test_should_hold_an_example_of_each_type_of_record() -> None:
+    stored = {json.loads(line)["type"] for group in stored_groups() for line in (*group.log, *group.snapshot)}
+    assert stored == set(RECORD_TYPES)
+
+
+@pytest.mark.parametrize("group", stored_groups(), ids=lambda group: group.scenario)
+def test_should_write_the_records_that_it_reads_byte_for_byte(group: StoredGroup) -> None:
+    for line in (*group.log, *group.snapshot):
+        assert encode_record(decode_record(line)) == line
+
+
+@pytest.mark.parametrize("group", stored_groups(), ids=lambda group: group.scenario)
+def test_should_reach_the_state_that_the_log_led_to_then(group: StoredGroup) -> None:
+    from_log = replayed(group.log)
+    assert [encode_record(record) for record in from_log.snapshot()] == group.snapshot
+    assert replayed(group.snapshot).image == from_log.image
+
+
+def replayed(log: list[str]) -> Group:
+    group = Group.replay("shop", GroupLimits(), map(decode_record, log), now_ms=0)
+    group.validate_state()
+    return group
