@@ -1,7 +1,8 @@
 """What is stored stays: logs that an earlier version wrote are read, lead to the same state, and are written the same.
 
-`stored_by_the_last_version.jsonl` has one line for each scenario in `tests/scenarios`, and for some more: the log of its group, and the
-snapshot that the earlier version made of the state at the end. Together they hold a record of every type.
+Each line of `stored_by_the_last_version.jsonl` holds one group: its log, and the snapshot that the earlier version made
+of its last state. There is a group for each scenario in `tests/scenarios`, and three more with the fields that no
+scenario sets. Together they hold a record of every type.
 """
 
 from __future__ import annotations
