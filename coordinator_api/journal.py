@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import structlog
 
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.outcome import HeartbeatAnswered, Joined, Left, Response
+from coordinator_api.group.outcome import HeartbeatAnswered, JoinAnswered, Left, Response
 from coordinator_api.group.records import (
+    CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
     GroupDeleted,
@@ -18,12 +19,11 @@ from coordinator_api.group.records import (
     MemberRemoved,
     MemberReplaced,
     MemberSubscribed,
-    Record,
-    RoundCompleted,
-    RoundLedElsewhere,
-    RoundPreparing,
+    RebalanceCompleted,
+    RebalanceLedElsewhere,
+    RebalanceStarted,
 )
-from coordinator_api.group.states import RemovalReason, RoundOutcome
+from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.metrics import Metrics
 
 
@@ -35,7 +35,7 @@ class Journal:
         self._log = structlog.get_logger("coordinator_api").bind(group=group_id)
         self._preparing_since: float | None = None
 
-    def tell_records(self, records: Iterable[Record], image: GroupImage) -> None:
+    def tell_records(self, records: Iterable[CoordinatorRecord], image: GroupImage) -> None:
         """Committed records, and the state they led to."""
         log = self._log.bind(generation=image.generation_id, state=str(image.state))
         for record in records:
@@ -57,13 +57,13 @@ class Journal:
                     if reason is not RemovalReason.LEFT:
                         self._metrics.expired_sessions.inc()
                     log.info("member_removed", member=member_id, reason=str(reason))
-                case RoundPreparing(reason, detail=detail):
+                case RebalanceStarted(reason, detail=detail):
                     self._preparing_since = time.perf_counter()
                     log.info("rebalance_preparing", reason=detail or str(reason))
-                case RoundLedElsewhere(led_by, outcome=outcome, error=error):
+                case RebalanceLedElsewhere(led_by, outcome=outcome, error=error):
                     self._metrics.reported_rebalances.inc()
                     log.info("rebalance_reported", led_by=led_by, outcome=str(outcome), error=error)
-                case RoundCompleted():
+                case RebalanceCompleted():
                     self._completed(record)
                 case GroupEmptied():
                     log.info("group_emptied")
@@ -72,9 +72,9 @@ class Journal:
                 case _:
                     pass
 
-    def _completed(self, record: RoundCompleted) -> None:
+    def _completed(self, record: RebalanceCompleted) -> None:
         self._metrics.rebalances.inc()
-        if record.outcome is RoundOutcome.ERROR:
+        if record.outcome is RebalanceOutcome.ERROR:
             self._metrics.failed_rebalances.inc()
         if self._preparing_since is not None:
             self._metrics.rebalance_latency.observe(time.perf_counter() - self._preparing_since)
@@ -93,7 +93,7 @@ class Journal:
         match response:
             case HeartbeatAnswered():
                 self._metrics.heartbeats.inc()
-            case Joined():
+            case JoinAnswered():
                 self._metrics.joins.inc()
             case Left():
                 self._metrics.leaves.inc()

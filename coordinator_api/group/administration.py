@@ -6,14 +6,14 @@ Source: `GroupMetadataManager.validateDeleteGroup` for the last; the others have
 from __future__ import annotations
 
 from coordinator_api.group.events import DeclareGroup
-from coordinator_api.group.outcome import Declared, Done, Rejected, Response
+from coordinator_api.group.outcome import Accepted, Declared, Rejected, Response
+from coordinator_api.group.rebalancing import prepare
 from coordinator_api.group.records import DefinitionChanged, DrainChanged, GroupDeleted
-from coordinator_api.group.rounds import prepare
-from coordinator_api.group.states import GroupState, RejectionCode, RoundOutcome, RoundReason
-from coordinator_api.group.transition import Transition
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
+from coordinator_api.group.transition import GroupTransition
 
 
-def declare(step: Transition, event: DeclareGroup) -> Response:
+def declare(step: GroupTransition, event: DeclareGroup) -> Response:
     """Take in the definition. With members, a changed one starts a round, and so does any one after an error."""
     image = step.image
     if image.state is GroupState.DEAD:
@@ -24,22 +24,22 @@ def declare(step: Transition, event: DeclareGroup) -> Response:
         step.emit(DefinitionChanged(image.revision + 1, event.input_json))
     if image.draining:
         step.emit(DrainChanged(False))
-    failed = image.last_round is not None and image.last_round.outcome is RoundOutcome.ERROR
+    failed = image.last_rebalance is not None and image.last_rebalance.outcome is RebalanceOutcome.ERROR
     retried = failed and image.state is GroupState.STABLE
     if image.members and (changed or retried):
-        prepare(step, RoundReason.DEFINITION_CHANGED)
+        prepare(step, RebalanceReason.DEFINITION_CHANGED)
     return Declared(step.image.revision, created)
 
 
-def drain(step: Transition) -> Response:
+def drain(step: GroupTransition) -> Response:
     if step.image.state is GroupState.DEAD:
         return _deleted()
     if not step.image.draining:
         step.emit(DrainChanged(True))
-    return Done()
+    return Accepted()
 
 
-def delete(step: Transition) -> Response:
+def delete(step: GroupTransition) -> Response:
     image = step.image
     if image.state is GroupState.DEAD:
         return _deleted()
@@ -48,7 +48,7 @@ def delete(step: Transition) -> Response:
             RejectionCode.NON_EMPTY_GROUP, f"the group has {len(image.members)} members and is {image.state}"
         )
     step.emit(GroupDeleted())
-    return Done()
+    return Accepted()
 
 
 def _deleted() -> Rejected:

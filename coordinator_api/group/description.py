@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assignor.types import ProcessId, Role, TaskId
-from coordinator_api.group.image import GroupImage, GroupMember
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness, Session
-from coordinator_api.group.states import GroupState, RoundOutcome, RoundReason
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of, running_tasks
 
 
@@ -47,7 +47,7 @@ class MemberDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundDescription:
+class RebalanceDescription:
     """How the last completed round ended. `reason`: in words. `error`: what went wrong, None when nothing did.
 
     `missing_topics`: source topics that were not there.
@@ -55,7 +55,7 @@ class RoundDescription:
 
     generation_id: int
     reason: str | None
-    outcome: RoundOutcome
+    outcome: RebalanceOutcome
     error: str | None
     error_code: int
     definition_revision: int
@@ -80,14 +80,14 @@ class GroupDescription:
     next_probing_rebalance_at_ms: int | None
     settled: bool
     error: str | None
-    last_round: RoundDescription | None
+    last_rebalance: RebalanceDescription | None
     members: tuple[MemberDescription, ...]
     led_by: str | None = None
     reported_at_ms: int | None = None
 
 
 def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescription:
-    last = image.last_round
+    last = image.last_rebalance
     standing = last if image.state is GroupState.STABLE else None
     return GroupDescription(
         group_id=group_id,
@@ -97,11 +97,11 @@ def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescr
         draining=image.draining,
         reason=_in_words(image.reason, image.detail),
         next_probing_rebalance_at_ms=standing.probing_rebalance_at_ms if standing else None,
-        settled=standing is not None and standing.outcome is RoundOutcome.SETTLED,
+        settled=standing is not None and standing.outcome is RebalanceOutcome.SETTLED,
         error=standing.error if standing else None,
-        last_round=None
+        last_rebalance=None
         if last is None
-        else RoundDescription(
+        else RebalanceDescription(
             last.generation_id,
             _in_words(last.reason, last.detail),
             last.outcome,
@@ -119,11 +119,11 @@ def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescr
     )
 
 
-def _in_words(reason: RoundReason | None, detail: str | None) -> str | None:
+def _in_words(reason: RebalanceReason | None, detail: str | None) -> str | None:
     return detail or (None if reason is None else str(reason))
 
 
-def _describe_member(image: GroupImage, member: GroupMember, session: Session | None) -> MemberDescription:
+def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Session | None) -> MemberDescription:
     """`session`: None in a group that is led elsewhere."""
     preparing = image.state is GroupState.PREPARING_REBALANCE
     return MemberDescription(
@@ -145,7 +145,7 @@ def _describe_member(image: GroupImage, member: GroupMember, session: Session | 
     )
 
 
-def _tasks(member: GroupMember, session: Session | None) -> tuple[TaskDescription, ...]:
+def _tasks(member: ClassicGroupMember, session: Session | None) -> tuple[TaskDescription, ...]:
     """Active tasks first, then standbys, each in order."""
     if member.assignment is None:
         return ()

@@ -33,7 +33,7 @@ class Join:
     `new_member_id`: a fresh id proposed by the caller, used only when this join makes a new member id. `incarnation`:
     rises each time the static member `group_instance_id` is started anew (Spark's taskAttemptId). `subscription`: bytes
     of ConsumerProtocolSubscription, which the caller has found to be readable. Times in milliseconds. Answered with
-    `Joined`.
+    `JoinAnswered`.
     """
 
     subscription: bytes
@@ -64,7 +64,7 @@ class Heartbeat:
 class FetchAssignment:
     """GET of the assignment, as the request arrives: a sign of life.
 
-    `min_generation`: the `generation_id` of the member's `Joined`; 0 or less for whatever is there. Answered with
+    `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for whatever is there. Answered with
     `AssignmentReady` or `AssignmentPending`.
     """
 
@@ -122,20 +122,20 @@ class RebalanceFailed:
 class TopicsSeen:
     """Somebody looked at the group's cluster. `topics`: as in `AssignmentComputed`, of the definition that now holds.
 
-    Starts a round when they are not what the last round worked with. Answered with `Done`.
+    Starts a round when they are not what the last round worked with. Answered with `Accepted`.
     """
 
     topics: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class ReportRound:
+class ReportRebalance:
     """A round that was led elsewhere, as its leader or somebody who watched it reports it.
 
     `led_by`: who leads the group. `input_json`: what the leader knew, as in `DeclareGroup`. `members`: in the order the
     leader received them; `assignments`: bytes of ConsumerProtocolAssignment, none for a round that failed. `warm_ups`:
     which of a member's standby tasks are warm-ups, as far as is known. `error`: `"SimpleName: message"`. The caller has
-    found all bytes to be readable. Answered with `RoundReported`.
+    found all bytes to be readable. Answered with `RebalanceReported`.
     """
 
     led_by: str
@@ -151,22 +151,22 @@ class ReportRound:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time went by: sent when `Outcome.next_timer_ms` is reached (early or late is harmless). Answered with `Done`."""
+    """Time went by: sent at `Outcome.next_timer_ms` (early or late is harmless). Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Only a group without members can be deleted, or one that is led elsewhere. Answered with `Done`."""
+    """Only a group without members can be deleted, or one that is led elsewhere. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Tell every member to stop: heartbeats say so until the next PUT. Answered with `Done`."""
+    """Tell every member to stop: heartbeats say so until the next PUT. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The first event after `replay`: asks again for a round that was being computed. Answered with `Done`."""
+    """The first event after `replay`: asks again for a round that was being computed. Answered with `Accepted`."""
 
 
 Event = (
@@ -179,7 +179,7 @@ Event = (
     | AssignmentComputed
     | RebalanceFailed
     | TopicsSeen
-    | ReportRound
+    | ReportRebalance
     | Tick
     | DeleteGroup
     | Drain

@@ -40,7 +40,7 @@ from coordinator_api.group.events import (
     RebalanceFailed,
     RecheckAssignment,
     Recovered,
-    ReportRound,
+    ReportRebalance,
     Tick,
     TopicsSeen,
 )
@@ -50,15 +50,15 @@ from coordinator_api.group.joining import join
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.membership import fetch_assignment, heartbeat, leave
-from coordinator_api.group.outcome import Done, Outcome, Response
-from coordinator_api.group.records import GenerationStarted, Record
+from coordinator_api.group.outcome import Accepted, Outcome, Response
+from coordinator_api.group.rebalancing import rebalance_to_run, store_rebalance
+from coordinator_api.group.records import CoordinatorRecord, GenerationStarted
 from coordinator_api.group.reporting import led_elsewhere, report
-from coordinator_api.group.rounds import rebalance_to_run, store_round
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.story import Story
 from coordinator_api.group.ticking import tick
 from coordinator_api.group.topics import topics_seen
-from coordinator_api.group.transition import Transition, next_timer_ms
+from coordinator_api.group.transition import GroupTransition, next_timer_ms
 
 
 class Group:
@@ -72,7 +72,7 @@ class Group:
         self._story = Story()
 
     @classmethod
-    def replay(cls, group_id: str, limits: GroupLimits, records: Iterable[Record], now_ms: int) -> Self:
+    def replay(cls, group_id: str, limits: GroupLimits, records: Iterable[CoordinatorRecord], now_ms: int) -> Self:
         """The group that these records, in order, lead to. Raises IllegalTransition.
 
         Sessions and round timeouts start anew at `now_ms`; a probing deadline is the one that was recorded.
@@ -102,7 +102,7 @@ class Group:
 
     def handle(self, event: Event, now_ms: int) -> Outcome:
         """What `event` at `now_ms` (milliseconds since the epoch) leads to. Raises IllegalTransition for a bug."""
-        step = Transition(self.limits, self._image, self._liveness, now_ms)
+        step = GroupTransition(self.limits, self._image, self._liveness, now_ms)
         try:
             response = _dispatch(step, event)
         except IllegalTransition as illegal:
@@ -112,7 +112,7 @@ class Group:
             return replace(outcome, effects=rebalance_to_run(step.image))
         return outcome
 
-    def apply(self, records: Iterable[Record], now_ms: int) -> None:
+    def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         """Take in committed records, in order; `now_ms` is the time of their event. Raises IllegalTransition."""
         for record in records:
             before = self._image
@@ -123,7 +123,7 @@ class Group:
             self._liveness.taken_in(record, before, self._image, now_ms)
             self._story.add(record, self._image, now_ms)
 
-    def snapshot(self) -> tuple[Record, ...]:
+    def snapshot(self) -> tuple[CoordinatorRecord, ...]:
         """The shortest list of records that replays to this state, so that a store may forget the older ones."""
         return snapshot_records(self._image)
 
@@ -148,7 +148,7 @@ class Group:
         return IllegalTransition("\n  ".join((f"group {self.group_id}: {what}", *self._story.lines())))
 
 
-def _dispatch(step: Transition, event: Event) -> Response:
+def _dispatch(step: GroupTransition, event: Event) -> Response:
     refused = led_elsewhere(step, event)
     if refused is not None:
         return refused
@@ -162,11 +162,11 @@ def _dispatch(step: Transition, event: Event) -> Response:
         case Leave():
             return leave(step, event)
         case AssignmentComputed() | RebalanceFailed():
-            return store_round(step, event)
+            return store_rebalance(step, event)
         case TopicsSeen():
             topics_seen(step, event)
-            return Done()
-        case ReportRound():
+            return Accepted()
+        case ReportRebalance():
             return report(step, event)
         case DeclareGroup():
             return declare(step, event)
@@ -176,6 +176,6 @@ def _dispatch(step: Transition, event: Event) -> Response:
             return delete(step)
         case Tick():
             tick(step)
-            return Done()
+            return Accepted()
         case Recovered():
-            return Done()
+            return Accepted()

@@ -12,24 +12,24 @@ from typing import Any
 
 from assignor.types import TaskId
 from coordinator_api.group.records import (
+    CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
     GenerationStarted,
     GroupDeleted,
     GroupEmptied,
     GroupRestored,
-    LastRoundRestored,
+    LastRebalanceRestored,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
     MemberRestored,
     MemberSubscribed,
-    Record,
-    RoundCompleted,
-    RoundLedElsewhere,
-    RoundPreparing,
+    RebalanceCompleted,
+    RebalanceLedElsewhere,
+    RebalanceStarted,
 )
-from coordinator_api.group.states import GroupState, RoundOutcome, RoundReason
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8
 """How many earlier member ids of a static member are remembered as fenced; older ones become unknown."""
@@ -44,7 +44,7 @@ class IllegalTransition(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class ClassicGroupMember:
     """`joined_generation`: of the round `subscription` was sent for. `assigned_generation`: of `assignment`, or 0."""
 
     member_id: str
@@ -62,12 +62,12 @@ class GroupMember:
 
 
 @dataclass(frozen=True, slots=True)
-class LastRound:
-    """How the last completed round ended; see `RoundCompleted`. `detail`: of its reason, see `RoundPreparing`."""
+class LastRebalance:
+    """How the last completed round ended; see `RebalanceCompleted`. `detail`: of its reason, see `RebalanceStarted`."""
 
     generation_id: int
-    reason: RoundReason | None
-    outcome: RoundOutcome
+    reason: RebalanceReason | None
+    outcome: RebalanceOutcome
     followup_rebalance: bool
     probing_rebalance_at_ms: int | None
     error: str | None
@@ -80,14 +80,14 @@ class LastRound:
 
     def awaits_topics(self) -> bool:
         """Whether the next round starts by itself, once the source topics that it missed are there."""
-        return self.outcome is RoundOutcome.ERROR and bool(self.missing_topics)
+        return self.outcome is RebalanceOutcome.ERROR and bool(self.missing_topics)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupImage:
     """`revision` 0 and `input_json` None: not declared yet. `members` in the order in which they joined, never mutated.
 
-    `initial`: the round that is being prepared began in Empty. `reason`, `detail` and `round_revision`: of the current
+    `initial`: the round that is prepared began in Empty. `reason`, `detail` and `rebalance_revision`: of the current
     round. `led_by`: who leads the group, None when it is led here; one that is led elsewhere is what its last reported
     round says, at `reported_at_ms`, and nothing else ever happens to it.
     """
@@ -98,19 +98,19 @@ class GroupImage:
     input_json: str | None = None
     draining: bool = False
     initial: bool = False
-    reason: RoundReason | None = None
-    round_revision: int = 0
-    members: Mapping[str, GroupMember] = field(default_factory=dict)
-    last_round: LastRound | None = None
+    reason: RebalanceReason | None = None
+    rebalance_revision: int = 0
+    members: Mapping[str, ClassicGroupMember] = field(default_factory=dict)
+    last_rebalance: LastRebalance | None = None
     detail: str | None = None
     led_by: str | None = None
     reported_at_ms: int | None = None
 
-    def has_joined(self, member: GroupMember) -> bool:
+    def has_joined(self, member: ClassicGroupMember) -> bool:
         """While a round is prepared: whether the member has sent its subscription for it."""
         return member.joined_generation > self.generation_id
 
-    def takes_part(self, member: GroupMember) -> bool:
+    def takes_part(self, member: ClassicGroupMember) -> bool:
         """Outside of preparing: whether the member sent its subscription for the current generation.
 
         Only a static member that let the rebalance timeout pass does not.
@@ -120,7 +120,7 @@ class GroupImage:
     def all_joined(self) -> bool:
         return all(self.has_joined(member) for member in self.members.values())
 
-    def static_member(self, group_instance_id: str) -> GroupMember | None:
+    def static_member(self, group_instance_id: str) -> ClassicGroupMember | None:
         for member in self.members.values():
             if member.group_instance_id == group_instance_id:
                 return member
@@ -139,7 +139,7 @@ class GroupImage:
         return max((member.session_timeout_ms for member in self.members.values()), default=0)
 
 
-def next_image(image: GroupImage, record: Record) -> GroupImage:
+def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
     """The state after `record`. Raises IllegalTransition."""
     match record:
         case DefinitionChanged(revision, input_json):
@@ -154,22 +154,22 @@ def next_image(image: GroupImage, record: Record) -> GroupImage:
         case MemberRemoved(member_id):
             _expect(member_id in image.members, image, record)
             return replace(image, members={key: one for key, one in image.members.items() if key != member_id})
-        case GroupRestored() | LastRoundRestored() | MemberRestored():
+        case GroupRestored() | LastRebalanceRestored() | MemberRestored():
             return _restored(image, record)
-        case RoundLedElsewhere() | MemberReported():
+        case RebalanceLedElsewhere() | MemberReported():
             return _reported(image, record)
         case _:
             return _moved(image, record)
 
 
 def _moved(
-    image: GroupImage, record: RoundPreparing | GenerationStarted | GroupEmptied | RoundCompleted | GroupDeleted
+    image: GroupImage, record: RebalanceStarted | GenerationStarted | GroupEmptied | RebalanceCompleted | GroupDeleted
 ) -> GroupImage:
     """The records that lead from one state of the group to another."""
     state = image.state
     preparing = state is GroupState.PREPARING_REBALANCE
     match record:
-        case RoundPreparing(reason, initial, detail):
+        case RebalanceStarted(reason, initial, detail):
             _expect(not preparing and state is not GroupState.DEAD and image.led_by is None, image, record)
             _expect(initial == (state is GroupState.EMPTY), image, record)
             return replace(image, state=GroupState.PREPARING_REBALANCE, reason=reason, detail=detail, initial=initial)
@@ -180,14 +180,14 @@ def _moved(
                 state=GroupState.COMPLETING_REBALANCE,
                 generation_id=generation_id,
                 initial=False,
-                round_revision=revision,
+                rebalance_revision=revision,
             )
         case GroupEmptied(generation_id):
             _expect(preparing and generation_id == image.generation_id + 1 and not image.members, image, record)
             return replace(
                 image, state=GroupState.EMPTY, generation_id=generation_id, initial=False, reason=None, detail=None
             )
-        case RoundCompleted():
+        case RebalanceCompleted():
             return _completed(image, record)
         case GroupDeleted():
             _expect(state is GroupState.EMPTY or image.led_by is not None, image, record)
@@ -196,7 +196,7 @@ def _moved(
 
 def _subscribed(image: GroupImage, record: MemberSubscribed) -> GroupImage:
     old = image.members.get(record.member_id)
-    member = GroupMember(
+    member = ClassicGroupMember(
         member_id=record.member_id,
         group_instance_id=record.group_instance_id,
         incarnation=record.incarnation,
@@ -224,7 +224,7 @@ def _replaced(image: GroupImage, record: MemberReplaced) -> GroupImage:
     return replace(image, members={**others, record.new_member_id: member})
 
 
-def _completed(image: GroupImage, record: RoundCompleted) -> GroupImage:
+def _completed(image: GroupImage, record: RebalanceCompleted) -> GroupImage:
     _expect(image.state is GroupState.COMPLETING_REBALANCE, image, record)
     _expect(record.generation_id == image.generation_id, image, record)
     _expect(record.assignments.keys() == image.members.keys(), image, record)
@@ -237,7 +237,7 @@ def _completed(image: GroupImage, record: RoundCompleted) -> GroupImage:
         )
         for member_id, member in image.members.items()
     }
-    last_round = LastRound(
+    last_rebalance = LastRebalance(
         generation_id=record.generation_id,
         reason=image.reason,
         outcome=record.outcome,
@@ -246,19 +246,19 @@ def _completed(image: GroupImage, record: RoundCompleted) -> GroupImage:
         error=record.error,
         error_code=record.error_code,
         fingerprint=record.fingerprint,
-        definition_revision=image.round_revision,
+        definition_revision=image.rebalance_revision,
         detail=image.detail,
         topics=record.topics,
         missing_topics=record.missing_topics,
     )
-    return replace(image, state=GroupState.STABLE, members=members, last_round=last_round)
+    return replace(image, state=GroupState.STABLE, members=members, last_rebalance=last_rebalance)
 
 
-def _reported(image: GroupImage, record: RoundLedElsewhere | MemberReported) -> GroupImage:
+def _reported(image: GroupImage, record: RebalanceLedElsewhere | MemberReported) -> GroupImage:
     """Nothing of an earlier report is left over: the group is what the last one says."""
     if isinstance(record, MemberReported):
         _expect(image.led_by is not None and record.member_id not in image.members, image, record)
-        member = GroupMember(
+        member = ClassicGroupMember(
             member_id=record.member_id,
             group_instance_id=record.group_instance_id,
             incarnation=None,
@@ -274,9 +274,9 @@ def _reported(image: GroupImage, record: RoundLedElsewhere | MemberReported) -> 
         return replace(image, members={**image.members, record.member_id: member})
     new = image.state is GroupState.EMPTY and image.revision == 0
     _expect(new or (image.led_by is not None and record.generation_id > image.generation_id), image, record)
-    last_round = LastRound(
+    last_rebalance = LastRebalance(
         generation_id=record.generation_id,
-        reason=RoundReason.LED_ELSEWHERE,
+        reason=RebalanceReason.LED_ELSEWHERE,
         outcome=record.outcome,
         followup_rebalance=record.followup_rebalance,
         probing_rebalance_at_ms=record.probing_rebalance_at_ms,
@@ -290,15 +290,15 @@ def _reported(image: GroupImage, record: RoundLedElsewhere | MemberReported) -> 
         generation_id=record.generation_id,
         revision=REPORTED_REVISION,
         input_json=record.input_json,
-        reason=RoundReason.LED_ELSEWHERE,
-        round_revision=REPORTED_REVISION,
-        last_round=last_round,
+        reason=RebalanceReason.LED_ELSEWHERE,
+        rebalance_revision=REPORTED_REVISION,
+        last_rebalance=last_rebalance,
         led_by=record.led_by,
         reported_at_ms=record.reported_at_ms,
     )
 
 
-def _restored(image: GroupImage, record: GroupRestored | LastRoundRestored | MemberRestored) -> GroupImage:
+def _restored(image: GroupImage, record: GroupRestored | LastRebalanceRestored | MemberRestored) -> GroupImage:
     match record:
         case GroupRestored(state, generation_id, initial, reason, revision, detail):
             return replace(
@@ -307,46 +307,48 @@ def _restored(image: GroupImage, record: GroupRestored | LastRoundRestored | Mem
                 generation_id=generation_id,
                 initial=initial,
                 reason=reason,
-                round_revision=revision,
+                rebalance_revision=revision,
                 detail=detail,
             )
-        case LastRoundRestored():
-            return replace(image, last_round=LastRound(**_values(record)))
+        case LastRebalanceRestored():
+            return replace(image, last_rebalance=LastRebalance(**_values(record)))
         case MemberRestored(member_id):
-            return replace(image, members={**image.members, member_id: GroupMember(**_values(record))})
+            return replace(image, members={**image.members, member_id: ClassicGroupMember(**_values(record))})
 
 
-def _values(source: LastRoundRestored | MemberRestored | LastRound | GroupMember) -> dict[str, Any]:
+def _values(source: LastRebalanceRestored | MemberRestored | LastRebalance | ClassicGroupMember) -> dict[str, Any]:
     """The restored records have the same fields as the values they restore."""
     return {one.name: getattr(source, one.name) for one in fields(source)}
 
 
-def snapshot_records(image: GroupImage) -> tuple[Record, ...]:
+def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
     """The shortest list of records that leads from nothing to `image`."""
     if image.led_by is not None:
         return _report_records(image)
-    found: list[Record] = []
+    found: list[CoordinatorRecord] = []
     if image.input_json is not None:
         found.append(DefinitionChanged(image.revision, image.input_json))
     if image.draining:
         found.append(DrainChanged(True))
     found.append(
-        GroupRestored(image.state, image.generation_id, image.initial, image.reason, image.round_revision, image.detail)
+        GroupRestored(
+            image.state, image.generation_id, image.initial, image.reason, image.rebalance_revision, image.detail
+        )
     )
-    if image.last_round is not None:
-        found.append(LastRoundRestored(**_values(image.last_round)))
+    if image.last_rebalance is not None:
+        found.append(LastRebalanceRestored(**_values(image.last_rebalance)))
     found.extend(MemberRestored(**_values(member)) for member in image.members.values())
     return tuple(found)
 
 
-def _report_records(image: GroupImage) -> tuple[Record, ...]:
-    last = image.last_round
+def _report_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
+    last = image.last_rebalance
     assert image.led_by is not None
     assert image.reported_at_ms is not None
     assert image.input_json is not None
     assert last is not None, "a group that is led elsewhere begins with a round"
-    found: list[Record] = [
-        RoundLedElsewhere(
+    found: list[CoordinatorRecord] = [
+        RebalanceLedElsewhere(
             led_by=image.led_by,
             generation_id=image.generation_id,
             reported_at_ms=image.reported_at_ms,
@@ -369,6 +371,6 @@ def _report_records(image: GroupImage) -> tuple[Record, ...]:
     return tuple(found)
 
 
-def _expect(holds: bool, image: GroupImage, record: Record) -> None:
+def _expect(holds: bool, image: GroupImage, record: CoordinatorRecord) -> None:
     if not holds:
         raise IllegalTransition(f"{record!r} does not fit {image.state} at generation {image.generation_id}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator_api.group.image import GroupImage, GroupMember
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.states import GroupState
 
@@ -35,10 +35,10 @@ def _of_state(image: GroupImage) -> Iterator[str]:
     if state is GroupState.PREPARING_REBALANCE and not image.initial and image.all_joined():
         yield "all members have joined, but the round does not go on"
     if state is GroupState.STABLE and (
-        image.last_round is None or image.last_round.generation_id != image.generation_id
+        image.last_rebalance is None or image.last_rebalance.generation_id != image.generation_id
     ):
         yield "the group is Stable without a completed round of its generation"
-    if image.last_round is not None and image.last_round.generation_id > image.generation_id:
+    if image.last_rebalance is not None and image.last_rebalance.generation_id > image.generation_id:
         yield "the last round is of a later generation than the group"
 
 
@@ -53,7 +53,7 @@ def _of_identities(image: GroupImage) -> Iterator[str]:
             yield f"{member_id} is a member and fenced"
 
 
-def _of_member(image: GroupImage, member: GroupMember) -> Iterator[str]:
+def _of_member(image: GroupImage, member: ClassicGroupMember) -> Iterator[str]:
     name = member.member_id
     preparing = image.state is GroupState.PREPARING_REBALANCE
     if member.joined_generation > image.generation_id + (1 if preparing else 0):
@@ -75,5 +75,5 @@ def _of_liveness(image: GroupImage, liveness: Liveness) -> Iterator[str]:
     earliest = min((one.expires_at_ms for one in liveness.sessions.values()), default=None)
     if earliest is not None and (liveness.next_expiry_ms is None or liveness.next_expiry_ms > earliest):
         yield "a session ends before the group looks again"
-    if image.state is GroupState.PREPARING_REBALANCE and liveness.round_timer is None:
+    if image.state is GroupState.PREPARING_REBALANCE and liveness.join_timer is None:
         yield "a round is prepared and nothing ends the wait"

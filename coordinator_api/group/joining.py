@@ -9,16 +9,16 @@ and `updateStaticMemberThenRebalanceOrCompleteJoin` in `GroupMetadataManager`; K
 from __future__ import annotations
 
 from coordinator_api.group.events import Join
-from coordinator_api.group.image import GroupMember
-from coordinator_api.group.outcome import Joined, Rejected, Response
+from coordinator_api.group.image import ClassicGroupMember
+from coordinator_api.group.outcome import JoinAnswered, Rejected, Response
+from coordinator_api.group.rebalancing import prepare
 from coordinator_api.group.records import MemberReplaced, MemberSubscribed
-from coordinator_api.group.rounds import prepare
-from coordinator_api.group.states import GroupState, RejectionCode, RoundOutcome, RoundReason
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
 from coordinator_api.group.subscriptions import claims_tasks, static_identity
-from coordinator_api.group.transition import Transition
+from coordinator_api.group.transition import GroupTransition
 
 
-def join(step: Transition, event: Join) -> Response:
+def join(step: GroupTransition, event: Join) -> Response:
     refused = _unacceptable(step, event)
     if refused is not None:
         return refused
@@ -31,7 +31,7 @@ def join(step: Transition, event: Join) -> Response:
     return _join_as_incarnation(step, event, static)
 
 
-def _unacceptable(step: Transition, event: Join) -> Rejected | None:
+def _unacceptable(step: GroupTransition, event: Join) -> Rejected | None:
     image, limits = step.image, step.limits
     if image.state is GroupState.DEAD or image.input_json is None:
         return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted")
@@ -48,7 +48,7 @@ def _unacceptable(step: Transition, event: Join) -> Rejected | None:
     return None
 
 
-def _join_as_new_member(step: Transition, event: Join) -> Response:
+def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
     """Differs from Kafka: while a round is prepared all members count, so a newcomer cannot push out a slow member."""
     if len(step.image.members) >= step.limits.max_size:
         return Rejected(
@@ -56,11 +56,11 @@ def _join_as_new_member(step: Transition, event: Join) -> Response:
         )
     generation_id = step.image.generation_id + 1
     step.emit(_subscribed(event, event.new_member_id, event.group_instance_id, event.incarnation, generation_id))
-    prepare(step, RoundReason.MEMBER_JOINED)
-    return Joined(event.new_member_id, generation_id, step.image.state, created=True)
+    prepare(step, RebalanceReason.MEMBER_JOINED)
+    return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True)
 
 
-def _rejoin(step: Transition, event: Join, member: GroupMember) -> Response:
+def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Response:
     """A known member. The same subscription as before is a repeated request, unless a round waits for it."""
     refused = _not_taken_back(step, event, member)
     if refused is not None:
@@ -75,11 +75,11 @@ def _rejoin(step: Transition, event: Join, member: GroupMember) -> Response:
     if not repeated or record != _last_subscribed(member):
         step.emit(record)
     if not repeated:
-        prepare(step, RoundReason.SUBSCRIPTION_CHANGED)
-    return Joined(member.member_id, generation_id, step.image.state, created=False)
+        prepare(step, RebalanceReason.SUBSCRIPTION_CHANGED)
+    return JoinAnswered(member.member_id, generation_id, step.image.state, created=False)
 
 
-def _join_as_incarnation(step: Transition, event: Join, old: GroupMember) -> Response:
+def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
     """A static member without member id: it was started anew, or repeats a join whose answer was lost.
 
     The newer incarnation takes over the older one's place and assignment; when the group is stable and the member is
@@ -100,24 +100,24 @@ def _join_as_incarnation(step: Transition, event: Join, old: GroupMember) -> Res
     step.emit(MemberReplaced(old.group_instance_id, old.member_id, event.new_member_id))
     step.emit(_subscribed(event, event.new_member_id, old.group_instance_id, incarnation, generation_id))
     if not as_it_was:
-        prepare(step, RoundReason.STATIC_MEMBER_REPLACED)
-    return Joined(event.new_member_id, generation_id, step.image.state, created=True)
+        prepare(step, RebalanceReason.STATIC_MEMBER_REPLACED)
+    return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True)
 
 
-def _assignment_still_holds(step: Transition, event: Join, old: GroupMember) -> bool:
+def _assignment_still_holds(step: GroupTransition, event: Join, old: ClassicGroupMember) -> bool:
     """Whether a static member that came back can go on with the assignment its place has.
 
     Not when the last round waits for a follow-up (this is its first rejoin) or failed (a join tries again).
     """
     image = step.image
-    if image.state is not GroupState.STABLE or image.last_round is None:
+    if image.state is not GroupState.STABLE or image.last_rebalance is None:
         return False
-    if image.last_round.outcome in (RoundOutcome.FOLLOW_UP, RoundOutcome.ERROR):
+    if image.last_rebalance.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.ERROR):
         return False
     return static_identity(event.subscription) == static_identity(old.subscription)
 
 
-def _not_taken_back(step: Transition, event: Join, member: GroupMember) -> Rejected | None:
+def _not_taken_back(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Rejected | None:
     """An older incarnation, or a static member that let a round go by and comes with tasks it ran before.
 
     Differs from Kafka: there JoinGroup takes the latter and only its heartbeats are refused; but the round may have
@@ -147,7 +147,7 @@ def _subscribed(
     )
 
 
-def _last_subscribed(member: GroupMember) -> MemberSubscribed:
+def _last_subscribed(member: ClassicGroupMember) -> MemberSubscribed:
     return MemberSubscribed(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

@@ -13,16 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from assignor.types import TaskId
-from coordinator_api.group.image import GroupImage, GroupMember
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.records import (
+    CoordinatorRecord,
     MemberRemoved,
     MemberReplaced,
     MemberRestored,
     MemberSubscribed,
-    Record,
-    RoundCompleted,
-    RoundPreparing,
+    RebalanceCompleted,
+    RebalanceStarted,
 )
 from coordinator_api.group.states import GroupState
 
@@ -73,13 +73,13 @@ class Liveness:
     limits: GroupLimits
     sessions: dict[str, Session] = field(default_factory=dict)
     next_expiry_ms: int | None = None
-    round_timer: InitialDelay | RejoinTimeout | None = None
+    join_timer: InitialDelay | RejoinTimeout | None = None
     fetch_due_ms: int | None = None
 
     def copy(self) -> Liveness:
-        return Liveness(self.limits, dict(self.sessions), self.next_expiry_ms, self.round_timer, self.fetch_due_ms)
+        return Liveness(self.limits, dict(self.sessions), self.next_expiry_ms, self.join_timer, self.fetch_due_ms)
 
-    def heard_from(self, member: GroupMember, now_ms: int) -> None:
+    def heard_from(self, member: ClassicGroupMember, now_ms: int) -> None:
         """A request of this member arrived."""
         session = self.sessions[member.member_id]
         self.sessions[member.member_id] = replace(
@@ -105,7 +105,7 @@ class Liveness:
         if self.next_expiry_ms is None or at_ms < self.next_expiry_ms:
             self.next_expiry_ms = at_ms
 
-    def taken_in(self, record: Record, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+    def taken_in(self, record: CoordinatorRecord, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         """What `record`, which led from `before` to `after`, means for sessions and timers."""
         match record:
             case MemberSubscribed(member_id):
@@ -119,27 +119,27 @@ class Liveness:
                 self._await_fetches(after, now_ms)
             case MemberRemoved(member_id):
                 del self.sessions[member_id]
-            case RoundPreparing(_, initial):
-                self.round_timer = self._initial_delay(after, now_ms) if initial else rejoin_timeout(after, now_ms)
+            case RebalanceStarted(_, initial):
+                self.join_timer = self._initial_delay(after, now_ms) if initial else rejoin_timeout(after, now_ms)
                 self.fetch_due_ms = None
-            case RoundCompleted():
+            case RebalanceCompleted():
                 self._await_fetches(after, now_ms)
             case _:
                 pass
         if after.state is not GroupState.PREPARING_REBALANCE:
-            self.round_timer = None
+            self.join_timer = None
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:
         """After a replay: everybody has been heard from just now, and whatever is under way starts its wait anew."""
         of_members = image.members if image.led_by is None else {}
         self.sessions = {key: Session(now_ms, one.session_timeout_ms) for key, one in of_members.items()}
         self.expired_members(now_ms)
-        self.round_timer = None
+        self.join_timer = None
         if image.state is GroupState.PREPARING_REBALANCE:
-            self.round_timer = self._initial_delay(image, now_ms) if image.initial else rejoin_timeout(image, now_ms)
+            self.join_timer = self._initial_delay(image, now_ms) if image.initial else rejoin_timeout(image, now_ms)
         self._await_fetches(image, now_ms)
 
-    def _joined(self, member: GroupMember, before: GroupImage, now_ms: int) -> None:
+    def _joined(self, member: ClassicGroupMember, before: GroupImage, now_ms: int) -> None:
         known = self.sessions.get(member.member_id)
         if known is not None:
             self.heard_from(member, now_ms)
@@ -147,8 +147,8 @@ class Liveness:
         timeout_ms = min(member.session_timeout_ms, self.limits.new_member_join_timeout_ms)
         self.sessions[member.member_id] = Session(now_ms, timeout_ms, never_heard_from=True)
         self._expires(now_ms + timeout_ms)
-        if isinstance(self.round_timer, InitialDelay) and before.initial:
-            self.round_timer = replace(self.round_timer, member_added=True)
+        if isinstance(self.join_timer, InitialDelay) and before.initial:
+            self.join_timer = replace(self.join_timer, member_added=True)
 
     def _initial_delay(self, image: GroupImage, now_ms: int) -> InitialDelay:
         delay_ms = self.limits.initial_rebalance_delay_ms

@@ -6,7 +6,7 @@ Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`,
 from __future__ import annotations
 
 from coordinator_api.group.events import FetchAssignment, Heartbeat, Leave, RecheckAssignment
-from coordinator_api.group.image import GroupImage, GroupMember
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
@@ -15,13 +15,13 @@ from coordinator_api.group.outcome import (
     Rejected,
     Response,
 )
+from coordinator_api.group.rebalancing import follow_up_when_acknowledged, prepare
 from coordinator_api.group.records import MemberRemoved
-from coordinator_api.group.rounds import follow_up_when_acknowledged, prepare
-from coordinator_api.group.states import GroupState, RejectionCode, RemovalReason, RoundOutcome, RoundReason
-from coordinator_api.group.transition import Transition
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode, RemovalReason
+from coordinator_api.group.transition import GroupTransition
 
 
-def heartbeat(step: Transition, event: Heartbeat) -> Response:
+def heartbeat(step: GroupTransition, event: Heartbeat) -> Response:
     """A sign of life, and the way a member learns that it has to rejoin, fetch or stop.
 
     Differs from Kafka: an older generation than the group's is fine as long as the member takes part in the round (it
@@ -51,7 +51,7 @@ def heartbeat(step: Transition, event: Heartbeat) -> Response:
     )
 
 
-def fetch_assignment(step: Transition, event: FetchAssignment | RecheckAssignment) -> Response:
+def fetch_assignment(step: GroupTransition, event: FetchAssignment | RecheckAssignment) -> Response:
     """The member's assignment, as soon as it is there.
 
     A member that has rejoined gets only what the round it rejoined for gives: an older assignment could hand it a task
@@ -85,24 +85,24 @@ def fetch_assignment(step: Transition, event: FetchAssignment | RecheckAssignmen
     return AssignmentPending()
 
 
-def leave(step: Transition, event: Leave) -> Response:
+def leave(step: GroupTransition, event: Leave) -> Response:
     """Differs from Kafka: static members leave just like dynamic ones, since DELETE is always meant."""
     refused = step.refusal(event.member_id, event.group_instance_id)
     if refused is not None:
         return refused
     step.emit(MemberRemoved(event.member_id, RemovalReason.LEFT))
-    prepare(step, RoundReason.MEMBER_LEFT)
+    prepare(step, RebalanceReason.MEMBER_LEFT)
     return Left(event.member_id)
 
 
-def _acknowledge(step: Transition, member: GroupMember) -> None:
+def _acknowledge(step: GroupTransition, member: ClassicGroupMember) -> None:
     step.liveness.acknowledged(member.member_id, step.image.generation_id)
     follow_up_when_acknowledged(step)
 
 
 def _followup_comes(image: GroupImage) -> bool:
-    last = image.last_round
-    return last is not None and (last.outcome is RoundOutcome.FOLLOW_UP or last.awaits_topics())
+    last = image.last_rebalance
+    return last is not None and (last.outcome is RebalanceOutcome.FOLLOW_UP or last.awaits_topics())
 
 
 def _ahead(generation_id: int, image: GroupImage) -> Rejected:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assignor.snapshot import Member
-from coordinator_api.group.records import Record
-from coordinator_api.group.states import GroupState, RejectionCode, RoundOutcome
+from coordinator_api.group.records import CoordinatorRecord
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinAnswered:
     """`generation_id`: the generation the member has to wait for.
 
     It is the next generation when the join takes part in a round that is being prepared or that it started, and the
@@ -77,7 +77,7 @@ class AssignmentStored:
     """The round is part of the group's history: record it in the transaction that commits the records."""
 
     generation_id: int
-    outcome: RoundOutcome
+    outcome: RebalanceOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class AssignmentDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundReported:
+class RebalanceReported:
     """A round that was led elsewhere. `created`: it is new here (201, and to be recorded), else known already (200)."""
 
     generation_id: int
@@ -96,7 +96,7 @@ class RoundReported:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Accepted:
     """Handled; there is nothing to say."""
 
 
@@ -110,15 +110,15 @@ class Rejected:
 
 Response = (
     Declared
-    | Joined
+    | JoinAnswered
     | HeartbeatAnswered
     | AssignmentReady
     | AssignmentPending
     | Left
     | AssignmentStored
     | AssignmentDiscarded
-    | RoundReported
-    | Done
+    | RebalanceReported
+    | Accepted
     | Rejected
 )
 
@@ -149,7 +149,7 @@ class Outcome:
     A time that has passed means at once. After every non-empty `records`, held assignment requests are to be rechecked.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[CoordinatorRecord, ...]
     response: Response
     effects: tuple[Effect, ...] = ()
     next_timer_ms: int | None = None

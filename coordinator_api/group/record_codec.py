@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, get_type_hints
 from assignor.errors import InputError
 from assignor.types import TaskId
 from coordinator_api.group import records
-from coordinator_api.group.records import Record
-from coordinator_api.group.states import GroupState, RemovalReason, RoundOutcome, RoundReason
+from coordinator_api.group.records import CoordinatorRecord
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 
 
-def encode_record(record: Record) -> str:
+def encode_record(record: CoordinatorRecord) -> str:
     """One line of JSON."""
     stored_name = _STORED_NAMES[type(record)]
     shapes = _SHAPES_OF[stored_name]
@@ -29,7 +29,7 @@ def encode_record(record: Record) -> str:
     return json.dumps({"type": stored_name, **document}, separators=(",", ":"))
 
 
-def decode_record(text: str) -> Record:
+def decode_record(text: str) -> CoordinatorRecord:
     """The record `encode_record` wrote. Raises InputError."""
     try:
         document = json.loads(text)
@@ -116,35 +116,35 @@ _SHAPES: dict[Any, _Shape] = {
         lambda mapping: {key: _TASKS.read(value) for key, value in mapping.items()},
     ),
     GroupState: _Shape(str, GroupState),
-    RoundOutcome: _Shape(str, RoundOutcome),
+    RebalanceOutcome: _Shape(str, RebalanceOutcome),
     RemovalReason: _Shape(str, RemovalReason),
-    RoundReason: _Shape(str, RoundReason),
-    RoundReason | None: _or_none(_Shape(str, RoundReason)),
+    RebalanceReason: _Shape(str, RebalanceReason),
+    RebalanceReason | None: _or_none(_Shape(str, RebalanceReason)),
 }
 
-RECORD_TYPES: dict[str, type[Record]] = {
+RECORD_TYPES: dict[str, type[CoordinatorRecord]] = {
     "DefinitionChanged": records.DefinitionChanged,
     "DrainChanged": records.DrainChanged,
     "MemberSubscribed": records.MemberSubscribed,
     "MemberReplaced": records.MemberReplaced,
     "MemberRemoved": records.MemberRemoved,
-    "RoundPreparing": records.RoundPreparing,
+    "RoundPreparing": records.RebalanceStarted,
     "GenerationStarted": records.GenerationStarted,
     "GroupEmptied": records.GroupEmptied,
-    "RoundCompleted": records.RoundCompleted,
-    "RoundLedElsewhere": records.RoundLedElsewhere,
+    "RoundCompleted": records.RebalanceCompleted,
+    "RoundLedElsewhere": records.RebalanceLedElsewhere,
     "MemberReported": records.MemberReported,
     "GroupDeleted": records.GroupDeleted,
     "GroupRestored": records.GroupRestored,
-    "LastRoundRestored": records.LastRoundRestored,
+    "LastRoundRestored": records.LastRebalanceRestored,
     "MemberRestored": records.MemberRestored,
 }
 """The stored name of each type. A stored name never changes; a class may."""
 
-_STORED_NAMES: Mapping[type[Record], str] = {record_type: name for name, record_type in RECORD_TYPES.items()}
+_STORED_NAMES: Mapping[type[CoordinatorRecord], str] = {record_type: name for name, record_type in RECORD_TYPES.items()}
 
 
-def _shapes(record_type: type[Record]) -> dict[str, _Shape]:
+def _shapes(record_type: type[CoordinatorRecord]) -> dict[str, _Shape]:
     hints = get_type_hints(record_type)
     return {field.name: _SHAPES[hints[field.name]] for field in fields(record_type)}
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.types import TaskId
-from coordinator_api.group.states import GroupState, RemovalReason, RoundOutcome, RoundReason
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ class MemberRemoved:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundPreparing:
+class RebalanceStarted:
     """PreparingRebalance: members are to rejoin. `initial`: the group was empty, so the initial delay applies.
 
     `detail`: the reason in words, where there is more to say than its name.
     """
 
-    reason: RoundReason
+    reason: RebalanceReason
     initial: bool
     detail: str | None = None
 
@@ -89,7 +89,7 @@ class GroupEmptied:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundCompleted:
+class RebalanceCompleted:
     """Stable: what the round decided.
 
     `assignments`: member id to bytes of ConsumerProtocolAssignment, for every member. `followup_rebalance`: what the
@@ -99,7 +99,7 @@ class RoundCompleted:
     """
 
     generation_id: int
-    outcome: RoundOutcome
+    outcome: RebalanceOutcome
     assignments: Mapping[str, bytes]
     followup_rebalance: bool = False
     probing_rebalance_at_ms: int | None = None
@@ -112,7 +112,7 @@ class RoundCompleted:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundLedElsewhere:
+class RebalanceLedElsewhere:
     """Stable: a round that another leader ran, reported at `reported_at_ms`; `MemberReported` of each member follows.
 
     `led_by`: who leads the group. `input_json`: what that leader knew, in place of a definition.
@@ -122,7 +122,7 @@ class RoundLedElsewhere:
     generation_id: int
     reported_at_ms: int
     input_json: str
-    outcome: RoundOutcome
+    outcome: RebalanceOutcome
     followup_rebalance: bool
     probing_rebalance_at_ms: int | None
     error: str | None
@@ -153,18 +153,18 @@ class GroupRestored:
     state: GroupState
     generation_id: int
     initial: bool
-    reason: RoundReason | None
+    reason: RebalanceReason | None
     definition_revision: int
     detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class LastRoundRestored:
+class LastRebalanceRestored:
     """How the last completed round ended, in a snapshot."""
 
     generation_id: int
-    reason: RoundReason | None
-    outcome: RoundOutcome
+    reason: RebalanceReason | None
+    outcome: RebalanceOutcome
     followup_rebalance: bool
     probing_rebalance_at_ms: int | None
     error: str | None
@@ -194,20 +194,20 @@ class MemberRestored:
     fenced_member_ids: tuple[str, ...]
 
 
-Record = (
+CoordinatorRecord = (
     DefinitionChanged
     | DrainChanged
     | MemberSubscribed
     | MemberReplaced
     | MemberRemoved
-    | RoundPreparing
+    | RebalanceStarted
     | GenerationStarted
     | GroupEmptied
-    | RoundCompleted
-    | RoundLedElsewhere
+    | RebalanceCompleted
+    | RebalanceLedElsewhere
     | MemberReported
     | GroupDeleted
     | GroupRestored
-    | LastRoundRestored
+    | LastRebalanceRestored
     | MemberRestored
 )

@@ -17,20 +17,20 @@ from coordinator_api.group.events import (
     Event,
     RebalanceFailed,
     Recovered,
-    ReportRound,
+    ReportRebalance,
     Tick,
     TopicsSeen,
 )
-from coordinator_api.group.outcome import Rejected, Response, RoundReported
-from coordinator_api.group.records import MemberReported, RoundLedElsewhere
-from coordinator_api.group.states import GroupState, RejectionCode, RoundOutcome
+from coordinator_api.group.outcome import RebalanceReported, Rejected, Response
+from coordinator_api.group.records import MemberReported, RebalanceLedElsewhere
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 from coordinator_api.group.subscriptions import assignment_error
-from coordinator_api.group.transition import Transition
+from coordinator_api.group.transition import GroupTransition
 
-_NOT_OF_MEMBERS = (AssignmentComputed, DeleteGroup, RebalanceFailed, Recovered, ReportRound, Tick, TopicsSeen)
+_NOT_OF_MEMBERS = (AssignmentComputed, DeleteGroup, RebalanceFailed, Recovered, ReportRebalance, Tick, TopicsSeen)
 
 
-def led_elsewhere(step: Transition, event: Event) -> Rejected | None:
+def led_elsewhere(step: GroupTransition, event: Event) -> Rejected | None:
     """Why nothing that a member or an operator asks for can be done to a group that is led elsewhere."""
     led_by = step.image.led_by
     if led_by is None or step.image.state is GroupState.DEAD or isinstance(event, _NOT_OF_MEMBERS):
@@ -42,7 +42,7 @@ def led_elsewhere(step: Transition, event: Event) -> Rejected | None:
     )
 
 
-def report(step: Transition, event: ReportRound) -> Response:
+def report(step: GroupTransition, event: ReportRebalance) -> Response:
     image = step.image
     if image.state is GroupState.DEAD:
         return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted")
@@ -53,7 +53,7 @@ def report(step: Transition, event: ReportRound) -> Response:
             "report to another coordinator, or DELETE the group here first",
         )
     if image.led_by is not None and event.generation_id == image.generation_id:
-        return RoundReported(event.generation_id, created=False)
+        return RebalanceReported(event.generation_id, created=False)
     if image.led_by is not None and event.generation_id < image.generation_id:
         return Rejected(
             RejectionCode.ILLEGAL_GENERATION,
@@ -61,37 +61,37 @@ def report(step: Transition, event: ReportRound) -> Response:
             "if the group began anew on its cluster, DELETE it here first",
         )
     _take_in(step, event)
-    return RoundReported(event.generation_id, created=True)
+    return RebalanceReported(event.generation_id, created=True)
 
 
 class ReportedOutcome(NamedTuple):
     """`error`: what the leader would have thrown, or the name of the code that it sent; None when nothing failed."""
 
-    outcome: RoundOutcome
+    outcome: RebalanceOutcome
     error: str | None
     error_code: int
 
 
-def outcome_of(event: ReportRound) -> ReportedOutcome:
+def outcome_of(event: ReportRebalance) -> ReportedOutcome:
     """How the round ended, by what was reported of it."""
     if event.error is not None:
-        return ReportedOutcome(RoundOutcome.ERROR, event.error, 0)
+        return ReportedOutcome(RebalanceOutcome.ERROR, event.error, 0)
     code = next(filter(None, map(assignment_error, event.assignments.values())), 0)
     if code:
         known = code in AssignorErrorCode.__members__.values()
         return ReportedOutcome(
-            RoundOutcome.ERROR, AssignorErrorCode(code).name if known else f"assignor error {code}", code
+            RebalanceOutcome.ERROR, AssignorErrorCode(code).name if known else f"assignor error {code}", code
         )
     if event.followup_rebalance:
-        return ReportedOutcome(RoundOutcome.FOLLOW_UP, None, 0)
-    ended = RoundOutcome.STABLE if event.probing_rebalance_at_ms is None else RoundOutcome.PROBING
+        return ReportedOutcome(RebalanceOutcome.FOLLOW_UP, None, 0)
+    ended = RebalanceOutcome.STABLE if event.probing_rebalance_at_ms is None else RebalanceOutcome.PROBING
     return ReportedOutcome(ended, None, 0)
 
 
-def _take_in(step: Transition, event: ReportRound) -> None:
+def _take_in(step: GroupTransition, event: ReportRebalance) -> None:
     outcome, error, error_code = outcome_of(event)
     step.emit(
-        RoundLedElsewhere(
+        RebalanceLedElsewhere(
             led_by=event.led_by,
             generation_id=event.generation_id,
             reported_at_ms=step.now_ms,

@@ -22,7 +22,7 @@ class GroupState(StrEnum):
     DEAD = "Dead"
 
 
-class RoundReason(StrEnum):
+class RebalanceReason(StrEnum):
     """Why a round is prepared."""
 
     MEMBER_JOINED = "member-joined"
@@ -37,7 +37,7 @@ class RoundReason(StrEnum):
     LED_ELSEWHERE = "led-elsewhere"
 
 
-class RoundOutcome(StrEnum):
+class RebalanceOutcome(StrEnum):
     """How a round ended.
 
     `stable`: nothing more is due. `follow-up`: a task waits to be revoked, the next round starts by itself. `probing`:

@@ -9,6 +9,7 @@ from collections import deque
 
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.records import (
+    CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
     GenerationStarted,
@@ -18,10 +19,9 @@ from coordinator_api.group.records import (
     MemberReported,
     MemberRestored,
     MemberSubscribed,
-    Record,
-    RoundCompleted,
-    RoundLedElsewhere,
-    RoundPreparing,
+    RebalanceCompleted,
+    RebalanceLedElsewhere,
+    RebalanceStarted,
 )
 
 STORY_LENGTH = 64
@@ -33,7 +33,7 @@ class Story:
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=STORY_LENGTH)
 
-    def add(self, record: Record, after: GroupImage, now_ms: int) -> None:
+    def add(self, record: CoordinatorRecord, after: GroupImage, now_ms: int) -> None:
         self._lines.append(f"{now_ms} {told(record)} -> {after.state} generation {after.generation_id}")
 
     def lines(self) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ class Story:
         return tuple(self._lines)
 
 
-def told(record: Record) -> str:
+def told(record: CoordinatorRecord) -> str:
     """A record in a few words."""
     match record:
         case DefinitionChanged(revision):
@@ -54,13 +54,13 @@ def told(record: Record) -> str:
             return f"{new_member_id} replaced {old_member_id} as {group_instance_id}"
         case MemberRemoved(member_id, reason):
             return f"{member_id} removed: {reason}"
-        case RoundPreparing(reason, detail=detail):
+        case RebalanceStarted(reason, detail=detail):
             return f"preparing: {reason}" + (f", {detail}" if detail else "")
         case GenerationStarted(generation_id) | GroupEmptied(generation_id):
             return f"{type(record).__name__} {generation_id}"
-        case RoundCompleted(generation_id, outcome):
+        case RebalanceCompleted(generation_id, outcome):
             return f"round {generation_id} completed: {outcome}"
-        case RoundLedElsewhere(led_by, generation_id, outcome=outcome):
+        case RebalanceLedElsewhere(led_by, generation_id, outcome=outcome):
             return f"round {generation_id} led by {led_by}: {outcome}"
         case MemberReported(member_id):
             return f"{member_id} reported"

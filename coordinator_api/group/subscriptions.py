@@ -1,6 +1,6 @@
 """What the group protocol has to read in a member's bytes; everything else in them is for the pipeline alone.
 
-Two questions are asked of a subscription. Would a round decide the same from it (`round_input`: everything but the
+Two questions are asked of a subscription. Would a round decide the same from it (`rebalance_input`: everything but the
 unique field and the generation)? And is a static member that came back still the same member in the same place
 (`static_identity`: besides these, what it owned and how far its state was may differ, since a restarted process owns
 nothing yet)? Bytes that cannot be read count as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
@@ -31,14 +31,14 @@ from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 
 
-class AssignedTasks(NamedTuple):
+class TasksByRole(NamedTuple):
     """The tasks an assignment gives to one member."""
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
 
 
-def round_input(subscription: bytes) -> bytes:
+def rebalance_input(subscription: bytes) -> bytes:
     """The subscription without its unique field and generation."""
     decoded = _decoded(subscription)
     if decoded is None:
@@ -90,17 +90,17 @@ def claims_tasks(subscription: bytes) -> bool:
     return bool(owned or running_tasks(subscription))
 
 
-def assigned_tasks(assignment: bytes) -> AssignedTasks:
+def assigned_tasks(assignment: bytes) -> TasksByRole:
     """No tasks for an assignment that is none of Kafka Streams (or of a user's assignor that sends no user data)."""
     try:
         user_data = decode_assignment(assignment).user_data
         if not user_data:
-            return AssignedTasks()
+            return TasksByRole()
         info = decode_assignment_info(user_data)
     except AssignorFault:
-        return AssignedTasks()
+        return TasksByRole()
     # the wire lists a task once for each of its partitions
-    return AssignedTasks(tuple(dict.fromkeys(info.active_tasks)), tuple(info.standby_tasks))
+    return TasksByRole(tuple(dict.fromkeys(info.active_tasks)), tuple(info.standby_tasks))
 
 
 def assignment_error(assignment: bytes) -> int:

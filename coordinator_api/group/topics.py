@@ -13,22 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinator_api.group.events import TopicsSeen
-from coordinator_api.group.rounds import prepare
-from coordinator_api.group.states import GroupState, RoundReason
-from coordinator_api.group.transition import Transition
+from coordinator_api.group.rebalancing import prepare
+from coordinator_api.group.states import GroupState, RebalanceReason
+from coordinator_api.group.transition import GroupTransition
 
 MAX_TOLD = 5
 
 
-def topics_seen(step: Transition, event: TopicsSeen) -> None:
+def topics_seen(step: GroupTransition, event: TopicsSeen) -> None:
     image = step.image
-    last = image.last_round
+    last = image.last_rebalance
     if image.state is not GroupState.STABLE or last is None or last.generation_id != image.generation_id:
         return
     changes = topic_changes(last.topics, event.topics)
     if changes:
         more = f", and {len(changes) - MAX_TOLD} more" if len(changes) > MAX_TOLD else ""
-        prepare(step, RoundReason.TOPICS_CHANGED, "; ".join(changes[:MAX_TOLD]) + more)
+        prepare(step, RebalanceReason.TOPICS_CHANGED, "; ".join(changes[:MAX_TOLD]) + more)
 
 
 def topic_changes(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:

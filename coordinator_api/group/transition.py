@@ -7,15 +7,15 @@ records mean for timers is tried out on a copy, to tell the caller when to come 
 
 from __future__ import annotations
 
-from coordinator_api.group.image import GroupImage, GroupMember, next_image
+from coordinator_api.group.image import ClassicGroupMember, GroupImage, next_image
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.liveness import InitialDelay, Liveness, RejoinTimeout
 from coordinator_api.group.outcome import Outcome, Rejected, Response
-from coordinator_api.group.records import Record
+from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.group.states import GroupState, RejectionCode
 
 
-class Transition:
+class GroupTransition:
     """`image`: the state after the records so far. `liveness`: the group's own, for notes."""
 
     def __init__(self, limits: GroupLimits, image: GroupImage, liveness: Liveness, now_ms: int) -> None:
@@ -23,10 +23,10 @@ class Transition:
         self.image = image
         self.liveness = liveness
         self.now_ms = now_ms
-        self.records: list[Record] = []
+        self.records: list[CoordinatorRecord] = []
         self._preview: Liveness | None = None
 
-    def emit(self, record: Record) -> None:
+    def emit(self, record: CoordinatorRecord) -> None:
         """One more record. Notes about liveness have to be made before the first one."""
         before = self.image
         self.image = next_image(before, record)
@@ -37,9 +37,9 @@ class Transition:
 
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
         """Note that the round that is being prepared waits (again)."""
-        self.liveness.round_timer = timer
+        self.liveness.join_timer = timer
         if self._preview is not None:
-            self._preview.round_timer = timer
+            self._preview.join_timer = timer
 
     def refusal(self, member_id: str, group_instance_id: str | None) -> Rejected | None:
         """Why this member's request cannot be served; None when the member is known.
@@ -63,7 +63,7 @@ class Transition:
             return _fenced(member_id)
         return Rejected(RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member {member_id}; join without a member id")
 
-    def lost_its_place(self, member: GroupMember) -> Rejected | None:
+    def lost_its_place(self, member: ClassicGroupMember) -> Rejected | None:
         """A static member that let a round go by: its tasks were given away as its old subscription stood."""
         if member.joined_generation >= self.image.generation_id:
             return None
@@ -86,11 +86,11 @@ def next_timer_ms(image: GroupImage, liveness: Liveness) -> int | None:
     due: list[int | None] = []
     if image.members:
         due.append(liveness.next_expiry_ms)
-    if image.state is GroupState.PREPARING_REBALANCE and liveness.round_timer is not None:
-        due.append(liveness.round_timer.due_ms)
+    if image.state is GroupState.PREPARING_REBALANCE and liveness.join_timer is not None:
+        due.append(liveness.join_timer.due_ms)
     if image.state is GroupState.STABLE:
         due.append(liveness.fetch_due_ms)
-        due.append(image.last_round.probing_rebalance_at_ms if image.last_round else None)
+        due.append(image.last_rebalance.probing_rebalance_at_ms if image.last_rebalance else None)
     return min((one for one in due if one is not None), default=None)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.states import GroupState, RoundOutcome
+from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.groups.rebalance_runner import RoundRunner
 from coordinator_api.journal import Journal
 
@@ -68,8 +68,8 @@ class ClusterWatch:
             await self._look()
 
     def _delay_ms(self) -> int:
-        last = self._image.last_round
-        failed = last is not None and last.outcome is RoundOutcome.ERROR
+        last = self._image.last_rebalance
+        failed = last is not None and last.outcome is RebalanceOutcome.ERROR
         amiss = failed or self._missed or self._standing.error is not None
         return self.retry_ms if amiss else self._max_age_ms
 
@@ -91,12 +91,12 @@ class ClusterWatch:
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
         """Without the topics that were there and that only this look did not find."""
-        before = image.last_round.topics if image.last_round is not None else {}
+        before = image.last_rebalance.topics if image.last_rebalance is not None else {}
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
         missed_once, self._missed = gone - self._missed, gone
         return {topic: partitions for topic, partitions in topics.items() if topic not in missed_once}
 
 
 def _is_watched(image: GroupImage) -> bool:
-    last = image.last_round
+    last = image.last_rebalance
     return image.state is GroupState.STABLE and last is not None and bool(last.topics)

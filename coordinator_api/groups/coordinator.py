@@ -106,7 +106,7 @@ class Coordinator:
         return await self._handle_making(group_id, events.DeclareGroup(input_json))
 
     async def report(self, group_id: str, reported: ReportedRound) -> Response:
-        """Take in a round that was led elsewhere; its group is made when it is not known: `RoundReported` or
+        """Take in a round that was led elsewhere; its group is made when it is not known: `RebalanceReported` or
         `Rejected`. Raises Problem, StoreError.
         """
         return await self._handle_making(group_id, reported.event, reported.recording)

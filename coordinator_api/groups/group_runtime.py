@@ -29,8 +29,8 @@ from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentStored,
     Outcome,
+    RebalanceReported,
     Response,
-    RoundReported,
     RunRebalance,
 )
 from coordinator_api.group.record_codec import decode_record, encode_record
@@ -85,7 +85,7 @@ class _ReportedRound:
     received: Recording
 
     def recording(self, response: Response) -> Recording | None:
-        return self.received if isinstance(response, RoundReported) and response.created else None
+        return self.received if isinstance(response, RebalanceReported) and response.created else None
 
 
 _Recorded = _FinishedRound | _ReportedRound
@@ -130,7 +130,7 @@ class GroupRuntime:
     async def handle(self, event: Event, recording: Recording | None = None) -> Response:
         """Raises StoreError when the records could not be committed: the caller must not take it as done.
 
-        `recording`: of a `ReportRound`, kept with it when it is new.
+        `recording`: of a `ReportRebalance`, kept with it when it is new.
         """
         recorded = None if recording is None else _ReportedRound(recording)
         # shielded: a caller that hangs up in the middle must not leave a commit without its apply

@@ -30,7 +30,7 @@ from coordinator_api.clusters.clusters import ClusterOutOfReach, Clusters
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import RunRebalance
-from coordinator_api.group.states import RoundOutcome
+from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.groups.definitions import AllowedAssignors, Definition, read_input
 from coordinator_api.groups.rebalance_topics import topic_counts, topics_after
 from coordinator_api.store.repository import Recording
@@ -48,7 +48,7 @@ class ComputedRound:
     now_ms: int
     looked: bool = False
 
-    def recording(self, effect: RunRebalance, outcome: RoundOutcome) -> Recording:
+    def recording(self, effect: RunRebalance, outcome: RebalanceOutcome) -> Recording:
         """The round as it is stored. Compresses, so it belongs in a thread for large groups."""
         output = self.document["output"]
         assert isinstance(output, dict)

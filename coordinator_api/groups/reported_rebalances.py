@@ -21,9 +21,9 @@ from assignor.recording import RecordedRebalance, parse_recorded_rebalance
 from assignor.recording.fields import child
 from assignor.recording.written import rebalance_input
 from assignor.types import TaskId
-from coordinator_api.group.events import ReportRound
+from coordinator_api.group.events import ReportRebalance
+from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import outcome_of
-from coordinator_api.group.round_result import warm_ups_of
 from coordinator_api.groups.definitions import AllowedAssignors, check_size
 from coordinator_api.groups.rebalance_runner import read_subscription
 from coordinator_api.http.problems import from_decode_error
@@ -34,7 +34,7 @@ LED_ELSEWHERE = "kafka"
 
 
 class ReportedRound(NamedTuple):
-    event: ReportRound
+    event: ReportRebalance
     recording: Recording
 
 
@@ -46,7 +46,7 @@ def read_report(
     _check(recorded, group_id)
     check_size(recorded.snapshot, max_partitions)
     assert recorded.output is not None, "checked"
-    event = ReportRound(
+    event = ReportRebalance(
         led_by=LED_ELSEWHERE,
         generation_id=recorded.generation_id,
         input_json=_definition(recorded),
@@ -116,7 +116,7 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
     return warm_ups_of(subscriptions, assignments, placement)
 
 
-def _recording(document: Mapping[str, object], recorded: RecordedRebalance, event: ReportRound) -> Recording:
+def _recording(document: Mapping[str, object], recorded: RecordedRebalance, event: ReportRebalance) -> Recording:
     outcome, error, _ = outcome_of(event)
     summary = {
         "generation_id": event.generation_id,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode
-from coordinator_api.group.description import GroupDescription, RoundDescription
-from coordinator_api.group.states import GroupState, RoundOutcome
+from coordinator_api.group.description import GroupDescription, RebalanceDescription
+from coordinator_api.group.states import GroupState, RebalanceOutcome
 
 _OTHER_PARTITIONS = "has invalid partitions"
 
@@ -27,8 +27,12 @@ def advice(
             f"The round waits for the cluster: {cluster_error}. Members keep the tasks they have, "
             "and the round goes on by itself when the cluster answers."
         )
-    last = group.last_round
-    if last is not None and last.outcome is RoundOutcome.ERROR and group.state in (GroupState.STABLE, GroupState.EMPTY):
+    last = group.last_rebalance
+    if (
+        last is not None
+        and last.outcome is RebalanceOutcome.ERROR
+        and group.state in (GroupState.STABLE, GroupState.EMPTY)
+    ):
         return _after_error(group, last, definition, cluster)
     if cluster_error is not None:
         return (
@@ -39,7 +43,7 @@ def advice(
 
 
 def _after_error(
-    group: GroupDescription, last: RoundDescription, definition: RebalanceSnapshot, cluster: str | None
+    group: GroupDescription, last: RebalanceDescription, definition: RebalanceSnapshot, cluster: str | None
 ) -> str:
     has_members = bool(group.members)
     if last.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:

@@ -18,7 +18,7 @@ from assignor.topology.topology import Subtopology
 from assignor.types import Role, TaskId, TopicPartition
 from coordinator_api.clusters.providers import ProviderAddress
 from coordinator_api.clusters.standing import ClusterStanding
-from coordinator_api.group.description import GroupDescription, MemberDescription, RoundDescription
+from coordinator_api.group.description import GroupDescription, MemberDescription, RebalanceDescription
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.rebalance_runner import read_subscription
@@ -26,7 +26,7 @@ from coordinator_api.groups.rebalance_runner import read_subscription
 
 def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
     """One line of the list of groups."""
-    standing = image.last_round if image.state is GroupState.STABLE else None
+    standing = image.last_rebalance if image.state is GroupState.STABLE else None
     return {
         "group_id": group_id,
         "state": str(image.state),
@@ -84,7 +84,7 @@ def description_document(
         "error": group.error,
         "led_by": group.led_by,
         "last_reported_ms": group.reported_at_ms,
-        "last_rebalance": _last_rebalance(group.last_round),
+        "last_rebalance": _last_rebalance(group.last_rebalance),
         "application_id": definition.application_id,
         "assignor": definition.assignor,
         "configs": dotted_configs(definition.configs),
@@ -93,7 +93,7 @@ def description_document(
     }
 
 
-def _last_rebalance(last: RoundDescription | None) -> dict[str, object] | None:
+def _last_rebalance(last: RebalanceDescription | None) -> dict[str, object] | None:
     if last is None:
         return None
     return {

@@ -21,7 +21,7 @@ from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.outcome import AssignmentReady, Joined
+from coordinator_api.group.outcome import AssignmentReady, JoinAnswered
 from coordinator_api.groups.definitions import AllowedAssignors, read_definition
 from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
 from coordinator_api.groups.rebalance_runner import RoundRunner
@@ -129,7 +129,7 @@ class WatchedGroup:
                 member_id=self.member_id or None,
             )
         )
-        assert isinstance(joined, Joined), joined
+        assert isinstance(joined, JoinAnswered), joined
         self.member_id = joined.member_id
         return joined.generation_id
 

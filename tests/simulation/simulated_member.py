@@ -14,7 +14,7 @@ from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
     HeartbeatAnswered,
-    Joined,
+    JoinAnswered,
     Rejected,
     Response,
 )
@@ -87,7 +87,7 @@ class SimulatedMember:
 
     def hear(self, response: Response) -> None:
         match response:
-            case Joined(member_id, generation_id):
+            case JoinAnswered(member_id, generation_id):
                 self.member_id, self.waiting_for = member_id, generation_id
                 self.unanswered, self.has_to_join = None, False
             case HeartbeatAnswered(rejoin=rejoin):

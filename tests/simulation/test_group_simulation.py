@@ -32,8 +32,8 @@ from coordinator_api.group.outcome import (
     Response,
     RunRebalance,
 )
-from coordinator_api.group.records import MemberReplaced, RoundCompleted
-from coordinator_api.group.states import GroupState, RoundOutcome
+from coordinator_api.group.records import MemberReplaced, RebalanceCompleted
+from coordinator_api.group.states import GroupState, RebalanceOutcome
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 from tests.simulation.leader import TASKS, lead
 from tests.simulation.simulated_member import SimulatedMember
@@ -216,12 +216,12 @@ class GroupSimulation(RuleBasedStateMachine):
         alive = [member for member in self.members if not member.dead]
         if image.state is not GroupState.STABLE or image.members.keys() != {member.member_id for member in alive}:
             return False
-        assert image.last_round is not None
-        if image.last_round.outcome is RoundOutcome.ERROR:
+        assert image.last_rebalance is not None
+        if image.last_rebalance.outcome is RebalanceOutcome.ERROR:
             self._send(DeclareGroup("v0"), Fault.NONE)
         fetched = all(member.generation_id == image.generation_id for member in alive)
         running = sorted(task for member in alive for task in member.running)
-        return fetched and image.last_round.outcome in _CALM and running == list(TASKS)
+        return fetched and image.last_rebalance.outcome in _CALM and running == list(TASKS)
 
     def _go_on(self, step_ms: int, step_fault: Fault, victim: int) -> None:
         """`step_fault` hits one member, or, when `victim` is nobody's number, what the coordinator does by itself."""
@@ -293,7 +293,7 @@ class GroupSimulation(RuleBasedStateMachine):
 
     def _note(self, outcome: Outcome) -> None:
         for record in outcome.records:
-            if isinstance(record, RoundCompleted):
+            if isinstance(record, RebalanceCompleted):
                 self.handed_out |= {(record.generation_id, key): data for key, data in record.assignments.items()}
             elif isinstance(record, MemberReplaced):
                 self.handed_out |= {
@@ -316,7 +316,7 @@ class GroupSimulation(RuleBasedStateMachine):
         return "\n".join(self.recorded.group.story())
 
 
-_CALM = (RoundOutcome.STABLE, RoundOutcome.PROBING)
+_CALM = (RebalanceOutcome.STABLE, RebalanceOutcome.PROBING)
 
 TestGroupSimulation = GroupSimulation.TestCase
 TestGroupSimulation.settings = settings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from coordinator_api.group import events
-from coordinator_api.group.outcome import Declared, Done
+from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.http.bodies import read_document
 from coordinator_api.http.described_group import described_group
@@ -66,10 +66,10 @@ async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Resp
 @router.delete("/{group}", status_code=204)
 async def delete_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Only a group without members, or one that is led elsewhere; its recorded rebalances go with it."""
-    accepted(await coordinator.delete(group_id), Done)
+    accepted(await coordinator.delete(group_id), Accepted)
 
 
 @router.post("/{group}/drain", status_code=204)
 async def drain_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Tell every member, in its next heartbeat, to stop. Holds until the next PUT."""
-    accepted(await coordinator.group(group_id).handle(events.Drain()), Done)
+    accepted(await coordinator.group(group_id).handle(events.Drain()), Accepted)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from assignor.errors import DecodeError, InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
-from coordinator_api.group.outcome import AssignmentPending, AssignmentReady, HeartbeatAnswered, Joined, Left
+from coordinator_api.group.outcome import AssignmentPending, AssignmentReady, HeartbeatAnswered, JoinAnswered, Left
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
@@ -56,7 +56,7 @@ async def subscribe(
                 client_id=body.client_id,
             )
         ),
-        Joined,
+        JoinAnswered,
     )
     response.status_code = 201 if joined.created else 200
     return SubscriptionAnswer(member_id=joined.member_id, generation_id=joined.generation_id, state=str(joined.state))

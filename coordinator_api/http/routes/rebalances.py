@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
-from coordinator_api.group.outcome import RoundReported
+from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, ReportedRound, read_report
 from coordinator_api.http.bodies import GZIP_HEADER, read_document
@@ -68,7 +68,7 @@ async def report_rebalance(
         return read_report(document, group_id, coordinator.settings.group_max_partitions, coordinator.allowed_assignors)
 
     reported = accepted(
-        await coordinator.report(group_id, await read_document(request, read, takes_time=True)), RoundReported
+        await coordinator.report(group_id, await read_document(request, read, takes_time=True)), RebalanceReported
     )
     response.status_code = 201 if reported.created else 200
     return ReportAnswer(generation_id=reported.generation_id)

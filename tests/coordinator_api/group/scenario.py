@@ -35,25 +35,25 @@ from coordinator_api.group.events import (
     Leave,
     RebalanceFailed,
     RecheckAssignment,
-    ReportRound,
+    ReportRebalance,
     Tick,
     TopicsSeen,
 )
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import (
+    Accepted,
     AssignmentDiscarded,
     AssignmentPending,
     AssignmentReady,
     AssignmentStored,
     Declared,
-    Done,
     HeartbeatAnswered,
-    Joined,
+    JoinAnswered,
     Left,
     Outcome,
+    RebalanceReported,
     Rejected,
     Response,
-    RoundReported,
 )
 from coordinator_api.group.story import told
 from tests.coordinator_api.group.member_bytes import Told, assigned, assignment, subscription, tasks
@@ -98,7 +98,7 @@ class _Player:
         if command == "describe":
             return self._described()
         outcome = self._recorded.send(self._event(command, plain, options))
-        if isinstance(outcome.response, Joined) and outcome.response.created:
+        if isinstance(outcome.response, JoinAnswered) and outcome.response.created:
             self._ids[plain[0]] = self._ids.get(plain[0], 0) + 1
         return self._told(outcome)
 
@@ -144,7 +144,7 @@ class _Player:
 
     def _described(self) -> Words:
         seen = self._recorded.group.describe()
-        last = seen.last_round
+        last = seen.last_rebalance
         return [
             f"{seen.state} {seen.generation_id}, definition {seen.definition_revision}"
             + (", draining" if seen.draining else "")
@@ -173,7 +173,7 @@ def _answer(response: Response) -> str:
     match response:
         case Declared(revision, created):
             return f"declared {revision}" + (", new" if created else "")
-        case Joined(member_id, generation_id, _, created):
+        case JoinAnswered(member_id, generation_id, _, created):
             return f"{member_id} waits for generation {generation_id}" + (", new" if created else "")
         case HeartbeatAnswered(_, rejoin, stop, generation_id):
             return f"alive, generation {generation_id}" + (", rejoin" if rejoin else "") + (", stop" if stop else "")
@@ -185,13 +185,13 @@ def _answer(response: Response) -> str:
             return f"{member_id} left"
         case AssignmentStored(generation_id, outcome):
             return f"round {generation_id} stored: {outcome}"
-        case RoundReported(generation_id, created):
+        case RebalanceReported(generation_id, created):
             return f"round {generation_id} reported" + (", new" if created else "")
         case AssignmentDiscarded(generation_id):
             return f"round {generation_id} discarded"
         case Rejected(code):
             return str(code)
-        case Done():
+        case Accepted():
             return "done"
 
 
@@ -239,7 +239,7 @@ def _report(words: Words, options: Options) -> Event:
     """`report 7 a=0_0/0_1 followup`: a round led elsewhere; each member's process has its name."""
     generation_id, *flags = words
     given = {member: value.split("/") for member, value in options.items() if "/" in value}
-    return ReportRound(
+    return ReportRebalance(
         led_by="kafka",
         generation_id=int(generation_id),
         input_json=options.get("definition", "v1"),

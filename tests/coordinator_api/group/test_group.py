@@ -13,7 +13,7 @@ from assignor.types import Role, TaskId
 from coordinator_api.group.description import (
     GroupDescription,
     MemberDescription,
-    RoundDescription,
+    RebalanceDescription,
     TaskDescription,
 )
 from coordinator_api.group.events import (
@@ -28,15 +28,22 @@ from coordinator_api.group.events import (
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import IllegalTransition
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.outcome import AssignmentReady, HeartbeatAnswered, Joined, Outcome, Rejected, RunRebalance
-from coordinator_api.group.records import GroupEmptied, MemberRemoved, RoundCompleted
+from coordinator_api.group.outcome import (
+    AssignmentReady,
+    HeartbeatAnswered,
+    JoinAnswered,
+    Outcome,
+    Rejected,
+    RunRebalance,
+)
+from coordinator_api.group.records import GroupEmptied, MemberRemoved, RebalanceCompleted
 from coordinator_api.group.states import (
     HTTP_STATUS,
     GroupState,
+    RebalanceOutcome,
+    RebalanceReason,
     RejectionCode,
     RemovalReason,
-    RoundOutcome,
-    RoundReason,
 )
 from tests.coordinator_api.group.member_bytes import Told, assignment, process_named, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
@@ -77,7 +84,7 @@ def test_should_ask_for_a_round_with_everything_it_needs() -> None:
         "a": Member(subscription(Told("a")), "client-a"),
         "b": Member(subscription(Told("b")), "client-b"),
     }
-    assert outcome.effects == (RunRebalance(1, 1, "v1", members, RoundReason.MEMBER_JOINED),)
+    assert outcome.effects == (RunRebalance(1, 1, "v1", members, RebalanceReason.MEMBER_JOINED),)
 
 
 def test_should_leave_everything_as_it_was_when_the_commit_failed() -> None:
@@ -131,7 +138,7 @@ def test_should_not_take_a_static_member_back_with_tasks_of_a_round_it_let_go_by
     assert isinstance(late, Rejected)
     assert late.code is RejectionCode.ILLEGAL_GENERATION
     empty_handed = recorded.ask(rejoin("s", Told("s", unique=2)))
-    assert empty_handed == Joined("s", 3, GroupState.PREPARING_REBALANCE, created=False)
+    assert empty_handed == JoinAnswered("s", 3, GroupState.PREPARING_REBALANCE, created=False)
 
 
 def test_should_describe_everything() -> None:
@@ -189,11 +196,11 @@ def test_should_describe_everything() -> None:
         generation_id=1,
         definition_revision=1,
         draining=False,
-        reason=RoundReason.MEMBER_JOINED,
+        reason=RebalanceReason.MEMBER_JOINED,
         next_probing_rebalance_at_ms=700_000,
         settled=False,
         error=None,
-        last_round=RoundDescription(1, RoundReason.MEMBER_JOINED, RoundOutcome.PROBING, None, 0, 1),
+        last_rebalance=RebalanceDescription(1, RebalanceReason.MEMBER_JOINED, RebalanceOutcome.PROBING, None, 0, 1),
         members=(member("a", 5, True, of_a), member("b", 5, False, of_b)),
     )
     assert recorded.group.reported_offset_sums() == {"a": {A: 12, C: 3}, "b": {}}
@@ -203,8 +210,8 @@ def test_should_keep_the_error_of_the_pipeline_as_it_was_thrown() -> None:
     recorded, _ = computing("a")
     outcome = recorded.send(AssignmentComputed(1, RebalanceResult({}, error=StreamsError("broken"))))
     (record,) = outcome.records
-    assert isinstance(record, RoundCompleted)
-    assert (record.outcome, record.error, record.error_code) == (RoundOutcome.ERROR, "StreamsException: broken", 3)
+    assert isinstance(record, RebalanceCompleted)
+    assert (record.outcome, record.error, record.error_code) == (RebalanceOutcome.ERROR, "StreamsException: broken", 3)
 
 
 def test_should_refuse_a_proposed_member_id_that_is_in_use() -> None:

@@ -12,43 +12,43 @@ from assignor.errors import InputError
 from assignor.types import TaskId
 from coordinator_api.group.record_codec import RECORD_TYPES, decode_record, encode_record
 from coordinator_api.group.records import (
+    CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
     GenerationStarted,
     GroupDeleted,
     GroupEmptied,
     GroupRestored,
-    LastRoundRestored,
+    LastRebalanceRestored,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
     MemberRestored,
     MemberSubscribed,
-    Record,
-    RoundCompleted,
-    RoundLedElsewhere,
-    RoundPreparing,
+    RebalanceCompleted,
+    RebalanceLedElsewhere,
+    RebalanceStarted,
 )
-from coordinator_api.group.states import GroupState, RemovalReason, RoundOutcome, RoundReason
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 
 task_ids = st.builds(TaskId, st.integers(0, 9), st.integers(0, 9), st.none() | st.just("named"))
 task_lists = st.lists(task_ids, max_size=3).map(tuple)
 optional_text = st.none() | st.text(max_size=5)
 optional_number = st.none() | st.integers(0, 2**53)
 
-records: dict[str, st.SearchStrategy[Record]] = {
+records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "DefinitionChanged": st.builds(DefinitionChanged, st.integers(), st.text()),
     "DrainChanged": st.builds(DrainChanged, st.booleans()),
     "MemberSubscribed": st.builds(MemberSubscribed, group_instance_id=optional_text, incarnation=optional_number),
     "MemberReplaced": st.builds(MemberReplaced),
     "MemberRemoved": st.builds(MemberRemoved, st.text(), st.sampled_from(RemovalReason)),
-    "RoundPreparing": st.builds(RoundPreparing, st.sampled_from(RoundReason), st.booleans(), optional_text),
+    "RoundPreparing": st.builds(RebalanceStarted, st.sampled_from(RebalanceReason), st.booleans(), optional_text),
     "GenerationStarted": st.builds(GenerationStarted),
     "GroupEmptied": st.builds(GroupEmptied),
     "RoundCompleted": st.builds(
-        RoundCompleted,
+        RebalanceCompleted,
         st.integers(),
-        st.sampled_from(RoundOutcome),
+        st.sampled_from(RebalanceOutcome),
         st.dictionaries(st.text(), st.binary()),
         st.booleans(),
         optional_number,
@@ -60,17 +60,17 @@ records: dict[str, st.SearchStrategy[Record]] = {
         st.lists(st.text(), max_size=2).map(tuple),
     ),
     "RoundLedElsewhere": st.builds(
-        RoundLedElsewhere,
-        outcome=st.sampled_from(RoundOutcome),
+        RebalanceLedElsewhere,
+        outcome=st.sampled_from(RebalanceOutcome),
         probing_rebalance_at_ms=optional_number,
         error=optional_text,
     ),
     "MemberReported": st.builds(MemberReported, assignment=st.none() | st.binary(), warm_ups=task_lists),
     "GroupDeleted": st.builds(GroupDeleted),
     "GroupRestored": st.builds(
-        GroupRestored, st.sampled_from(GroupState), reason=st.none() | st.sampled_from(RoundReason)
+        GroupRestored, st.sampled_from(GroupState), reason=st.none() | st.sampled_from(RebalanceReason)
     ),
-    "LastRoundRestored": st.builds(LastRoundRestored, reason=st.none() | st.sampled_from(RoundReason)),
+    "LastRoundRestored": st.builds(LastRebalanceRestored, reason=st.none() | st.sampled_from(RebalanceReason)),
     "MemberRestored": st.builds(
         MemberRestored,
         assignment=st.none() | st.binary(),
@@ -85,7 +85,7 @@ def test_should_know_every_type_of_record() -> None:
 
 
 @given(st.one_of(list(records.values())))
-def test_should_read_back_what_was_written(record: Record) -> None:
+def test_should_read_back_what_was_written(record: CoordinatorRecord) -> None:
     assert decode_record(encode_record(record)) == record
 
 
@@ -113,13 +113,13 @@ def test_should_write_a_record_as_one_line_of_plain_json() -> None:
     [
         (
             '{"type": "RoundPreparing", "reason": "member-joined", "initial": true}',
-            RoundPreparing(RoundReason.MEMBER_JOINED, True, None),
+            RebalanceStarted(RebalanceReason.MEMBER_JOINED, True, None),
         ),
         (
             '{"type": "RoundCompleted", "generation_id": 1, "outcome": "stable", "assignments": {},'
             ' "followup_rebalance": false, "probing_rebalance_at_ms": null, "error": null, "error_code": 0,'
             ' "warm_ups": {}, "fingerprint": "f"}',
-            RoundCompleted(1, RoundOutcome.STABLE, {}, fingerprint="f", topics={}, missing_topics=()),
+            RebalanceCompleted(1, RebalanceOutcome.STABLE, {}, fingerprint="f", topics={}, missing_topics=()),
         ),
         (
             '{"type": "GroupRestored", "state": "Empty", "generation_id": 2, "initial": false, "reason": null,'
@@ -128,7 +128,7 @@ def test_should_write_a_record_as_one_line_of_plain_json() -> None:
         ),
     ],
 )
-def test_should_read_what_an_earlier_release_wrote(text: str, record: Record) -> None:
+def test_should_read_what_an_earlier_release_wrote(text: str, record: CoordinatorRecord) -> None:
     assert decode_record(text) == record
 
 

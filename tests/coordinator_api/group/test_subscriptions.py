@@ -9,13 +9,13 @@ import pytest
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.subscriptions import (
-    AssignedTasks,
+    TasksByRole,
     assigned_tasks,
     claims_tasks,
     error_assignment,
     held_generation,
     process_of,
-    round_input,
+    rebalance_input,
     running_tasks,
     static_identity,
 )
@@ -40,12 +40,12 @@ ANOTHER = {"process": replace(TOLD, process="q"), "tags": replace(TOLD, tags={"z
 
 @pytest.mark.parametrize("told", SAME_ROUND.values(), ids=SAME_ROUND)
 def test_should_be_the_same_input_when_only_the_unique_field_or_generation_differ(told: Told) -> None:
-    assert round_input(subscription(told)) == round_input(subscription(TOLD))
+    assert rebalance_input(subscription(told)) == rebalance_input(subscription(TOLD))
 
 
 @pytest.mark.parametrize("told", [*SAME_PLACE.values(), *ANOTHER.values()], ids=[*SAME_PLACE, *ANOTHER])
 def test_should_be_another_input_when_anything_else_differs(told: Told) -> None:
-    assert round_input(subscription(told)) != round_input(subscription(TOLD))
+    assert rebalance_input(subscription(told)) != rebalance_input(subscription(TOLD))
 
 
 @pytest.mark.parametrize("told", [*SAME_ROUND.values(), *SAME_PLACE.values()], ids=[*SAME_ROUND, *SAME_PLACE])
@@ -64,7 +64,13 @@ def test_should_be_another_static_member_when_it_is_in_another_place(told: Told)
     ids=["nothing", "nonsense", "a future version"],
 )
 def test_should_take_bytes_as_they_are_when_they_cannot_be_read(data: bytes) -> None:
-    assert (round_input(data), static_identity(data), process_of(data), running_tasks(data), claims_tasks(data)) == (
+    assert (
+        rebalance_input(data),
+        static_identity(data),
+        process_of(data),
+        running_tasks(data),
+        claims_tasks(data),
+    ) == (
         data,
         data,
         None,
@@ -86,8 +92,8 @@ def test_should_read_what_a_member_holds() -> None:
 
 
 def test_should_read_assigned_tasks_and_find_none_in_anything_else() -> None:
-    assert assigned_tasks(assignment((TASK,), (OTHER,))) == AssignedTasks((TASK,), (OTHER,))
-    assert assigned_tasks(b"nonsense") == AssignedTasks()
+    assert assigned_tasks(assignment((TASK,), (OTHER,))) == TasksByRole((TASK,), (OTHER,))
+    assert assigned_tasks(b"nonsense") == TasksByRole()
 
 
 def test_should_give_an_error_without_tasks() -> None:

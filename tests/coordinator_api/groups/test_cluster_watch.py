@@ -10,7 +10,7 @@ from assignor.pipeline import assign
 from assignor.recording import parse_rebalance, rebalance_output
 from assignor.types import AssignorErrorCode
 from coordinator_api.group import events
-from coordinator_api.group.states import GroupState, RoundOutcome
+from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, assignment_error
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.http.described_group import described_group
@@ -217,8 +217,8 @@ def test_should_place_without_lags_when_end_offsets_cannot_be_had_and_with_them_
         assert without["input"]["changelog_end_offsets"] is None
         assert again["input"]["changelog_end_offsets"] == {CHANGELOG: [0, 0]}
         assert (placed_by(without), placed_by(again)) == ("FallbackPriorTaskAssignor", "HighAvailabilityTaskAssignor")
-        assert group.runtime.group.image.last_round is not None
-        assert group.runtime.group.image.last_round.outcome is RoundOutcome.STABLE
+        assert group.runtime.group.image.last_rebalance is not None
+        assert group.runtime.group.image.last_rebalance.outcome is RebalanceOutcome.STABLE
 
     run_watched(tmp_path, FakeCluster(**{TOPIC: 2, CHANGELOG: 2}), work)
 

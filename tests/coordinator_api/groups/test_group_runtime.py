@@ -17,8 +17,8 @@ from assignor.types import ProcessId
 from coordinator_api.clock import Clock
 from coordinator_api.group import events
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.outcome import AssignmentReady, Declared, Joined, Rejected
-from coordinator_api.group.states import GroupState, RejectionCode, RoundReason
+from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected
+from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.groups.definitions import AllowedAssignors, read_definition
 from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
 from coordinator_api.groups.rebalance_runner import RoundRunner
@@ -130,7 +130,7 @@ def test_should_compute_a_round_again_that_could_not_be_stored(tmp_path: Path, f
     async def work(runtime: GroupRuntime, repository: FailingRepository) -> tuple[AssignmentReady, int]:
         await declare(runtime)
         joined = await runtime.handle(join())
-        assert isinstance(joined, Joined)
+        assert isinstance(joined, JoinAnswered)
         repository.fails_on = "RoundCompleted"
         repository.failure, repository.times = failure, 1
         ready = await fetch(runtime, joined.generation_id)
@@ -150,7 +150,7 @@ def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_path: P
             sums = {**dict.fromkeys(("0_0", "0_1"), -2), "0_2": generation_id}
             raw = subscription(PROCESS_ID, sums, (0, 1), generation_id)
             rejoined = await runtime.handle(events.Join(raw, 10_000, 10_000, "unused", member_id="m1"))
-            assert rejoined == Joined("m1", generation_id + 1, GroupState.COMPLETING_REBALANCE, created=False)
+            assert rejoined == JoinAnswered("m1", generation_id + 1, GroupState.COMPLETING_REBALANCE, created=False)
         await fetch(runtime, 12)
         return runtime.group.image, len((await repository.load_group("g")).records)
 
@@ -182,8 +182,8 @@ def test_should_start_a_probing_rebalance_at_once_that_became_due_while_the_serv
             events.Join(subscription(PROCESS_ID, sums, (0, 1, 2, 3), 1), 10_000, 10_000, "unused", member_id="m1")
         )
         await fetch(runtime, 2)
-        assert runtime.group.image.last_round is not None
-        assert runtime.group.image.last_round.probing_rebalance_at_ms is not None
+        assert runtime.group.image.last_rebalance is not None
+        assert runtime.group.image.last_rebalance.probing_rebalance_at_ms is not None
         return None
 
     async def later(runtime: GroupRuntime, repository: FailingRepository) -> object:
@@ -195,7 +195,7 @@ def test_should_start_a_probing_rebalance_at_once_that_became_due_while_the_serv
 
     run(tmp_path, work)
 
-    expected = (RejectionCode.REBALANCE_IN_PROGRESS, RoundReason.PROBING_REBALANCE)
+    expected = (RejectionCode.REBALANCE_IN_PROGRESS, RebalanceReason.PROBING_REBALANCE)
     assert run(tmp_path, later, clock=LaterClock()) == expected
 
 

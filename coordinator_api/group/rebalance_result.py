@@ -18,30 +18,30 @@ from assignor.task_assignors.base import Placement
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.events import AssignmentComputed
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.records import RoundCompleted
-from coordinator_api.group.states import RoundOutcome
+from coordinator_api.group.records import RebalanceCompleted
+from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import (
     assigned_tasks,
     error_assignment,
     held_generation,
     process_of,
-    round_input,
+    rebalance_input,
 )
 
 
-def completed_round(image: GroupImage, computed: AssignmentComputed) -> RoundCompleted:
+def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> RebalanceCompleted:
     """The record of a round that was computed, an error thrown by the pipeline included."""
     result = computed.result
     if result.error is not None:
-        return failed_round(image, result.error.as_recorded(), computed.topics)
+        return failed_rebalance(image, result.error.as_recorded(), computed.topics)
     if result.assignments.keys() != image.members.keys():
         strange = ", ".join(sorted(result.assignments.keys() ^ image.members.keys()))
-        return failed_round(image, IllegalStateError(f"assignments and members differ by {strange}").as_recorded())
+        return failed_rebalance(image, IllegalStateError(f"assignments and members differ by {strange}").as_recorded())
     fingerprint = _fingerprint(image, result.assignments)
     failed = result.error_code is not AssignorErrorCode.NONE
-    return RoundCompleted(
+    return RebalanceCompleted(
         generation_id=image.generation_id,
-        outcome=RoundOutcome.ERROR if failed else _outcome(image, result, fingerprint),
+        outcome=RebalanceOutcome.ERROR if failed else _outcome(image, result, fingerprint),
         assignments=dict(result.assignments),
         followup_rebalance=result.followup_rebalance,
         probing_rebalance_at_ms=result.probing_rebalance_at_ms,
@@ -58,14 +58,14 @@ def completed_round(image: GroupImage, computed: AssignmentComputed) -> RoundCom
     )
 
 
-def failed_round(image: GroupImage, error: str, topics: Mapping[str, int] | None = None) -> RoundCompleted:
+def failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int] | None = None) -> RebalanceCompleted:
     """Everybody gets an ASSIGNMENT_ERROR; the group is Stable and tries again at the next PUT or join, or when the
     `topics` that it saw are other ones.
     """
     assignment = error_assignment(AssignorErrorCode.ASSIGNMENT_ERROR)
-    return RoundCompleted(
+    return RebalanceCompleted(
         generation_id=image.generation_id,
-        outcome=RoundOutcome.ERROR,
+        outcome=RebalanceOutcome.ERROR,
         assignments=dict.fromkeys(image.members, assignment),
         error=error,
         error_code=int(AssignorErrorCode.ASSIGNMENT_ERROR),
@@ -73,29 +73,37 @@ def failed_round(image: GroupImage, error: str, topics: Mapping[str, int] | None
     )
 
 
-def _outcome(image: GroupImage, result: RebalanceResult, fingerprint: str) -> RoundOutcome:
+def _outcome(image: GroupImage, result: RebalanceResult, fingerprint: str) -> RebalanceOutcome:
     if result.followup_rebalance:
-        before = image.last_round
+        before = image.last_rebalance
         repeats = (
             before is not None
             and before.generation_id == image.generation_id - 1
             and before.followup_rebalance
             and before.fingerprint == fingerprint
         )
-        return RoundOutcome.SETTLED if repeats and _all_worked_by_the_last_round(image) else RoundOutcome.FOLLOW_UP
-    return RoundOutcome.STABLE if result.probing_rebalance_at_ms is None else RoundOutcome.PROBING
+        return (
+            RebalanceOutcome.SETTLED
+            if repeats and _all_worked_by_the_last_rebalance(image)
+            else RebalanceOutcome.FOLLOW_UP
+        )
+    return RebalanceOutcome.STABLE if result.probing_rebalance_at_ms is None else RebalanceOutcome.PROBING
 
 
-def _all_worked_by_the_last_round(image: GroupImage) -> bool:
+def _all_worked_by_the_last_rebalance(image: GroupImage) -> bool:
     """Consumers before ConsumerProtocol version 2 do not say; they are taken to have."""
     held = {held_generation(member.subscription) for member in image.members.values() if image.takes_part(member)}
     return held <= {None, image.generation_id - 1}
 
 
 def _fingerprint(image: GroupImage, assignments: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256(str(image.round_revision).encode())
+    digest = hashlib.sha256(str(image.rebalance_revision).encode())
     for member_id in sorted(image.members):
-        for part in (member_id.encode(), round_input(image.members[member_id].subscription), assignments[member_id]):
+        for part in (
+            member_id.encode(),
+            rebalance_input(image.members[member_id].subscription),
+            assignments[member_id],
+        ):
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
     return digest.hexdigest()
