@@ -24,6 +24,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from assignor.errors import AssignorFault
+
 ENVIRONMENT_PREFIX = "ASSIGNOR_"
 
 _HOST_AND_PORT = r"(\[[^\]]+\]|[^\s:,;\[\]/]+):\d{1,5}"
@@ -31,7 +33,7 @@ _BROKER = re.compile(_HOST_AND_PORT)
 _BROKERS = re.compile(rf"([a-z]+:)?{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
 
 
-class SettingsError(ValueError):
+class SettingsError(AssignorFault, ValueError):
     """A setting that cannot be used, said in one or more lines a person can act on."""
 
 

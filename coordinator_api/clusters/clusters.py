@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from assignor.errors import AssignorFault
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
 from coordinator_api.clusters.providers import ClusterProvider, ClusterProviders, ProviderAddress, is_retriable
@@ -21,7 +22,7 @@ Answer = TypeVar("Answer")
 THREADS_OF_A_CLUSTER = 4
 
 
-class ClusterOutOfReach(Exception):
+class ClusterOutOfReach(AssignorFault):
     """The cluster did not answer, or not in time; asking again later may help. The message is one line for people."""
 
 

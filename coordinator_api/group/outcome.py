@@ -102,7 +102,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Refused. `code` has Kafka's name and, in `HTTP_STATUS`, its status; `detail` is one sentence for people."""
+    """Refused. `code` is Kafka's name of the error; `detail` is one sentence for people."""
 
     code: RejectionCode
     detail: str

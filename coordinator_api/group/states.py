@@ -64,7 +64,7 @@ class RemovalReason(StrEnum):
 
 
 class RejectionCode(StrEnum):
-    """Kafka's error names; the HTTP status each one is answered with stands behind it. Source: `Errors`."""
+    """Kafka's error names; a comment gives the HTTP status of each. Source: `Errors`."""
 
     GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"  # 404
     UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"  # 404: drop every task, join anew without a member id
@@ -77,19 +77,3 @@ class RejectionCode(StrEnum):
     GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429
     INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422
     INVALID_REQUEST = "INVALID_REQUEST"  # 422
-
-
-HTTP_STATUS: dict[RejectionCode, int] = {
-    RejectionCode.GROUP_ID_NOT_FOUND: 404,
-    RejectionCode.UNKNOWN_MEMBER_ID: 404,
-    RejectionCode.ILLEGAL_GENERATION: 409,
-    RejectionCode.REBALANCE_IN_PROGRESS: 409,
-    RejectionCode.FENCED_INSTANCE_ID: 409,
-    RejectionCode.NON_EMPTY_GROUP: 409,
-    RejectionCode.NOT_COORDINATOR: 409,
-    RejectionCode.INCONSISTENT_GROUP_PROTOCOL: 409,
-    RejectionCode.GROUP_MAX_SIZE_REACHED: 429,
-    RejectionCode.INVALID_SESSION_TIMEOUT: 422,
-    RejectionCode.INVALID_REQUEST: 422,
-}
-"""The status of each code in the HTTP contract."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from coordinator_api.http.problems import Problem
+from coordinator_api.errors import TooManyRequests
 
 
 class Admission:
@@ -18,12 +18,10 @@ class Admission:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Counts one request in and out. Raises Problem 429 when there are as many as may be."""
+        """Counts one request in and out. Raises TooManyRequests when there are as many as may be."""
         if self.count >= self._most:
-            raise Problem(
-                "THROTTLING_QUOTA_EXCEEDED",
-                f"{self.count} requests of this kind are under way already ({self._setting}): try again",
-                headers={"Retry-After": "1"},
+            raise TooManyRequests(
+                f"{self.count} requests of this kind are under way already ({self._setting}): try again"
             )
         self.count += 1
         try:

@@ -19,6 +19,7 @@ from assignor.types import ProcessId
 from coordinator_api.clock import Clock
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders
+from coordinator_api.errors import GroupNotFound, TooManyGroups
 from coordinator_api.group import events
 from coordinator_api.group.events import Event
 from coordinator_api.group.image import IllegalTransition
@@ -30,7 +31,6 @@ from coordinator_api.groups.definitions import AllowedAssignors
 from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
 from coordinator_api.groups.rebalance_runner import RoundRunner
 from coordinator_api.groups.reported_rebalances import ReportedRound
-from coordinator_api.http.problems import Problem
 from coordinator_api.journal import Journal
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
@@ -95,19 +95,23 @@ class Coordinator:
             return coordinator
 
     def group(self, group_id: str) -> GroupRuntime:
-        """Raises Problem GROUP_ID_NOT_FOUND."""
+        """Raises GroupNotFound."""
         runtime = self.groups.get(group_id)
         if runtime is None or not runtime.is_declared:
-            raise Problem("GROUP_ID_NOT_FOUND", f"there is no group {group_id}: declare it by PUT")
+            raise GroupNotFound(f"there is no group {group_id}: declare it by PUT")
         return runtime
 
     async def declare(self, group_id: str, input_json: str) -> Response:
-        """Create the group or give it another definition: `Declared` or `Rejected`. Raises Problem, StoreError."""
+        """Create the group or give it another definition: `Declared` or `Rejected`.
+
+        Raises TooManyGroups, StoreError.
+        """
         return await self._handle_making(group_id, events.DeclareGroup(input_json))
 
     async def report(self, group_id: str, reported: ReportedRound) -> Response:
-        """Take in a round that was led elsewhere; its group is made when it is not known: `RebalanceReported` or
-        `Rejected`. Raises Problem, StoreError.
+        """Take in a rebalance that was led elsewhere: `RebalanceReported` or `Rejected`. Creates its group if need be.
+
+        Raises TooManyGroups, StoreError.
         """
         return await self._handle_making(group_id, reported.event, reported.recording)
 
@@ -117,9 +121,7 @@ class Coordinator:
             runtime = self.groups.get(group_id)
             if runtime is None:
                 if len(self.groups) >= self.settings.group_max_count:
-                    raise Problem(
-                        "POLICY_VIOLATION", f"this service may have {len(self.groups)} groups (group.max.count)"
-                    )
+                    raise TooManyGroups(f"this service may have {len(self.groups)} groups (group.max.count)")
                 # the store is asked, because a PUT that failed may have been written after all
                 runtime = self._runtime(await self.repository.load_group(group_id))
             try:

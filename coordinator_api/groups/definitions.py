@@ -17,7 +17,7 @@ from assignor.recording import is_class_path, parse_rebalance_input
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress, provider_address
-from coordinator_api.http.problems import Problem
+from coordinator_api.errors import AssignorNotListed
 from coordinator_api.settings import SettingsError
 
 _DEFAULTS: Mapping[str, object] = {
@@ -42,12 +42,10 @@ class AllowedAssignors:
         self._loaded = {path: _load(path) for path in class_paths}
 
     def check(self, assignor: str) -> None:
-        """Raises Problem 422 for a class that is not listed."""
+        """Raises AssignorNotListed for a class that the settings do not list."""
         if is_class_path(assignor) and assignor not in self._loaded:
-            raise Problem(
-                "UNSUPPORTED_ASSIGNOR",
-                f"assignor: {assignor[:100]} is not listed in this service's setting task.assignor.classes",
-                extensions={"where": "assignor"},
+            raise AssignorNotListed(
+                f"assignor: {assignor[:100]} is not listed in this service's setting task.assignor.classes", "assignor"
             )
 
     def load(self, assignor: str) -> TaskAssignor | None:

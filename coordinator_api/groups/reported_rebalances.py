@@ -21,12 +21,12 @@ from assignor.recording import RecordedRebalance, parse_recorded_rebalance
 from assignor.recording.fields import child
 from assignor.recording.written import rebalance_input
 from assignor.types import TaskId
+from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import outcome_of
 from coordinator_api.groups.definitions import AllowedAssignors, check_size
 from coordinator_api.groups.rebalance_runner import read_subscription
-from coordinator_api.http.problems import from_decode_error
 from coordinator_api.store.repository import Recording
 
 LED_ELSEWHERE = "kafka"
@@ -41,7 +41,7 @@ class ReportedRound(NamedTuple):
 def read_report(
     document: Mapping[str, object], group_id: str, max_partitions: int, allowed: AllowedAssignors
 ) -> ReportedRound:
-    """Takes as long as a round. Raises InputError with the path of what is wrong, Problem for bytes with the offset."""
+    """Takes as long as a round. Raises InputError with the path of what is wrong, UnreadableBytes."""
     recorded = parse_recorded_rebalance(document)
     _check(recorded, group_id)
     check_size(recorded.snapshot, max_partitions)
@@ -84,7 +84,7 @@ def _check_subscription(subscription: bytes, where: str) -> None:
     try:
         read_subscription(subscription)
     except DecodeError as error:
-        raise from_decode_error(error, where) from None
+        raise UnreadableBytes(error, where) from None
     except InputError as error:
         raise InputError(str(error), where) from None
 
@@ -95,7 +95,7 @@ def _check_assignment(assignment: bytes, where: str) -> None:
         if user_data:
             decode_assignment_info(user_data)
     except DecodeError as error:
-        raise from_decode_error(error, where) from None
+        raise UnreadableBytes(error, where) from None
 
 
 def _definition(recorded: RecordedRebalance) -> str:

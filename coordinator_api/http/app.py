@@ -6,18 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-import structlog
-from fastapi import FastAPI, Request
-from starlette.responses import Response
+from fastapi import FastAPI
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http import health, problems
 from coordinator_api.http.auth import Gate, check_exposure, token_of
 from coordinator_api.http.middleware import RequestGuard
-from coordinator_api.http.problems import Problem, problem_response
 from coordinator_api.http.routes import assign, groups, members, rebalances, simulate
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import StoreError
 
 
 def create_app(settings: Settings, coordinator: Coordinator | None = None) -> FastAPI:
@@ -46,15 +42,6 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
     )
     app.add_middleware(RequestGuard, gate=Gate(token_of(settings)), settings=settings)
     problems.install(app)
-    app.add_exception_handler(StoreError, _on_store_error)
     for router in (groups.router, members.router, rebalances.router, assign.router, simulate.router, health.router):
         app.include_router(router)
     return app
-
-
-async def _on_store_error(request: Request, error: Exception) -> Response:
-    structlog.get_logger("coordinator_api").error("store_error", path=request.url.path, error=str(error))
-    problem = Problem(
-        "KAFKA_STORAGE_ERROR", "the change could not be stored, so it was not made", headers={"Retry-After": "1"}
-    )
-    return problem_response(problem)

@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from assignor.errors import DecodeError, InputError
-from coordinator_api.http.problems import Problem, from_decode_error, from_input_error
+from coordinator_api.http.problems import Problem, input_as_problems
 
 Value = TypeVar("Value")
 
@@ -46,13 +45,9 @@ async def read_document(
     def read() -> Value:
         return reader(parse_object(_unpacked(raw, max_bytes) if packed else raw))
 
-    try:
-        off_loop = takes_time or packed or len(raw) >= OFF_LOOP_BYTES
+    off_loop = takes_time or packed or len(raw) >= OFF_LOOP_BYTES
+    with input_as_problems(bytes_in="body"):
         return await asyncio.to_thread(read) if off_loop else read()
-    except DecodeError as error:
-        raise from_decode_error(error, "body") from None
-    except InputError as error:
-        raise from_input_error(error) from None
 
 
 def _is_packed(request: Request) -> bool:

@@ -28,7 +28,7 @@ class ForecastRequest(NamedTuple):
 
 
 def simulate(document: Mapping[str, object], request: ForecastRequest, bounds: Bounds) -> dict[str, object]:
-    """`{"id", "forecast"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, Problem."""
+    """`{"id", "forecast"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, AssignorNotListed."""
     recorded = parse_recorded(document)
     assignor, size = _assignor_and_size(recorded, bounds)
     bounds.allowed.check(assignor)

@@ -13,6 +13,7 @@ import time
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from assignor.errors import AssignorFault
 from coordinator_api.http.auth import Gate
 from coordinator_api.http.problems import Problem, problem_response, unexpected
 from coordinator_api.metrics import Metrics
@@ -21,7 +22,7 @@ from coordinator_api.settings import Settings
 _NO_ROUTE = "(none)"
 
 
-class ClientGone(Exception):
+class ClientGone(AssignorFault):
     """The caller hung up before the body was there."""
 
 

@@ -1,15 +1,17 @@
 """Errors over HTTP: RFC 9457 `application/problem+json` whose `code` is Kafka's error name.
 
-Every error of the service leaves through `problem_response`, so a client can decide on `code` alone. What the caller
-sent is never echoed, and an unexpected error shows no stack trace: that goes to the log, under the `instance` the
-caller sees. Source of the names: `org.apache.kafka.common.protocol.Errors`.
+Every error of the service leaves through `problem_response`, so a client can decide on `code` alone. This is the one
+place that turns errors of the rooms below into problems. A problem never echoes what the caller sent. An unexpected
+error shows no stack trace: the log has it, under the `instance` that the caller sees. Source of the names:
+`org.apache.kafka.common.protocol.Errors`.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
@@ -18,7 +20,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from assignor.errors import DecodeError, InputError, NotBuiltYet
+from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
+from coordinator_api.errors import CoordinatorFault, TooManyRequests, UnreadableBytes
+from coordinator_api.store.errors import StoreError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -54,10 +58,12 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "COORDINATOR_NOT_AVAILABLE": (503, "The service is stopping"),
 }
 
-_log = structlog.get_logger(__name__)
+_logger = structlog.get_logger("coordinator_api")
+
+_TRY_AGAIN_SOON: Mapping[str, str] = {"Retry-After": "1"}
 
 
-class Problem(Exception):
+class Problem(AssignorFault):
     """An answer that is an error. `code`: a key of TITLES; `extensions`: more members of the document."""
 
     def __init__(
@@ -92,9 +98,28 @@ def problem_response(problem: Problem) -> Response:
     )
 
 
-def from_decode_error(error: DecodeError, where: str) -> Problem:
-    """Bytes inside `where` that cannot be read; `offset` is the byte at which reading failed."""
-    return Problem("INVALID_REQUEST", f"{where}: {error}", extensions={"offset": error.offset, "where": where})
+@contextmanager
+def input_as_problems(bytes_in: str) -> Iterator[None]:
+    """Raises Problem for the InputError and the DecodeError that its block raises. `bytes_in`: the field whose bytes
+    the block decodes.
+    """
+    try:
+        yield
+    except DecodeError as error:
+        raise from_fault(UnreadableBytes(error, bytes_in)) from None
+    except InputError as error:
+        raise from_input_error(error) from None
+
+
+def from_fault(fault: CoordinatorFault) -> Problem:
+    """The coordinator's own error: its Kafka name is the code, its message the detail."""
+    extensions: dict[str, object] = {}
+    if isinstance(fault, UnreadableBytes):
+        extensions["offset"] = fault.offset
+    if fault.where is not None:
+        extensions["where"] = fault.where
+    headers = _TRY_AGAIN_SOON if isinstance(fault, TooManyRequests) else {}
+    return Problem(fault.kafka_name, str(fault), headers=headers, extensions=extensions)
 
 
 def from_input_error(error: InputError) -> Problem:
@@ -104,8 +129,13 @@ def from_input_error(error: InputError) -> Problem:
 
 
 def install(app: FastAPI) -> None:
-    """Every refusal by a route or by FastAPI ends in a problem document; `middleware.py` sees to the unexpected."""
+    """Answer every error of a route, of the rooms below and of FastAPI with a problem document.
+
+    `middleware.py` answers the unexpected ones.
+    """
     app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(CoordinatorFault, _on_fault)
+    app.add_exception_handler(StoreError, _on_store_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_exception)
 
@@ -113,6 +143,17 @@ def install(app: FastAPI) -> None:
 async def _on_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return problem_response(error)
+
+
+async def _on_fault(request: Request, error: Exception) -> Response:
+    assert isinstance(error, CoordinatorFault)
+    return problem_response(from_fault(error))
+
+
+async def _on_store_error(request: Request, error: Exception) -> Response:
+    _logger.error("store_error", path=request.url.path, error=str(error))
+    detail = "the change could not be stored, so it was not made"
+    return problem_response(Problem("KAFKA_STORAGE_ERROR", detail, headers=_TRY_AGAIN_SOON))
 
 
 async def _on_invalid_request(request: Request, error: Exception) -> Response:
@@ -165,7 +206,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 def unexpected(error: BaseException, what: str) -> Problem:
     """Log the error whole, answer with an id under which the log has it."""
     incident = secrets.token_hex(8)
-    _log.error("unexpected_error", incident=incident, request=what, exc_info=error)
+    _logger.error("unexpected_error", incident=incident, request=what, exc_info=error)
     return Problem(
         "UNKNOWN_SERVER_ERROR",
         f"an unexpected error; the service's log has it under incident {incident}",

@@ -13,6 +13,7 @@ import structlog
 import uvicorn
 from prometheus_client import disable_created_metrics
 
+from assignor.errors import AssignorFault
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http import logs
 from coordinator_api.http.app import create_app
@@ -20,7 +21,7 @@ from coordinator_api.http.auth import check_exposure, token_of
 from coordinator_api.settings import Settings, unknown_environment
 
 
-class CannotListen(Exception):
+class CannotListen(AssignorFault):
     """The address is not to be had."""
 
 

@@ -32,7 +32,7 @@ class Bounds:
 
 
 def assign(document: Mapping[str, object], bounds: Bounds) -> dict[str, object]:
-    """`{"id", "output"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, Problem."""
+    """`{"id", "output"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, AssignorNotListed."""
     run = _RUNNERS.get(str(document.get("format")))
     if run is None:
         raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}", "format")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from assignor.errors import AssignorFault
 
-class StoreError(Exception):
+
+class StoreError(AssignorFault):
     """The store cannot be used. The message says what to do."""
 
 

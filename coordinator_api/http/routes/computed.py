@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 
 from fastapi import Request, Response
 
-from assignor.errors import DecodeError, InputError
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.bodies import read_document
-from coordinator_api.http.problems import from_decode_error, from_input_error
+from coordinator_api.http.problems import input_as_problems
 from coordinator_api.http.routes.surface import json_response
 from coordinator_api.http.stateless import Bounds
 
@@ -25,10 +24,5 @@ async def computed(request: Request, coordinator: Coordinator, compute: Compute)
     def run() -> Response:
         return json_response(compute(document, bounds))
 
-    try:
-        with coordinator.computations.one():
-            return await asyncio.to_thread(run)
-    except DecodeError as error:
-        raise from_decode_error(error, "input.members") from None
-    except InputError as error:
-        raise from_input_error(error) from None
+    with input_as_problems(bytes_in="input.members"), coordinator.computations.one():
+        return await asyncio.to_thread(run)

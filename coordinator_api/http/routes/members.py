@@ -8,7 +8,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from assignor.errors import DecodeError, InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
 from coordinator_api.group.outcome import AssignmentPending, AssignmentReady, HeartbeatAnswered, JoinAnswered, Left
@@ -17,7 +16,7 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import read_subscription
 from coordinator_api.http.bodies import OFF_LOOP_BYTES
-from coordinator_api.http.problems import from_decode_error, from_input_error
+from coordinator_api.http.problems import input_as_problems
 from coordinator_api.http.routes.surface import PROBLEMS, GroupId, MemberId, TheCoordinator, accepted
 from coordinator_api.http.schemas import (
     MAX_TEXT_LENGTH,
@@ -137,12 +136,8 @@ async def _hung_up(request: Request) -> None:
 
 async def _check_subscription(subscription: bytes) -> None:
     """What the leader could not read must not reach the group: Kafka's own leader would die of it."""
-    try:
+    with input_as_problems(bytes_in="subscription"):
         if len(subscription) >= OFF_LOOP_BYTES:
             await asyncio.to_thread(read_subscription, subscription)
         else:
             read_subscription(subscription)
-    except DecodeError as error:
-        raise from_decode_error(error, "subscription") from None
-    except InputError as error:
-        raise from_input_error(error) from None

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
-from coordinator_api.group.states import HTTP_STATUS
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.problems import MEDIA_TYPE, Problem
 from coordinator_api.http.schemas import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, ProblemDocument
@@ -55,7 +54,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
     """The group's answer as `kind`. Raises Problem when it refused."""
     if isinstance(response, Rejected):
-        raise Problem(response.code.value, response.detail, status=HTTP_STATUS[response.code])
+        raise Problem(response.code.value, response.detail)
     assert isinstance(response, kind), f"expected {kind.__name__}, not {response!r}"
     return response
 

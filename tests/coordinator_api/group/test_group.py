@@ -38,7 +38,6 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.records import GroupEmptied, MemberRemoved, RebalanceCompleted
 from coordinator_api.group.states import (
-    HTTP_STATUS,
     GroupState,
     RebalanceOutcome,
     RebalanceReason,
@@ -257,7 +256,3 @@ def test_should_be_the_same_group_when_replayed_record_by_record() -> None:
     recorded.send(Leave("a"))
     assert recorded.replayed().image == recorded.group.image
     assert Group.replay("shop", recorded.limits, (), 0).image == Group("shop", recorded.limits).image
-
-
-def test_should_have_a_status_for_every_refusal() -> None:
-    assert HTTP_STATUS.keys() == set(RejectionCode)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_api.errors import GroupNotFound
 from coordinator_api.group.outcome import Declared
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import read_definition
-from coordinator_api.http.problems import Problem
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording, Repository
 from tests.coordinator_api.group_members import definition
@@ -41,7 +41,7 @@ def test_should_take_a_second_put_after_one_that_was_written_though_it_failed(
                 failing.setattr(Repository, "append", lost_answer)
                 with pytest.raises(StoreError):
                     await coordinator.declare("g", DEFINITION)
-            with pytest.raises(Problem, match="GROUP_ID_NOT_FOUND"):
+            with pytest.raises(GroupNotFound, match="there is no group g"):
                 coordinator.group("g")
             declared = await coordinator.declare("g", DEFINITION)
             assert isinstance(declared, Declared)

@@ -10,7 +10,7 @@ from typing import NoReturn
 import httpx
 import pytest
 
-from coordinator_api.group.states import HTTP_STATUS, RejectionCode
+from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.problems import TITLES
@@ -51,7 +51,19 @@ def call(
 
 
 def test_should_have_a_title_and_the_same_status_for_every_refusal_of_a_group() -> None:
-    assert {code: TITLES[code.value][0] for code in RejectionCode} == HTTP_STATUS
+    assert {code: TITLES[code.value][0] for code in RejectionCode} == {
+        RejectionCode.GROUP_ID_NOT_FOUND: 404,
+        RejectionCode.UNKNOWN_MEMBER_ID: 404,
+        RejectionCode.ILLEGAL_GENERATION: 409,
+        RejectionCode.REBALANCE_IN_PROGRESS: 409,
+        RejectionCode.FENCED_INSTANCE_ID: 409,
+        RejectionCode.NON_EMPTY_GROUP: 409,
+        RejectionCode.NOT_COORDINATOR: 409,
+        RejectionCode.INCONSISTENT_GROUP_PROTOCOL: 409,
+        RejectionCode.GROUP_MAX_SIZE_REACHED: 429,
+        RejectionCode.INVALID_SESSION_TIMEOUT: 422,
+        RejectionCode.INVALID_REQUEST: 422,
+    }
 
 
 def test_should_hide_what_went_wrong_and_log_it_under_the_incident_it_names(
