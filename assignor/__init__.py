@@ -37,7 +37,7 @@ from assignor.pipeline import assign
 from assignor.recording import parse_placement, parse_rebalance, placement_output, rebalance_document, rebalance_output
 from assignor.snapshot import CreatedTopic, Member, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem, TaskAssignor
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "CreatedTopic",
     "DecodeError",
     "Explanation",
+    "GroupTopology",
     "HostInfo",
     "InputError",
     "KafkaError",
@@ -64,7 +65,6 @@ __all__ = [
     "TaskId",
     "TopicMetadata",
     "TopicPartition",
-    "Topology",
     "assign",
     "explain_placement",
     "explain_rebalance",

@@ -38,7 +38,7 @@ CAUGHT_UP_SHOWN = 5
 """So many caught-up clients does the text name; the data name all."""
 
 
-class Outcome(StrEnum):
+class ActiveOutcome(StrEnum):
     """What became of the active copy, the most telling thing first."""
 
     WAITING_FOR_REVOCATION = "waiting for revocation"
@@ -79,7 +79,7 @@ class Explanation:
 
     task: TaskId
     stateful: bool
-    outcome: Outcome
+    outcome: ActiveOutcome
     copies: tuple[Copy, ...]
     previous: tuple[ProcessId, ...]
     target: ProcessId | None
@@ -174,18 +174,18 @@ def _explanation(
     return Explanation(task, stateful, outcome, copies, previous, target, caught_up, steps, text)
 
 
-def _outcome(copies: Sequence[Copy], previous: Sequence[ProcessId], steps: Sequence[Decision]) -> Outcome:
+def _outcome(copies: Sequence[Copy], previous: Sequence[ProcessId], steps: Sequence[Decision]) -> ActiveOutcome:
     kinds = {step.kind for step in steps}
     active = next((copy for copy in copies if copy.role is Role.ACTIVE), None)
     if active is not None and active.held_back:
-        return Outcome.WAITING_FOR_REVOCATION
+        return ActiveOutcome.WAITING_FOR_REVOCATION
     if DecisionKind.WARM_UP in kinds:
-        return Outcome.WARM_UP
+        return ActiveOutcome.WARM_UP
     if DecisionKind.WARM_UP_BUDGET_SPENT in kinds:
-        return Outcome.WARM_UP_BUDGET_SPENT
+        return ActiveOutcome.WARM_UP_BUDGET_SPENT
     if not previous:
-        return Outcome.STARTED
-    return Outcome.KEPT if active is not None and active.process in previous else Outcome.MOVED
+        return ActiveOutcome.STARTED
+    return ActiveOutcome.KEPT if active is not None and active.process in previous else ActiveOutcome.MOVED
 
 
 def _copies(placement: Placement, task: TaskId | None) -> dict[TaskId, list[Copy]]:
@@ -247,7 +247,7 @@ class _CaughtUp:
 
 def _text(
     task: TaskId,
-    outcome: Outcome,
+    outcome: ActiveOutcome,
     copies: Sequence[Copy],
     caught_up: Sequence[ClientLag] | None,
     steps: Sequence[Decision],

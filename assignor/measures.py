@@ -19,7 +19,7 @@ from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 
 @dataclass(frozen=True, slots=True)
-class RoundMeasures:
+class RebalanceMeasures:
     """`active_moved`: tasks active on another process than before; `active_started`: active nowhere before.
     `standby_moved`: standbys (no warm-ups) on a process that had no copy of the task; `warm_ups`: copies that are only
     there until they have caught up. `records_to_restore`: lags of all copies summed; None when a lag is not known.
@@ -45,7 +45,7 @@ class RoundMeasures:
     rack_spread: float | None
 
 
-def measure(problem: PlacementProblem, placement: Placement) -> RoundMeasures:
+def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasures:
     """`placement` has an entry for every client of `problem`."""
     previous = previous_owners(problem)
     active_moved = active_started = standby_moved = warm_ups = standbys = 0
@@ -62,7 +62,7 @@ def measure(problem: PlacementProblem, placement: Placement) -> RoundMeasures:
     loads = _thread_loads(problem, {process: _copies(placed) for process, placed in placement.clients.items()})
     active = _thread_loads(problem, {process: len(placed.active) for process, placed in placement.clients.items()})
     wanted = problem.configs.num_standby_replicas * len(problem.stateful_tasks)
-    return RoundMeasures(
+    return RebalanceMeasures(
         tasks=len(problem.tasks),
         stateful_tasks=len(problem.stateful_tasks),
         clients=len(problem.clients),

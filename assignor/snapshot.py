@@ -14,8 +14,8 @@ from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision
 from assignor.errors import KafkaError
 from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic as CreatedTopic
-from assignor.topology.topology import Topology
 from assignor.types import AssignorErrorCode, ProcessId
 
 
@@ -52,7 +52,7 @@ class RebalanceSnapshot:
     assignor: str
     configs: AssignmentConfigs
     application_id: str
-    topology: Topology
+    topology: GroupTopology
     cluster: Cluster
     members: Mapping[str, Member]
     existing_internal_topics: Mapping[str, TopicMetadata] = field(default_factory=dict)

@@ -20,7 +20,13 @@ from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscri
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
-from assignor.topology.topology import ChangelogConfig, RepartitionTopic, StateStore, Subtopology, Topology
+from assignor.topology.group_topology import (
+    ChangelogConfig,
+    GroupTopology,
+    RepartitionTopic,
+    Subtopology,
+    SubtopologyStore,
+)
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 
 FIRST_NOW_MS = 1_767_225_600_000
@@ -204,7 +210,7 @@ def _offset_sums(instance: _Instance) -> Iterator[tuple[_Thread, dict[TaskId, in
         yield thread, sums
 
 
-def _subscription(topology: Topology, instance: _Instance, thread: _Thread, sums: dict[TaskId, int]) -> bytes:
+def _subscription(topology: GroupTopology, instance: _Instance, thread: _Thread, sums: dict[TaskId, int]) -> bytes:
     info = SubscriptionInfo(
         version=LATEST_SUPPORTED_VERSION,
         latest_supported_version=LATEST_SUPPORTED_VERSION,
@@ -217,7 +223,7 @@ def _subscription(topology: Topology, instance: _Instance, thread: _Thread, sums
     return encode_subscription(Subscription(topics, encode_subscription_info(info), owned))
 
 
-def _topology(name: str, draw: Random) -> tuple[Topology, Cluster]:
+def _topology(name: str, draw: Random) -> tuple[GroupTopology, Cluster]:
     """Some subtopologies read what the one before them has repartitioned; the first one always has a store."""
     count = draw.choice(SUBTOPOLOGIES)
     tasks = int(draw.triangular(FEWEST_TASKS, MOST_TASKS, USUAL_TASKS))
@@ -226,7 +232,7 @@ def _topology(name: str, draw: Random) -> tuple[Topology, Cluster]:
     partitions = tasks // count
     for number in range(count):
         store = f"{name}-s{number}"
-        stores = (StateStore(store, f"{store}-changelog", changelog=ChangelogConfig()),)
+        stores = (SubtopologyStore(store, f"{store}-changelog", changelog=ChangelogConfig()),)
         has_stores = number == 0 or draw.random() < 0.7
         topic = f"{name}-t{number}"
         repartition = f"{name}-s{number}-repartition"
@@ -238,7 +244,7 @@ def _topology(name: str, draw: Random) -> tuple[Topology, Cluster]:
             topics[topic] = TopicMetadata(partitions)
             reads = (topic,)
         subtopologies.append(Subtopology(number, reads, read_repartition, stores=stores if has_stores else ()))
-    return Topology(tuple(subtopologies)), Cluster((Broker(1), Broker(2), Broker(3)), topics)
+    return GroupTopology(tuple(subtopologies)), Cluster((Broker(1), Broker(2), Broker(3)), topics)
 
 
 def _writing(subtopology: Subtopology, topic: str) -> Subtopology:
@@ -252,7 +258,7 @@ def _writing(subtopology: Subtopology, topic: str) -> Subtopology:
     )
 
 
-def _stateful_tasks(topology: Topology, cluster: Cluster) -> list[TaskId]:
+def _stateful_tasks(topology: GroupTopology, cluster: Cluster) -> list[TaskId]:
     """Every topic of a generated group has the same number of partitions."""
     partitions = next(iter(cluster.topics.values())).partitions
     stateful = [subtopology.id for subtopology in topology.subtopologies if subtopology.stores]

@@ -17,7 +17,7 @@ from assignor.protocol.consumer_protocol import Subscription, decode_assignment,
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.snapshot import Member, RebalanceSnapshot
-from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 
 TOPIC = "events"
@@ -69,7 +69,7 @@ def client_added_round(shape: Shape, assignments: Mapping[str, bytes]) -> Rebala
 
 
 def _snapshot(shape: Shape, clients: int, assignments: Mapping[str, bytes]) -> RebalanceSnapshot:
-    topology = Topology((Subtopology(0, (TOPIC,), stores=(StateStore("store", CHANGELOG),)),))
+    topology = GroupTopology((Subtopology(0, (TOPIC,), stores=(SubtopologyStore("store", CHANGELOG),)),))
     changelog = TopicMetadata(shape.tasks)
     return RebalanceSnapshot(
         assignor="HighAvailabilityTaskAssignor",

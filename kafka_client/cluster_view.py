@@ -16,7 +16,7 @@ from typing import TypeVar
 from assignor.clients.end_offsets import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 from assignor.types import TopicPartition
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaClientError
@@ -56,18 +56,18 @@ async def cluster_view(
     )
 
 
-def source_topics(topology: Topology) -> set[str]:
+def source_topics(topology: GroupTopology) -> set[str]:
     """All that is read, repartition topics among them."""
     return {topic for each in topology.subtopologies for topic in each.source_topics}
 
 
-def internal_topics(topology: Topology) -> set[str]:
+def internal_topics(topology: GroupTopology) -> set[str]:
     """Changelog and repartition topics by their full names."""
     repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
     return _changelogs(topology) | repartition
 
 
-def _changelogs(topology: Topology) -> set[str]:
+def _changelogs(topology: GroupTopology) -> set[str]:
     return {store.changelog_topic for each in topology.subtopologies for store in each.stores if store.changelog_topic}
 
 

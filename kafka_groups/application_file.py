@@ -17,7 +17,7 @@ from assignor.recording.assignors import as_assignor
 from assignor.recording.fields import as_object
 from assignor.recording.json_line import document_of_line
 from assignor.recording.topology_fields import as_topology
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 
 DEFAULT_ASSIGNOR = "HighAvailabilityTaskAssignor"
 _PUBLIC_KEY, _INTERNAL_KEY = "task.assignor.class", "internal.task.assignor.class"
@@ -29,7 +29,7 @@ class ApplicationFile:
     """One of `topology` and `description` is set. `configs`: Kafka's dotted names."""
 
     path: str
-    topology: Topology | None
+    topology: GroupTopology | None
     description: str | None
     configs: Mapping[str, object]
     assignor: str | None

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 from assignor.errors import InputError, TopologyError
-from assignor.topology.topology import Topology as ParsedTopology
+from assignor.topology.group_topology import GroupTopology
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
@@ -105,7 +105,7 @@ class Application:
         """The application id, which is also the group's."""
         return self.configs.application_id
 
-    def parsed(self) -> ParsedTopology:
+    def parsed(self) -> GroupTopology:
         """The subtopologies with full topic names, as the assignor reads them."""
         return self.topology.parsed(self.configs.application_id)
 

@@ -16,7 +16,7 @@ from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_
 from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
-from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 
 NOW_MS = 1_700_000_000_000
@@ -28,14 +28,16 @@ def process_id(number: int) -> ProcessId:
     return ProcessId(number, -number)
 
 
-def topology_of(stateful: Sequence[int], stateless: Sequence[int] = ()) -> tuple[Topology, Cluster]:
+def topology_of(stateful: Sequence[int], stateless: Sequence[int] = ()) -> tuple[GroupTopology, Cluster]:
     """One subtopology for each count of partitions, the stateful ones first, each with one topic and one store."""
     subtopologies, topics = [], {}
     for number, partitions in enumerate([*stateful, *stateless]):
         topics[f"topic-{number}"] = TopicMetadata(partitions)
-        stores = (StateStore(f"store-{number}", f"app-store-{number}-changelog"),) if number < len(stateful) else ()
+        stores = (
+            (SubtopologyStore(f"store-{number}", f"app-store-{number}-changelog"),) if number < len(stateful) else ()
+        )
         subtopologies.append(Subtopology(number, (f"topic-{number}",), stores=stores))
-    return Topology(tuple(subtopologies)), Cluster((Broker(1),), topics)
+    return GroupTopology(tuple(subtopologies)), Cluster((Broker(1),), topics)
 
 
 @dataclass(slots=True)
@@ -66,7 +68,7 @@ class Process:
 
 @dataclass(slots=True)
 class SimulatedGroup:
-    topology: Topology
+    topology: GroupTopology
     cluster: Cluster
     configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
     assignor: str = "HighAvailabilityTaskAssignor"

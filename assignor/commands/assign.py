@@ -17,7 +17,7 @@ from assignor.errors import AssignorFault, InputError, NotBuiltYet
 from assignor.reading.lines import read_lines
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.reading.sources import shown
-from assignor.rounds import PlacementRound, RebalanceRound, run
+from assignor.rerun import Rerun, run
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +55,7 @@ def assign_files(
         leave(EXIT_NO)
 
 
-def _rounds(files: Sequence[str], tally: Tally, check: bool) -> Iterator[RebalanceRound | PlacementRound]:
+def _rounds(files: Sequence[str], tally: Tally, check: bool) -> Iterator[Rerun]:
     for line in read_lines(files):
         tally.total += 1
         if line.document is None:
@@ -76,7 +76,7 @@ def _rounds(files: Sequence[str], tally: Tally, check: bool) -> Iterator[Rebalan
             yield ran
 
 
-def _result_line(ran: RebalanceRound | PlacementRound, format: Format) -> str:
+def _result_line(ran: Rerun, format: Format) -> str:
     document: dict[str, object] = {"id": ran.id, "output": ran.output()}
     return f"{output_text(ran) if format is Format.TEXT else as_line(document)}\n"
 

@@ -16,7 +16,7 @@ from assignor.recording import document_of_line
 from assignor.recording.assignors import as_assignor, as_configs
 from assignor.recording.fields import as_object, as_offset, as_partitions, as_task_id
 from assignor.recording.topology_fields import as_topology
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
 from assignor.what_if.changes_document import (
     check_added,
@@ -182,7 +182,7 @@ def _tag(text: str, option: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _topology(file: str) -> Topology:
+def _topology(file: str) -> GroupTopology:
     """Of a topology, of what is PUT to declare a group, or of a whole rebalance/1."""
     where = f"{TOPOLOGY} {file}"
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.rerun import Rerun, RerunRebalance
 
 _DIFFERENCES_SHOWN = 10
 
@@ -24,14 +24,14 @@ class Tally:
     differences: list[str] = field(default_factory=list)
     refusals: dict[str, int] = field(default_factory=dict)
 
-    def add_round(self, where: str, ran: RebalanceRound | PlacementRound) -> None:
+    def add_round(self, where: str, ran: Rerun) -> None:
         comparison = ran.comparison()
         if comparison is None:
             self.not_compared += 1
             return
         self.compared += 1
         self.equal_after_decoding += comparison.equal
-        if isinstance(ran, RebalanceRound):
+        if isinstance(ran, RerunRebalance):
             self.compared_bytes += 1
             self.equal_to_the_byte += comparison.bytes_equal
         room = max(_DIFFERENCES_SHOWN - len(self.differences), 0)

@@ -16,7 +16,7 @@ from assignor.errors import AssignorFault, InputError
 from assignor.explain import explanation_document
 from assignor.reading.lines import read_lines
 from assignor.reading.own_assignors import load_own_assignor
-from assignor.rounds import PlacementRound, RebalanceRound, run
+from assignor.rerun import Rerun, RerunRebalance, run
 from assignor.story import group_story, group_story_document, story, task_story_document
 from assignor.types import TaskId
 
@@ -121,20 +121,20 @@ def _explain_lines(files: Sequence[str], id: str | None, only: TaskId | None, fo
         leave(EXIT_NO)
 
 
-def _print(ran: RebalanceRound | PlacementRound, only: TaskId | None, format: Format) -> int:
+def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
     explanations = ran.explanations(only)
     for explanation in explanations:
         if format is Format.JSON:
             print(as_line({"id": ran.id, **explanation_document(explanation)}))
         else:
             print(f"{ran.id} {explanation.text}")
-    if isinstance(ran, RebalanceRound) and not explanations and only is None:
+    if isinstance(ran, RerunRebalance) and not explanations and only is None:
         print(_ended_early(ran, format))
         return 1
     return len(explanations)
 
 
-def _ended_early(ran: RebalanceRound, format: Format) -> str:
+def _ended_early(ran: RerunRebalance, format: Format) -> str:
     error = ran.result.error
     reason = ran.result.error_code.name if error is None else error.as_recorded()
     if format is Format.JSON:

@@ -7,14 +7,14 @@ from itertools import groupby
 
 from assignor.decisions import DecisionKind
 from assignor.story import (
-    Change,
-    GroupRound,
+    GroupRebalance,
     GroupStory,
-    RoundFacts,
-    TaskRound,
+    RebalanceFacts,
+    TaskChange,
+    TaskRebalance,
     TaskStory,
     TaskSummary,
-    Waiting,
+    TaskWaiting,
 )
 from assignor.story.words import (
     Processes,
@@ -69,7 +69,7 @@ def _processes_of_group(story: GroupStory) -> Iterator[object]:
         yield from (trigger.process for trigger in each.facts.triggers)
 
 
-def _heading(what: str, facts: Sequence[RoundFacts], recorded: int | None) -> str:
+def _heading(what: str, facts: Sequence[RebalanceFacts], recorded: int | None) -> str:
     if not facts:
         return f"{what}: no rounds"
     first, last = facts[0].generation, facts[-1].generation
@@ -80,19 +80,19 @@ def _heading(what: str, facts: Sequence[RoundFacts], recorded: int | None) -> st
     return f"{what}: {some}, {generations}"
 
 
-def _round_heading(facts: RoundFacts) -> str:
+def _round_heading(facts: RebalanceFacts) -> str:
     since = "" if facts.since_previous_ms is None else f" (+{duration(facts.since_previous_ms)})"
     time = "" if facts.now_ms is None else f"  {time_text(facts.now_ms)}{since}"
     return f"generation {facts.generation}{time}"
 
 
-def _round_lines(each: TaskRound, task: TaskId, processes: Processes) -> Iterator[str]:
+def _round_lines(each: TaskRebalance, task: TaskId, processes: Processes) -> Iterator[str]:
     facts = each.facts
     yield _round_heading(facts)
     if facts.not_recorded:
         yield f"  gap        {_rounds(facts.not_recorded)} before this one not recorded"
     yield f"  trigger    {triggers_text(facts.triggers, processes, task)}{_note(facts)}"
-    if each.before and each.change is not Change.STAYED:
+    if each.before and each.change is not TaskChange.STAYED:
         yield f"  was        {copies_text(each.before, processes, lags=False)}"
     yield f"  is         {copies_text(each.copies, processes)}"
     yield f"  outcome    {each.change}{_outcome(each)}"
@@ -104,32 +104,32 @@ def _round_lines(each: TaskRound, task: TaskId, processes: Processes) -> Iterato
         yield f"  beware     {DIFFERS}{_led_by(facts)}"
 
 
-def _note(facts: RoundFacts) -> str:
+def _note(facts: RebalanceFacts) -> str:
     return "" if facts.note is None else f' (note: "{facts.note}")'
 
 
-def _led_by(facts: RoundFacts) -> str:
+def _led_by(facts: RebalanceFacts) -> str:
     return "" if facts.led_by is None else f" (led by {facts.led_by})"
 
 
-def _outcome(each: TaskRound) -> str:
+def _outcome(each: TaskRebalance) -> str:
     return "" if each.outcome is None or str(each.outcome) == str(each.change) else f" – {each.outcome}"
 
 
-def _is_dull(each: TaskRound, before: TaskRound | None) -> bool:
+def _is_dull(each: TaskRebalance, before: TaskRebalance | None) -> bool:
     """Nothing about the task changed, nor what it waits for."""
     if before is None or each.differs or each.facts.error is not None or each.facts.not_recorded:
         return False
-    if each.change is Change.ABSENT:
-        return before.change is Change.ABSENT
+    if each.change is TaskChange.ABSENT:
+        return before.change is TaskChange.ABSENT
     kinds = [None if waiting is None else waiting.kind for waiting in (before.waiting, each.waiting)]
-    return each.change is Change.STAYED and kinds[0] == kinds[1]
+    return each.change is TaskChange.STAYED and kinds[0] == kinds[1]
 
 
-def _folded(rounds: Sequence[TaskRound], processes: Processes) -> str:
+def _folded(rounds: Sequence[TaskRebalance], processes: Processes) -> str:
     first, last = rounds[0].facts, rounds[-1].facts
     where = copies_text(rounds[-1].copies, processes, lags=False)
-    stays = "no such task" if rounds[-1].change is Change.ABSENT else f"stays {where}"
+    stays = "no such task" if rounds[-1].change is TaskChange.ABSENT else f"stays {where}"
     waits = "" if rounds[-1].waiting is None else f", waits for {_waiting(rounds[-1].waiting, processes)}"
     if first is last:
         return f"{_round_heading(first)}  {stays}{waits}; 1 round"
@@ -157,7 +157,7 @@ def _without_owner(summary: TaskSummary) -> str:
     return "; ".join(parts) or "never held back"
 
 
-def _waiting(waiting: Waiting, processes: Processes) -> str:
+def _waiting(waiting: TaskWaiting, processes: Processes) -> str:
     if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
         return f"{called(waiting.member) or 'its owner'} to give it up"
     lag = "" if waiting.lag is None else f" (lag {waiting.lag})"
@@ -168,7 +168,7 @@ def _waiting(waiting: Waiting, processes: Processes) -> str:
     return f"{who}{lag} to get a turn at warming up, max.warmup.replicas is spent{when}"
 
 
-def _group_round(each: GroupRound, processes: Processes) -> str:
+def _group_round(each: GroupRebalance, processes: Processes) -> str:
     parts = [f"{triggers_text(each.facts.triggers, processes, None)}{_note(each.facts)}"]
     if each.facts.not_recorded:
         parts.append(f"{_rounds(each.facts.not_recorded)} before this one not recorded")
@@ -186,7 +186,7 @@ def _group_round(each: GroupRound, processes: Processes) -> str:
     return "; ".join(parts)
 
 
-def _moves(each: GroupRound, processes: Processes) -> str:
+def _moves(each: GroupRebalance, processes: Processes) -> str:
     placed = [move for move in each.moves if move.giver is None]
     moved = [move for move in each.moves if move.giver is not None]
     parts = []

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.rerun import Rerun, RerunPlacement
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId
 
 
-def output_text(ran: RebalanceRound | PlacementRound) -> str:
-    lines = _placement_lines(ran.placement) if isinstance(ran, PlacementRound) else _result_lines(ran.result)
+def output_text(ran: Rerun) -> str:
+    lines = _placement_lines(ran.placement) if isinstance(ran, RerunPlacement) else _result_lines(ran.result)
     return "\n".join([ran.id, *(f"  {line}" for line in lines)])
 
 

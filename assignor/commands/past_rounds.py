@@ -15,8 +15,8 @@ from assignor.reading.lines import Line, as_read
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.reading.sources import RawLine
 from assignor.recording import PLACEMENT_FORMAT
-from assignor.rounds import run
-from assignor.story import PastRound
+from assignor.rerun import run
+from assignor.story import PastRebalance
 
 ENTRY_POINT_GROUP = "assignor.histories"
 GROUPS_LISTED = 20
@@ -35,12 +35,12 @@ class Chosen:
     recorded: int
     unusable: int
 
-    def run(self) -> Iterator[PastRound]:
+    def run(self) -> Iterator[PastRebalance]:
         """One after the other. A round that cannot be run again is said and left out."""
         for generation, line in self.lines:
             try:
                 assert line.document is not None
-                yield PastRound(generation, run(line.document, load_own_assignor))
+                yield PastRebalance(generation, run(line.document, load_own_assignor))
             except AssignorFault as error:
                 self.unusable += 1
                 say(f"{line.where}: {error}")

@@ -16,17 +16,17 @@ from assignor.commands.simulate_text import forecast_text
 from assignor.commands.what_if_text import changes_text
 from assignor.errors import AssignorFault, InputError
 from assignor.figures import check_picture_path, save_figure
-from assignor.reading.chosen_rounds import ChosenRounds
+from assignor.reading.chosen_rebalances import ChosenRebalances
 from assignor.reading.lines import Line
 from assignor.reading.own_assignors import load_own_assignor
-from assignor.rounds import parse_recorded
+from assignor.rerun import parse_recorded
 from assignor.simulate import End, Forecast, ForecastModel, forecast, forecast_document
 from assignor.what_if import Changes, changed
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    rounds: ChosenRounds
+    rounds: ChosenRebalances
     changes: Changes
     model: ForecastModel
     max_rounds: int
@@ -63,7 +63,7 @@ def simulate_files(
     """
     if picture is not None:
         check_picture_path(picture)
-    asked = _Asked(ChosenRounds(tuple(files), id, group, all), changes, ahead.model, ahead.max_rounds)
+    asked = _Asked(ChosenRebalances(tuple(files), id, group, all), changes, ahead.model, ahead.max_rounds)
     _answer_all(asked, picture, format)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from assignor.measures import RoundMeasures
-from assignor.simulate.model import End, Forecast, ForecastRound, Trigger
+from assignor.measures import RebalanceMeasures
+from assignor.simulate.model import End, Forecast, ForecastRebalance, ForecastTrigger
 from assignor.types import TaskId
 
 MAX_ROWS = 60
@@ -61,9 +61,9 @@ def tasks_text(tasks: Sequence[TaskId]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def _table(rounds: Sequence[ForecastRound]) -> list[str]:
+def _table(rounds: Sequence[ForecastRebalance]) -> list[str]:
     """Of many rounds only the first and the last ones."""
-    shown: list[ForecastRound | None] = list(rounds)
+    shown: list[ForecastRebalance | None] = list(rounds)
     if len(rounds) > MAX_ROWS:
         last = MAX_ROWS - _FIRST_ROWS
         shown = [*rounds[:_FIRST_ROWS], None, *rounds[-last:]]
@@ -81,7 +81,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return f"  {'  '.join(cells)}"
 
 
-def _row(each: ForecastRound) -> tuple[str, ...]:
+def _row(each: ForecastRebalance) -> tuple[str, ...]:
     measures = each.measures
     return (
         str(each.number),
@@ -96,7 +96,7 @@ def _row(each: ForecastRound) -> tuple[str, ...]:
     )
 
 
-def _records(measures: RoundMeasures) -> str:
+def _records(measures: RebalanceMeasures) -> str:
     return "unknown" if measures.records_to_restore is None else f"{measures.records_to_restore:,}"
 
 
@@ -141,7 +141,7 @@ def _loop(forecast: Forecast) -> str:
     return f"{again}; {tasks_text(loop.tasks)} {verb} in it"
 
 
-def _wait_ms(forecast: Forecast, each: ForecastRound) -> int:
+def _wait_ms(forecast: Forecast, each: ForecastRebalance) -> int:
     """From a round to the next one; after the last one of a loop comes the first again."""
     rounds = forecast.rounds
     if each.number < len(rounds):
@@ -151,8 +151,8 @@ def _wait_ms(forecast: Forecast, each: ForecastRound) -> int:
     return each.probing_at_ms - each.at_ms
 
 
-def _is_follow_up(each: ForecastRound) -> bool:
-    return each.trigger is Trigger.FOLLOW_UP
+def _is_follow_up(each: ForecastRebalance) -> bool:
+    return each.trigger is ForecastTrigger.FOLLOW_UP
 
 
 def _behind(forecast: Forecast) -> str:

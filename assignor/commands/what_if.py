@@ -20,10 +20,10 @@ from assignor.commands.what_if_picture import draw
 from assignor.commands.what_if_text import difference_text
 from assignor.errors import AssignorFault, InputError
 from assignor.figures import check_picture_path, save_figure
-from assignor.reading.chosen_rounds import ChosenRounds
+from assignor.reading.chosen_rebalances import ChosenRebalances
 from assignor.reading.lines import Line
 from assignor.reading.own_assignors import load_own_assignor
-from assignor.rounds import PlacementRound, RebalanceRound, parse_recorded, run_recorded
+from assignor.rerun import Rerun, parse_recorded, run_recorded
 from assignor.what_if import Changes, Difference, changed, changed_document, difference, difference_document
 from assignor.what_if.difference import RESTORE_RECORDS_PER_S
 
@@ -36,15 +36,15 @@ def register(app: typer.Typer) -> None:
 class _Asked:
     """What is wanted of the rounds: which, changed how, shown how."""
 
-    rounds: ChosenRounds
+    rounds: ChosenRebalances
     changes: Changes
     restore_rate: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    before: RebalanceRound | PlacementRound
-    after: RebalanceRound | PlacementRound
+    before: Rerun
+    after: Rerun
     difference: Difference
 
 
@@ -79,7 +79,7 @@ def what_if_files(
         if all:
             raise InputError("shows one round, so it cannot go with --all", "--picture")
         check_picture_path(picture)
-    asked = _Asked(ChosenRounds(tuple(files), id, group, all), changes, restore_rate)
+    asked = _Asked(ChosenRebalances(tuple(files), id, group, all), changes, restore_rate)
     with _lines_written(write) as out:
         unusable = _answer_all(asked, format, picture, out)
     if unusable:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 
 from assignor.commands.console import Format, as_line
 from assignor.commands.what_if_text import UNKNOWN, count_text, seconds_text
-from assignor.rounds import PlacementRound, RebalanceRound
-from assignor.what_if import Difference, RoundSummary, difference_document
+from assignor.rerun import Rerun
+from assignor.what_if import ComparedRebalance, Difference, difference_document
 
 _ID_WIDTH = 24
 _COLUMNS = (
@@ -31,7 +31,7 @@ class _Totals:
     rounds_with_unknown_lags: int = 0
     probing_rebalances: int = 0
 
-    def add(self, summary: RoundSummary) -> None:
+    def add(self, summary: ComparedRebalance) -> None:
         measures = summary.measures
         if measures is None:
             return
@@ -58,8 +58,8 @@ class History:
 
     def add(
         self,
-        before: RebalanceRound | PlacementRound,
-        after: RebalanceRound | PlacementRound,
+        before: Rerun,
+        after: Rerun,
         difference: Difference,
         format: Format,
     ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from assignor.errors import InputError
 from assignor.figures import new_figure, plain_text
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.rerun import Rerun
 from assignor.types import ProcessId
 from assignor.what_if import ProcessCopies, copies_by_process
 from assignor.what_if.difference import placed
@@ -39,7 +39,7 @@ _PARTS: tuple[tuple[str, Callable[[ProcessCopies], int], str, str], ...] = (
 Copies = Mapping[ProcessId, ProcessCopies]
 
 
-def draw(before: RebalanceRound | PlacementRound, after: RebalanceRound | PlacementRound) -> Figure:
+def draw(before: Rerun, after: Rerun) -> Figure:
     """Raises InputError when one of the rounds placed no tasks, or matplotlib is not installed."""
     sides = _copies(before, "as it is"), _copies(after, "what if")
     labels = process_labels([before, after])
@@ -75,7 +75,7 @@ def _rows(before: Copies, after: Copies, labels: Mapping[ProcessId, str]) -> lis
     return [process for process in rows if process in chosen]
 
 
-def _copies(ran: RebalanceRound | PlacementRound, which: str) -> Copies:
+def _copies(ran: Rerun, which: str) -> Copies:
     both = placed(ran)
     if both is None:
         raise InputError(f"there is nothing to draw: {which}, no task is placed", "--picture")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from assignor.measures import RoundMeasures
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.measures import RebalanceMeasures
+from assignor.rerun import Rerun
 from assignor.types import ProcessId
-from assignor.what_if import Changes, Difference, RoundSummary, TaskDifference
+from assignor.what_if import Changes, ComparedRebalance, Difference, TaskDifference
 from assignor.what_if.changes import EVERY_PROCESS
 from assignor.what_if.process_labels import process_labels
 
@@ -19,8 +19,8 @@ Labels = Mapping[ProcessId, str]
 
 
 def difference_text(
-    before: RebalanceRound | PlacementRound,
-    after: RebalanceRound | PlacementRound,
+    before: Rerun,
+    after: Rerun,
     difference: Difference,
     changes: Changes,
 ) -> str:
@@ -73,7 +73,7 @@ def sentence(difference: Difference) -> str:
     return f"{', '.join(parts)}; {restore_text(after, difference.restore_records_per_s)}{_rounds_text(after)}."
 
 
-def restore_text(summary: RoundSummary, records_per_s: float) -> str:
+def restore_text(summary: ComparedRebalance, records_per_s: float) -> str:
     records = None if summary.measures is None else summary.measures.records_to_restore
     if records is None or summary.restore_s is None:
         return "how many records are to be restored is not known, because lags are not"
@@ -103,7 +103,7 @@ def _percent(part: float) -> str:
     return f"{100 * part:.0f} %"
 
 
-def _rounds_text(summary: RoundSummary) -> str:
+def _rounds_text(summary: ComparedRebalance) -> str:
     needed = [
         name
         for name, is_needed in (
@@ -117,7 +117,7 @@ def _rounds_text(summary: RoundSummary) -> str:
 
 _Write = Callable[[float], str]
 
-_MEASURES: tuple[tuple[str, Callable[[RoundMeasures], float | None], _Write], ...] = (
+_MEASURES: tuple[tuple[str, Callable[[RebalanceMeasures], float | None], _Write], ...] = (
     ("instances", lambda each: each.clients, count_text),
     ("stream threads", lambda each: each.threads, count_text),
     ("tasks", lambda each: each.tasks, count_text),
@@ -143,7 +143,7 @@ def _table(difference: Difference) -> list[str]:
     ]
 
 
-def _rows(before: RoundSummary, after: RoundSummary) -> Iterator[tuple[str, str, str, str]]:
+def _rows(before: ComparedRebalance, after: ComparedRebalance) -> Iterator[tuple[str, str, str, str]]:
     for name, read, write in _MEASURES:
         old, new = (None if each.measures is None else read(each.measures) for each in (before, after))
         nothing = UNKNOWN if name == _CAN_BE_UNKNOWN else _NONE
@@ -163,7 +163,12 @@ def _rows(before: RoundSummary, after: RoundSummary) -> Iterator[tuple[str, str,
 
 
 def _cells(
-    before: RoundSummary, after: RoundSummary, old: float | None, new: float | None, write: _Write, nothing: str
+    before: ComparedRebalance,
+    after: ComparedRebalance,
+    old: float | None,
+    new: float | None,
+    write: _Write,
+    nothing: str,
 ) -> tuple[str, str, str]:
     cells = [
         (_NONE if summary.error is not None else nothing) if value is None else write(value)

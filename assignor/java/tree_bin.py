@@ -34,7 +34,7 @@ def natural_rank(key: Hashable) -> tuple[object, ...]:
     return ()
 
 
-class _Entry(Generic[K]):
+class _BinEntry(Generic[K]):
     """A key in the list of the bucket. `spread`: its hash as the table sees it, signed."""
 
     __slots__ = ("after", "before", "key", "node", "rank", "spread")
@@ -43,8 +43,8 @@ class _Entry(Generic[K]):
         self.key = key
         self.spread = spread
         self.rank = natural_rank(key)
-        self.before: _Entry[K] | None = None
-        self.after: _Entry[K] | None = None
+        self.before: _BinEntry[K] | None = None
+        self.after: _BinEntry[K] | None = None
         self.node: _Node[K] = _Node(self)
 
 
@@ -53,7 +53,7 @@ class _Node(Generic[K]):
 
     __slots__ = ("children", "entry", "parent", "red")
 
-    def __init__(self, entry: _Entry[K]) -> None:
+    def __init__(self, entry: _BinEntry[K]) -> None:
         self.entry = entry
         self.parent: _Node[K] | None = None
         self.children: list[_Node[K] | None] = [None, None]
@@ -67,12 +67,12 @@ class JavaTreeBin(Generic[K]):
 
     def __init__(self, keys: Iterable[tuple[K, int]]) -> None:
         """`keys`: the bucket's keys with their spread hashes, in the order of the plain list that becomes a tree."""
-        self._entries: dict[K, _Entry[K]] = {}
-        self._first: _Entry[K] | None = None
+        self._entries: dict[K, _BinEntry[K]] = {}
+        self._first: _BinEntry[K] | None = None
         self._root: _Node[K] | None = None
-        last: _Entry[K] | None = None
+        last: _BinEntry[K] | None = None
         for key, spread in keys:
-            entry = _Entry(key, spread)
+            entry = _BinEntry(key, spread)
             self._entries[key] = entry
             self._list_behind(last, entry)
             self._plant(entry)
@@ -90,7 +90,7 @@ class JavaTreeBin(Generic[K]):
 
     def add(self, key: K, spread: int) -> None:
         """`key` must be new."""
-        entry = _Entry(key, spread)
+        entry = _BinEntry(key, spread)
         self._entries[key] = entry
         parent = self._plant(entry)
         self._list_behind(parent.entry if parent is not None else None, entry)
@@ -136,7 +136,7 @@ class JavaTreeBin(Generic[K]):
         left, right = self._root.children
         return left is None or right is None or left.children[LEFT] is None
 
-    def _list_behind(self, before: _Entry[K] | None, entry: _Entry[K]) -> None:
+    def _list_behind(self, before: _BinEntry[K] | None, entry: _BinEntry[K]) -> None:
         """None: at the front."""
         after = self._first if before is None else before.after
         entry.before, entry.after = before, after
@@ -147,7 +147,7 @@ class JavaTreeBin(Generic[K]):
         if after is not None:
             after.before = entry
 
-    def _unlist(self, entry: _Entry[K]) -> None:
+    def _unlist(self, entry: _BinEntry[K]) -> None:
         if entry.before is None:
             self._first = entry.after
         else:
@@ -160,7 +160,7 @@ class JavaTreeBin(Generic[K]):
             self._unlist(self._root.entry)
             self._list_behind(None, self._root.entry)
 
-    def _plant(self, entry: _Entry[K]) -> _Node[K] | None:
+    def _plant(self, entry: _BinEntry[K]) -> _Node[K] | None:
         """Add a leaf and balance the tree; answers the leaf's parent as it was found, None for the root."""
         parent, side, place = None, LEFT, self._root
         while place is not None:
@@ -261,7 +261,7 @@ class JavaTreeBin(Generic[K]):
             other.parent = node.parent
 
 
-def _side_of(entry: _Entry[K], other: _Entry[K]) -> int:
+def _side_of(entry: _BinEntry[K], other: _BinEntry[K]) -> int:
     if entry.spread != other.spread:
         return RIGHT if entry.spread > other.spread else LEFT
     return RIGHT if entry.rank > other.rank else LEFT

@@ -13,13 +13,13 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class _Entry(Generic[T]):
+class _TreeEntry(Generic[T]):
     __slots__ = ("children", "parent", "red", "value")
 
-    def __init__(self, value: T, parent: _Entry[T] | None) -> None:
+    def __init__(self, value: T, parent: _TreeEntry[T] | None) -> None:
         self.value = value
         self.parent = parent
-        self.children: list[_Entry[T] | None] = [None, None]
+        self.children: list[_TreeEntry[T] | None] = [None, None]
         self.red = True
 
     def side(self) -> int:
@@ -33,18 +33,18 @@ class JavaTreeSet(Generic[T]):
 
     def __init__(self, compare: Callable[[T, T], int]) -> None:
         self._compare = compare
-        self._root: _Entry[T] | None = None
+        self._root: _TreeEntry[T] | None = None
 
     def add(self, value: T) -> None:
         """Nothing happens when the way down meets an equal member."""
-        parent: _Entry[T] | None = None
+        parent: _TreeEntry[T] | None = None
         entry, order = self._root, 0
         while entry is not None:
             order = self._compare(value, entry.value)
             if order == 0:
                 return
             parent, entry = entry, entry.children[order > 0]
-        added = _Entry(value, parent)
+        added = _TreeEntry(value, parent)
         if parent is None:
             self._root = added
         else:
@@ -52,7 +52,7 @@ class JavaTreeSet(Generic[T]):
         self._restore_balance(added)
 
     def __iter__(self) -> Iterator[T]:
-        path: list[_Entry[T]] = []
+        path: list[_TreeEntry[T]] = []
         entry = self._root
         while path or entry is not None:
             while entry is not None:
@@ -62,7 +62,7 @@ class JavaTreeSet(Generic[T]):
             yield last.value
             entry = last.children[1]
 
-    def _restore_balance(self, entry: _Entry[T]) -> None:
+    def _restore_balance(self, entry: _TreeEntry[T]) -> None:
         """No red parent has a red child: recolour upwards, or rotate once or twice."""
         while entry.parent is not None and entry.parent.red and entry.parent.parent is not None:
             parent, grandparent = entry.parent, entry.parent.parent
@@ -82,7 +82,7 @@ class JavaTreeSet(Generic[T]):
         if self._root is not None:
             self._root.red = False
 
-    def _rotate(self, entry: _Entry[T], side: int) -> None:
+    def _rotate(self, entry: _TreeEntry[T], side: int) -> None:
         """`entry` goes down to `side`; its child of the other side takes its place."""
         riser = entry.children[1 - side]
         assert riser is not None

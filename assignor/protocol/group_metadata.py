@@ -72,7 +72,7 @@ class OtherGroupKey:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class MemberMetadata:
     """`subscription`, `assignment`: bytes of the group's protocol type; empty when there is none. Times in ms."""
 
     member_id: str
@@ -97,7 +97,7 @@ class GroupMetadataValue:
     generation: int
     protocol: str | None
     leader: str | None
-    members: tuple[GroupMember, ...]
+    members: tuple[MemberMetadata, ...]
     state_timestamp_ms: int | None = None
 
 
@@ -179,7 +179,7 @@ def encode_group_value(value: GroupMetadataValue, version: int = VALUE_VERSION_O
     return writer.to_bytes()
 
 
-def _read_member(reader: Reader, version: int) -> GroupMember:
+def _read_member(reader: Reader, version: int) -> MemberMetadata:
     member_id = reader.string("member id")
     instance_id = None
     if version >= _FIRST_VERSION_WITH_INSTANCE_ID:
@@ -194,7 +194,7 @@ def _read_member(reader: Reader, version: int) -> GroupMember:
     assignment = reader.byte_array("assignment")
     if isinstance(reader, _FlexibleReader):
         reader.skip_tagged_fields()
-    return GroupMember(
+    return MemberMetadata(
         member_id=member_id,
         client_id=client_id,
         client_host=client_host,
@@ -206,7 +206,7 @@ def _read_member(reader: Reader, version: int) -> GroupMember:
     )
 
 
-def _write_member(writer: Writer, member: GroupMember, version: int) -> None:
+def _write_member(writer: Writer, member: MemberMetadata, version: int) -> None:
     writer.nullable_string(member.member_id, "member id")
     if version >= _FIRST_VERSION_WITH_INSTANCE_ID:
         writer.nullable_string(member.group_instance_id, "group instance id")

@@ -18,7 +18,7 @@ from assignor.recording.assignors import as_assignor, as_configs
 from assignor.recording.jvm_log_rounds import (
     FALLBACK_PRIOR,
     HIGH_AVAILABILITY,
-    LoggedRound,
+    LoggedRebalance,
     problem_of_decision,
     problem_of_round,
     walk_of_tasks,
@@ -80,7 +80,7 @@ def _ignore(reason: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _LogRecord:
     """The first line of what an assignor logs. `rest`: behind the words that it is known by."""
 
     kind: str
@@ -113,9 +113,9 @@ class _LogReader:
         self._configs = configs
         self._assignor = assignor
         self._on_skipped = on_skipped
-        self._rounds: dict[str | None, LoggedRound] = {}
-        self._latest: LoggedRound | None = None
-        self._begun: tuple[str, LoggedRound, ProcessId | None] | None = None
+        self._rounds: dict[str | None, LoggedRebalance] = {}
+        self._latest: LoggedRebalance | None = None
+        self._begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
         self._count = 0
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
@@ -123,13 +123,13 @@ class _LogReader:
             for piece in text.split("\\n"):  # a log in JSON writes line ends so
                 words = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
                 if words is not None:
-                    yield from self._begin(_Record(words.lastgroup or "", words, number, piece))
+                    yield from self._begin(_LogRecord(words.lastgroup or "", words, number, piece))
                 elif self._begun is not None:
                     self._go_on(number, piece)
         for round in list(self._rounds.values()):
             yield from self._end(round)
 
-    def _begin(self, record: _Record) -> Iterator[Document]:
+    def _begin(self, record: _LogRecord) -> Iterator[Document]:
         self._begun = None
         if record.kind == "decided":
             yield from self._decide(record)
@@ -147,7 +147,7 @@ class _LogReader:
         except Unreadable as error:
             self._skip(record.line, str(error))
 
-    def _add(self, round: LoggedRound, record: _Record) -> None:
+    def _add(self, round: LoggedRebalance, record: _LogRecord) -> None:
         """Take what the first line has, and leave the record open for more. Raises Unreadable."""
         words = record.words
         match record.kind:
@@ -189,9 +189,9 @@ class _LogReader:
         except Unreadable as error:
             self._skip(line, str(error))
 
-    def _decide(self, record: _Record) -> Iterator[Document]:
+    def _decide(self, record: _LogRecord) -> Iterator[Document]:
         """The line of HighAvailabilityTaskAssignor is a round by itself; consumers come from the lines before it."""
-        round = LoggedRound(record.line, record.timestamp, record.thread)
+        round = LoggedRebalance(record.line, record.timestamp, record.thread)
         try:
             decision = _DECISION.search(record.rest)
             if decision is None:
@@ -207,7 +207,7 @@ class _LogReader:
         if round.thread in self._rounds and self._rounds[round.thread] is not round:
             self._rounds[round.thread].decided = True
 
-    def _end(self, round: LoggedRound) -> Iterator[Document]:
+    def _end(self, round: LoggedRebalance) -> Iterator[Document]:
         """What a round without that line came to."""
         self._rounds.pop(round.thread, None)
         if round.decided or not round.consumers:
@@ -220,12 +220,12 @@ class _LogReader:
         except Unreadable as error:
             self._skip(round.line, f"the round that begins here {error}")
 
-    def _open(self, record: _Record) -> LoggedRound:
-        round = LoggedRound(record.line, record.timestamp, record.thread)
+    def _open(self, record: _LogRecord) -> LoggedRebalance:
+        round = LoggedRebalance(record.line, record.timestamp, record.thread)
         self._rounds[record.thread] = self._latest = round
         return round
 
-    def _round_of(self, record: _Record) -> LoggedRound:
+    def _round_of(self, record: _LogRecord) -> LoggedRebalance:
         """Of the thread that logs, else the one begun last; a log can begin in the midst of a round."""
         if record.thread in self._rounds:
             return self._rounds[record.thread]
@@ -233,7 +233,7 @@ class _LogReader:
             return self._latest
         return self._open(record)
 
-    def _round_of_clients(self, record: _Record, clients: Iterable[ProcessId]) -> LoggedRound | None:
+    def _round_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
         """The round of the same clients: this logger does not always name its thread in full."""
         wanted = set(clients)
         fitting = [each for each in self._rounds.values() if not each.decided and set(each.consumers) == wanted]

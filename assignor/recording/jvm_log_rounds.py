@@ -21,7 +21,7 @@ Tasks = tuple[TaskId, ...]
 
 
 @dataclass(slots=True)
-class LoggedRound:
+class LoggedRebalance:
     """What was read so far. `line`: of its first record, from 1. `placed`, `previous`: active and standby tasks.
 
     `decided`: the line of HighAvailabilityTaskAssignor was there, readable or not.
@@ -73,7 +73,7 @@ class LoggedRound:
         }
 
 
-def problem_of_decision(round: LoggedRound, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
+def problem_of_decision(round: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
     """From the line of HighAvailabilityTaskAssignor alone; sets what it placed. Raises Unreadable."""
     tasks = sorted(task for client in states.values() for task in client.active)
     if len(set(tasks)) != len(tasks):
@@ -88,7 +88,7 @@ def problem_of_decision(round: LoggedRound, states: Mapping[ProcessId, LoggedCli
     return _problem(tasks, sorted(next(iter(stateful))), round, states)
 
 
-def problem_of_round(round: LoggedRound) -> dict[str, object]:
+def problem_of_round(round: LoggedRebalance) -> dict[str, object]:
     """From the leader's own lines, for assignors that do not look at lags. Raises Unreadable."""
     if round.stateful is None or round.tasks is None:
         raise Unreadable("has no line of its tasks")
@@ -107,7 +107,7 @@ def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
     return tuple(hash_set_order(sorted(tasks), task_hash))
 
 
-def _states(round: LoggedRound) -> dict[ProcessId, LoggedClient]:
+def _states(round: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
     if set(round.previous) != set(round.consumers) or any(len(each) != 2 for each in round.previous.values()):
         raise Unreadable("has no previous tasks for all of its clients")
     states: dict[ProcessId, LoggedClient] = {}
@@ -130,7 +130,7 @@ def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[Pro
 def _problem(
     tasks: Iterable[TaskId],
     stateful: Iterable[TaskId],
-    round: LoggedRound,
+    round: LoggedRebalance,
     states: Mapping[ProcessId, LoggedClient],
 ) -> dict[str, object]:
     return {

@@ -13,17 +13,17 @@ from assignor.recording.fields import (
     as_text,
     list_items,
 )
-from assignor.topology.topology import (
+from assignor.topology.group_topology import (
     ChangelogConfig,
     ChangelogType,
+    GroupTopology,
     RepartitionTopic,
-    StateStore,
     Subtopology,
-    Topology,
+    SubtopologyStore,
 )
 
 
-def as_topology(value: object, where: str) -> Topology:
+def as_topology(value: object, where: str) -> GroupTopology:
     fields = Fields(value, where, ("subtopologies", "copartition_groups"))
     subtopologies = tuple(_as_subtopology(item, at) for item, at in fields.items("subtopologies"))
     ids = [subtopology.id for subtopology in subtopologies]
@@ -33,7 +33,7 @@ def as_topology(value: object, where: str) -> Topology:
         tuple(as_text(topic, topic_at) for topic, topic_at in list_items(group, at))
         for group, at in fields.items("copartition_groups")
     )
-    return Topology(subtopologies, groups)
+    return GroupTopology(subtopologies, groups)
 
 
 def _as_subtopology(value: object, where: str) -> Subtopology:
@@ -61,13 +61,13 @@ def _as_repartition_topic(value: object, where: str) -> RepartitionTopic:
     return RepartitionTopic(fields.text("name"), fields.read_or_none("partitions", as_partitions))
 
 
-def _as_store(value: object, where: str) -> StateStore:
+def _as_store(value: object, where: str) -> SubtopologyStore:
     fields = Fields(value, where, ("name",), ("changelog_topic", "source_topic_as_changelog", "changelog"))
     changelog_topic = fields.text_or_none("changelog_topic")
     source_topic = fields.text_or_none("source_topic_as_changelog")
     if changelog_topic is not None and source_topic is not None:
         raise InputError("give changelog_topic or source_topic_as_changelog, not both", where)
-    return StateStore(
+    return SubtopologyStore(
         fields.text("name"), changelog_topic, source_topic, fields.read_or_none("changelog", _as_changelog_config)
     )
 
@@ -89,7 +89,7 @@ def _as_topic_configs(value: object, where: str) -> dict[str, str]:
     return {as_text(key, where): as_text(text, f"{where}[{key!r}]") for key, text in as_object(value, where).items()}
 
 
-def topology_document(topology: Topology) -> dict[str, object]:
+def topology_document(topology: GroupTopology) -> dict[str, object]:
     return {
         "subtopologies": [_subtopology_document(subtopology) for subtopology in topology.subtopologies],
         "copartition_groups": [list(group) for group in topology.copartition_groups],
@@ -109,7 +109,7 @@ def _subtopology_document(subtopology: Subtopology) -> dict[str, object]:
     }
 
 
-def _store_document(store: StateStore) -> dict[str, object]:
+def _store_document(store: SubtopologyStore) -> dict[str, object]:
     document: dict[str, object] = {
         "name": store.name,
         "changelog_topic": store.changelog_topic,

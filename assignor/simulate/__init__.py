@@ -1,10 +1,19 @@
 """Rounds ahead: what a group does from a recorded round on, until nothing moves any more. `forecast` is the way in.
 
-The leader is the real one (`assignor.rounds`); only the members are a model, which `ForecastModel` describes.
+The leader is the real one (`assignor.rerun`); only the members are a model, which `ForecastModel` describes.
 """
 
 from assignor.simulate.document import forecast_document
 from assignor.simulate.forecasting import forecast
-from assignor.simulate.model import End, Forecast, ForecastModel, ForecastRound, Loop, Trigger
+from assignor.simulate.model import End, Forecast, ForecastModel, ForecastRebalance, ForecastTrigger, Loop
 
-__all__ = ["End", "Forecast", "ForecastModel", "ForecastRound", "Loop", "Trigger", "forecast", "forecast_document"]
+__all__ = [
+    "End",
+    "Forecast",
+    "ForecastModel",
+    "ForecastRebalance",
+    "ForecastTrigger",
+    "Loop",
+    "forecast",
+    "forecast_document",
+]

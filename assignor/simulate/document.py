@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from assignor.measures import RoundMeasures
-from assignor.simulate.model import Forecast, ForecastModel, ForecastRound
+from assignor.measures import RebalanceMeasures
+from assignor.simulate.model import Forecast, ForecastModel, ForecastRebalance
 
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
@@ -34,11 +34,11 @@ def forecast_document(forecast: Forecast, model: ForecastModel | None = None) ->
     return document if model is None else document | {"model": asdict(model)}
 
 
-def measures_document(measures: RoundMeasures) -> dict[str, object]:
+def measures_document(measures: RebalanceMeasures) -> dict[str, object]:
     return asdict(measures) | {"thread_loads": list(measures.thread_loads)}
 
 
-def _round_document(each: ForecastRound) -> dict[str, object]:
+def _round_document(each: ForecastRebalance) -> dict[str, object]:
     return {
         "number": each.number,
         "at_ms": each.at_ms,

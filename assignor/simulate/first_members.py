@@ -15,7 +15,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.simulate.changelog_ends import ChangelogEnds
 from assignor.simulate.group_members import ClosedState, Members
 from assignor.simulate.model import ForecastModel
-from assignor.simulate.stream_thread import StreamThread, to_restore_from
+from assignor.simulate.stream_thread import ModelledThread, to_restore_from
 from assignor.simulate.task_runs import TaskRuns
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
@@ -35,7 +35,7 @@ class Past(NamedTuple):
 
 def first_members(
     problem: PlacementProblem,
-    threads: Iterable[StreamThread],
+    threads: Iterable[ModelledThread],
     active: Mapping[str, Iterable[TaskId]],
     reported: Mapping[str, Iterable[TaskId]],
     recorded_ends: Mapping[TaskId, int],
@@ -76,7 +76,7 @@ def first_members(
 
 
 def _reporters(
-    threads: Iterable[StreamThread], reported: Mapping[str, Iterable[TaskId]]
+    threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[ProcessId, dict[TaskId | None, str]]:
     """The first thread of each process that told of a task; None: the first of all."""
     reporters: dict[ProcessId, dict[TaskId | None, str]] = {}

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from assignor.measures import measure
 from assignor.recording import RecordedPlacement, RecordedRebalance
-from assignor.rounds import LoadOwn
+from assignor.rerun import LoadOwn
 from assignor.simulate.group_members import Members
-from assignor.simulate.leader import Decided, Leader, RoundFailed
+from assignor.simulate.leader import Decided, ForecastLeader, RebalanceNotPlaced
 from assignor.simulate.loops import LoopFinder
-from assignor.simulate.model import End, Forecast, ForecastModel, Trigger
+from assignor.simulate.model import End, Forecast, ForecastModel, ForecastTrigger
 from assignor.simulate.model_bounds import check_model
 from assignor.simulate.placement_leader import PlacementLeader
 from assignor.simulate.rebalance_leader import RebalanceLeader
-from assignor.simulate.story import Story
+from assignor.simulate.story import ForecastHistory
 
 _DEFAULT_MODEL = ForecastModel()
 
@@ -32,17 +32,17 @@ def forecast(
 ) -> Forecast:
     """What the group does from the recorded round on; the same for the same arguments.
 
-    `max_rounds`: the recorded one included. `load_own`: see `assignor.rounds`. `as_recorded`: of a what-if, the round
+    `max_rounds`: the recorded one included. `load_own`: see `assignor.rerun`. `as_recorded`: of a what-if, the round
     without it, so that what went before (who ran what, which standbys were wanted) stays as it was. A round that the
     leader cannot place ends the forecast with `End.ERROR`. Raises InputError for a model out of bounds, and for a
     recording whose members cannot be read or are of a version not known here; NotBuiltYet.
     """
     check_model(model, max_rounds)
     leader = _leader(recorded, model, load_own, as_recorded)
-    story = Story()
+    story = ForecastHistory()
     try:
-        decided, members = leader.recorded_round()
-    except RoundFailed as failure:
+        decided, members = leader.recorded_rebalance()
+    except RebalanceNotPlaced as failure:
         return story.ended(End.ERROR, None, 0, error=str(failure))
     return _run_on(leader, decided, members, story, model, max_rounds)
 
@@ -52,7 +52,7 @@ def _leader(
     model: ForecastModel,
     load_own: LoadOwn | None,
     as_recorded: RecordedRebalance | RecordedPlacement | None,
-) -> Leader:
+) -> ForecastLeader:
     if isinstance(recorded, RecordedRebalance):
         return RebalanceLeader(
             recorded, model, load_own, as_recorded if isinstance(as_recorded, RecordedRebalance) else None
@@ -63,10 +63,15 @@ def _leader(
 
 
 def _run_on(
-    leader: Leader, decided: Decided, members: Members, story: Story, model: ForecastModel, max_rounds: int
+    leader: ForecastLeader,
+    decided: Decided,
+    members: Members,
+    story: ForecastHistory,
+    model: ForecastModel,
+    max_rounds: int,
 ) -> Forecast:
     loops = LoopFinder()
-    number, now_ms, trigger = 1, 0, Trigger.RECORDED
+    number, now_ms, trigger = 1, 0, ForecastTrigger.RECORDED
     while True:
         repeated = loops.find(number, trigger, decided, members, now_ms)
         if repeated is not None:
@@ -81,11 +86,11 @@ def _run_on(
         if number >= max_rounds:
             return story.ended(End.OUT_OF_ROUNDS, members, arrives_ms)
         if decided.rejoin or decided.probing_at_ms is None:
-            now_ms, trigger = arrives_ms, Trigger.FOLLOW_UP
+            now_ms, trigger = arrives_ms, ForecastTrigger.FOLLOW_UP
         else:
-            now_ms, trigger = max(decided.probing_at_ms, arrives_ms), Trigger.PROBING
+            now_ms, trigger = max(decided.probing_at_ms, arrives_ms), ForecastTrigger.PROBING
         number += 1
         try:
-            decided = leader.next_round(members, now_ms)
-        except RoundFailed as failure:
+            decided = leader.next_rebalance(members, now_ms)
+        except RebalanceNotPlaced as failure:
             return story.ended(End.ERROR, members, now_ms, error=str(failure))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from assignor.simulate.changelog_ends import ChangelogEnds
-from assignor.simulate.stream_thread import StreamThread, to_restore_from
+from assignor.simulate.stream_thread import ModelledThread, to_restore_from
 from assignor.simulate.task_runs import TaskRuns
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
@@ -36,13 +36,13 @@ class ClosedState(NamedTuple):
 class Members:
     """`threads`: by name, in the order of the recorded members. All times since the recorded round."""
 
-    threads: Mapping[str, StreamThread]
+    threads: Mapping[str, ModelledThread]
     ends: ChangelogEnds
     runs: TaskRuns
     state_cleanup_delay_ms: int
     closed: dict[ProcessId, dict[TaskId, ClosedState]] = field(default_factory=dict)
 
-    def owners(self) -> dict[TaskId, StreamThread]:
+    def owners(self) -> dict[TaskId, ModelledThread]:
         """Who has each task active, running or not yet."""
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
@@ -96,7 +96,7 @@ class Members:
                     late.add(task)
         return tuple(sorted(late))
 
-    def _to_restore(self, thread: StreamThread, task: TaskId, disk: Mapping[TaskId, int], now_ms: int) -> int | None:
+    def _to_restore(self, thread: ModelledThread, task: TaskId, disk: Mapping[TaskId, int], now_ms: int) -> int | None:
         runs_from_ms = thread.active.get(task)
         if task not in self.ends or (runs_from_ms is not None and runs_from_ms <= now_ms):
             return None

@@ -30,15 +30,15 @@ class Decided:
     probing_at_ms: int | None = None
 
 
-class RoundFailed(Exception):
+class RebalanceNotPlaced(Exception):
     """The round ends without a placement; the text says how. Caught where rounds are run, never seen outside."""
 
 
-class Leader(Protocol):
-    def recorded_round(self) -> tuple[Decided, Members]:
+class ForecastLeader(Protocol):
+    def recorded_rebalance(self) -> tuple[Decided, Members]:
         """The first round, and the members as they were when it was asked for. Raises RoundFailed, InputError."""
         ...
 
-    def next_round(self, members: Members, now_ms: int) -> Decided:
+    def next_rebalance(self, members: Members, now_ms: int) -> Decided:
         """One more, from what `members` report at `now_ms` (since the recorded round). Raises RoundFailed."""
         ...

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from assignor.simulate.group_members import Members
 from assignor.simulate.leader import Decided
-from assignor.simulate.model import Trigger
+from assignor.simulate.model import ForecastTrigger
 from assignor.types import ProcessId, TaskId
 
 Digest = bytes
 
 
-class _Seen(NamedTuple):
+class _LoopCandidate(NamedTuple):
     number: int
     ages: Digest
 
@@ -28,16 +28,18 @@ class _Seen(NamedTuple):
 class LoopFinder:
     """`_last_other`: the last round that was no follow-up."""
 
-    _seen: dict[Digest, _Seen] = field(default_factory=dict)
+    _seen: dict[Digest, _LoopCandidate] = field(default_factory=dict)
     _last_other: int = 0
 
-    def find(self, number: int, trigger: Trigger, decided: Decided, members: Members, now_ms: int) -> int | None:
+    def find(
+        self, number: int, trigger: ForecastTrigger, decided: Decided, members: Members, now_ms: int
+    ) -> int | None:
         """The earlier round that this one repeats. Asked of every round, before its assignments are handed out."""
-        if trigger is not Trigger.FOLLOW_UP:
+        if trigger is not ForecastTrigger.FOLLOW_UP:
             self._last_other = number
         acceptable_lag = decided.problem.configs.acceptable_recovery_lag
         key = _digest((_holdings(members, now_ms), _unreported(members, acceptable_lag, now_ms), _output(decided)))
-        now = _Seen(number, _digest(_ages(members, now_ms)))
+        now = _LoopCandidate(number, _digest(_ages(members, now_ms)))
         before = self._seen.get(key)
         self._seen[key] = now
         if before is None or (before.ages != now.ages and before.number < self._last_other):

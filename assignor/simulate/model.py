@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assignor.measures import RoundMeasures
+from assignor.measures import RebalanceMeasures
 from assignor.types import ProcessId, TaskId
 
 
@@ -32,7 +32,7 @@ class ForecastModel:
     seed: int = 0
 
 
-class Trigger(StrEnum):
+class ForecastTrigger(StrEnum):
     """Why a round of a forecast takes place."""
 
     RECORDED = "recorded"
@@ -50,7 +50,7 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastRound:
+class ForecastRebalance:
     """`at_ms`: since the recorded round. `moved`: tasks whose active copy changed process; `warming_up`: tasks with a
     warm-up. `followup`, `probing_at_ms`: what the round asked for, the latter since the recorded round too. `unowned`:
     tasks that run nowhere when the round is asked for.
@@ -58,8 +58,8 @@ class ForecastRound:
 
     number: int
     at_ms: int
-    trigger: Trigger
-    measures: RoundMeasures
+    trigger: ForecastTrigger
+    measures: RebalanceMeasures
     moved: tuple[TaskId, ...]
     warming_up: tuple[TaskId, ...]
     followup: bool
@@ -91,7 +91,7 @@ class Forecast:
     """
 
     end: End
-    rounds: tuple[ForecastRound, ...]
+    rounds: tuple[ForecastRebalance, ...]
     stable_after_ms: int | None
     restored_after_ms: int | None
     active_moves: int
@@ -102,7 +102,7 @@ class Forecast:
     unowned_longest_task: TaskId | None
     loop: Loop | None
     error: str | None
-    final: RoundMeasures | None
+    final: RebalanceMeasures | None
     owners: tuple[tuple[TaskId, ProcessId], ...]
     """Where every task is active in the end."""
     behind: tuple[TaskId, ...] = ()
@@ -111,4 +111,4 @@ class Forecast:
     @property
     def probing_rounds(self) -> int:
         """The recorded round and those that probing asked for; follow-ups hand over what they decided."""
-        return sum(1 for each in self.rounds if each.trigger is not Trigger.FOLLOW_UP)
+        return sum(1 for each in self.rounds if each.trigger is not ForecastTrigger.FOLLOW_UP)

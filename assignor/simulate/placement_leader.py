@@ -12,13 +12,13 @@ from dataclasses import replace
 from assignor.clients.task_lags import compute_task_lags
 from assignor.errors import InputError
 from assignor.recording import RecordedPlacement
-from assignor.rounds import LoadOwn, PlacementRound, run_recorded
+from assignor.rerun import LoadOwn, RerunPlacement, run_recorded
 from assignor.simulate.first_members import Past, first_members
 from assignor.simulate.group_members import HandedOut, Members
-from assignor.simulate.leader import Decided, RoundFailed
+from assignor.simulate.leader import Decided, RebalanceNotPlaced
 from assignor.simulate.model import ForecastModel
 from assignor.simulate.process_rates import rates_of
-from assignor.simulate.stream_thread import StreamThread
+from assignor.simulate.stream_thread import ModelledThread
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
@@ -39,19 +39,19 @@ class PlacementLeader:
         self._model = model
         self._load_own = load_own
 
-    def recorded_round(self) -> tuple[Decided, Members]:
+    def recorded_rebalance(self) -> tuple[Decided, Members]:
         problem = self._recorded.problem
         if sum(client.capacity for client in problem.clients.values()) > MAX_THREADS:
             raise InputError(f"have more than {MAX_THREADS:,} stream threads together", "clients")
         threads = [
-            StreamThread(str(process), process, rates_of(self._model, process, client.capacity))
+            ModelledThread(str(process), process, rates_of(self._model, process, client.capacity))
             for process, client in problem.clients.items()
         ]
         active = {str(process): sorted(_active(client)) for process, client in problem.clients.items()}
         members = first_members(problem, threads, active, {}, _recorded_ends(problem), self._model, self._past)
         return self._decide(problem, members, 0), members
 
-    def next_round(self, members: Members, now_ms: int) -> Decided:
+    def next_rebalance(self, members: Members, now_ms: int) -> Decided:
         recorded = self._recorded.problem
         sums = members.offset_sums(now_ms)
         ends = members.ends.ends(now_ms)
@@ -69,12 +69,12 @@ class PlacementLeader:
         try:
             return self._decide(problem, members, now_ms)
         except InputError as error:
-            raise RoundFailed(str(error)) from error
+            raise RebalanceNotPlaced(str(error)) from error
 
     def _decide(self, problem: PlacementProblem, members: Members, now_ms: int) -> Decided:
-        round = run_recorded(replace(self._recorded, problem=problem, output=None), self._load_own)
-        assert isinstance(round, PlacementRound)
-        placement = round.placement
+        rerun = run_recorded(replace(self._recorded, problem=problem, output=None), self._load_own)
+        assert isinstance(rerun, RerunPlacement)
+        placement = rerun.placement
         owners = {task: thread.process for task, thread in members.owners().items()}
         handed_out: dict[str, HandedOut] = {}
         held_back: set[TaskId] = set()

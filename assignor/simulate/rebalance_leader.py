@@ -9,15 +9,15 @@ from dataclasses import replace
 from assignor.decisions import DecisionKind
 from assignor.errors import DecodeError, InputError, KafkaError
 from assignor.recording import RecordedRebalance
-from assignor.rounds import LoadOwn, RebalanceRound, run_recorded
+from assignor.rerun import LoadOwn, RerunRebalance, run_recorded
 from assignor.simulate.changelog_offsets import with_appended, with_created
 from assignor.simulate.first_members import Past, first_members
 from assignor.simulate.group_members import HandedOut, Members
-from assignor.simulate.leader import Decided, RoundFailed
+from assignor.simulate.leader import Decided, RebalanceNotPlaced
 from assignor.simulate.member_bytes import RecordedMember, recorded_members
 from assignor.simulate.model import ForecastModel
 from assignor.simulate.process_rates import rates_of
-from assignor.simulate.stream_thread import StreamThread
+from assignor.simulate.stream_thread import ModelledThread
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, AssignorErrorCode, TaskId
@@ -38,11 +38,11 @@ class RebalanceLeader:
         self._snapshot = recorded.snapshot
         self._members = recorded_members(recorded.snapshot.members)
 
-    def recorded_round(self) -> tuple[Decided, Members]:
+    def recorded_rebalance(self) -> tuple[Decided, Members]:
         result = self._run(self._snapshot, 0)
         assert result.problem is not None
         threads = [
-            StreamThread(member_id, member.process, rates_of(self._model, member.process))
+            ModelledThread(member_id, member.process, rates_of(self._model, member.process))
             for member_id, member in self._members.items()
         ]
         active = {member_id: _active(self._snapshot, member) for member_id, member in self._members.items()}
@@ -53,9 +53,9 @@ class RebalanceLeader:
         try:
             return self._decided(result), members
         except KafkaError as error:
-            raise RoundFailed(error.as_recorded()) from error
+            raise RebalanceNotPlaced(error.as_recorded()) from error
 
-    def next_round(self, members: Members, now_ms: int) -> Decided:
+    def next_rebalance(self, members: Members, now_ms: int) -> Decided:
         sums = members.offset_sums(now_ms)
         snapshot = replace(
             with_appended(self._snapshot, members.ends, now_ms),
@@ -64,17 +64,17 @@ class RebalanceLeader:
         try:
             return self._decided(self._run(snapshot, now_ms))
         except (InputError, DecodeError, KafkaError) as error:
-            raise RoundFailed(str(error)) from error
+            raise RebalanceNotPlaced(str(error)) from error
 
     def _run(self, snapshot: RebalanceSnapshot, now_ms: int) -> RebalanceResult:
         recorded = replace(self._recorded, snapshot=snapshot, now_ms=self._recorded.now_ms + now_ms, output=None)
-        round = run_recorded(recorded, self._load_own)
-        assert isinstance(round, RebalanceRound)
-        if round.result.error is not None:
-            raise RoundFailed(round.result.error.as_recorded())
-        if round.result.error_code is not AssignorErrorCode.NONE:
-            raise RoundFailed(f"every member is sent the error {round.result.error_code.name}")
-        return round.result
+        rerun = run_recorded(recorded, self._load_own)
+        assert isinstance(rerun, RerunRebalance)
+        if rerun.result.error is not None:
+            raise RebalanceNotPlaced(rerun.result.error.as_recorded())
+        if rerun.result.error_code is not AssignorErrorCode.NONE:
+            raise RebalanceNotPlaced(f"every member is sent the error {rerun.result.error_code.name}")
+        return rerun.result
 
     def _decided(self, result: RebalanceResult) -> Decided:
         assert result.problem is not None

@@ -5,26 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import chain
 
-from assignor.measures import RoundMeasures, previous_owners
+from assignor.measures import RebalanceMeasures, previous_owners
 from assignor.simulate.group_members import Members
 from assignor.simulate.leader import Decided
-from assignor.simulate.model import End, Forecast, ForecastRound, Loop, Trigger
+from assignor.simulate.model import End, Forecast, ForecastRebalance, ForecastTrigger, Loop
 from assignor.types import ProcessId, TaskId
 
 
 @dataclass(slots=True)
-class Story:
+class ForecastHistory:
     """A move is a change of the process that a task is given to, from one round to the next, so a task that is held
     back and handed over in the follow-up moves once.
     """
 
-    _rounds: list[ForecastRound] = field(default_factory=list)
+    _rounds: list[ForecastRebalance] = field(default_factory=list)
     _held_back: list[frozenset[TaskId]] = field(default_factory=list)
     _owners: dict[TaskId, ProcessId] = field(default_factory=dict)
     _warming_up: frozenset[tuple[ProcessId, TaskId]] = frozenset()
     _warm_ups: int = 0
 
-    def add(self, now_ms: int, trigger: Trigger, decided: Decided, measures: RoundMeasures, unowned: int) -> None:
+    def add(
+        self, now_ms: int, trigger: ForecastTrigger, decided: Decided, measures: RebalanceMeasures, unowned: int
+    ) -> None:
         clients = decided.placement.clients
         owners = {task: process for process, placed in clients.items() for task in placed.active}
         warming_up = frozenset((process, task) for process, placed in clients.items() for task in placed.warm_ups)
@@ -33,7 +35,7 @@ class Story:
         self._owners, self._warming_up = owners, warming_up
         self._held_back.append(decided.held_back)
         self._rounds.append(
-            ForecastRound(
+            ForecastRebalance(
                 number=len(self._rounds) + 1,
                 at_ms=now_ms,
                 trigger=trigger,

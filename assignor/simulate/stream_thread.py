@@ -27,7 +27,7 @@ class Restore(NamedTuple):
 
 
 @dataclass(slots=True)
-class StreamThread:
+class ModelledThread:
     """`active`: each active task with the time it runs from. `restores`: those of them that had to be restored, or have
     to be. `standby`: each standby with its offset sum at `since_ms`.
     """

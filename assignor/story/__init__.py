@@ -5,26 +5,26 @@ them. Where a recorded placement is not the one this program decides, the record
 """
 
 from assignor.story.documents import group_story_document, task_story_document
-from assignor.story.group_story import GroupRound, GroupStory, Move, group_story
-from assignor.story.past import PastRound, RoundFacts
+from assignor.story.group_story import GroupRebalance, GroupStory, Move, group_story
+from assignor.story.past import PastRebalance, RebalanceFacts
 from assignor.story.placed import PlacedCopy
-from assignor.story.task_story import Change, TaskRound, TaskStory, TaskSummary, Waiting, story
+from assignor.story.task_story import TaskChange, TaskRebalance, TaskStory, TaskSummary, TaskWaiting, story
 from assignor.story.triggers import Trigger, TriggerKind
 
 __all__ = [
-    "Change",
-    "GroupRound",
+    "GroupRebalance",
     "GroupStory",
     "Move",
-    "PastRound",
+    "PastRebalance",
     "PlacedCopy",
-    "RoundFacts",
-    "TaskRound",
+    "RebalanceFacts",
+    "TaskChange",
+    "TaskRebalance",
     "TaskStory",
     "TaskSummary",
+    "TaskWaiting",
     "Trigger",
     "TriggerKind",
-    "Waiting",
     "group_story",
     "group_story_document",
     "story",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assignor.story.group_story import GroupStory
-from assignor.story.past import RoundFacts
+from assignor.story.past import RebalanceFacts
 from assignor.story.placed import PlacedCopy
-from assignor.story.task_story import TaskStory, Waiting
+from assignor.story.task_story import TaskStory, TaskWaiting
 from assignor.types import ProcessId
 
 
@@ -71,7 +71,7 @@ def group_story_document(group_id: str, story: GroupStory) -> dict[str, object]:
     }
 
 
-def _facts(facts: RoundFacts) -> dict[str, object]:
+def _facts(facts: RebalanceFacts) -> dict[str, object]:
     return {
         "generation_id": facts.generation,
         "id": facts.id,
@@ -110,7 +110,7 @@ def _copies(copies: Iterable[PlacedCopy]) -> list[dict[str, object]]:
     ]
 
 
-def _waiting(waiting: Waiting | None) -> dict[str, object] | None:
+def _waiting(waiting: TaskWaiting | None) -> dict[str, object] | None:
     if waiting is None:
         return None
     return {

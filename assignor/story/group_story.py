@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assignor.story.past import PastRound, RoundFacts, SeenRound, see
+from assignor.story.past import PastRebalance, RebalanceFacts, SeenRebalance, see
 from assignor.types import ProcessId, TaskId
 
 
@@ -22,13 +22,13 @@ class Move(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRound:
+class GroupRebalance:
     """`moves`: in the order of the tasks. `handed_over`: tasks that the round before held back and that run now.
     `held_back`: tasks that nobody was given yet, those that only change their thread among them. `differing`: tasks
     placed elsewhere than this program places them.
     """
 
-    facts: RoundFacts
+    facts: RebalanceFacts
     processes: int
     tasks: int
     moves: tuple[Move, ...]
@@ -41,7 +41,7 @@ class GroupRound:
 
 @dataclass(frozen=True, slots=True)
 class GroupStory:
-    rounds: tuple[GroupRound, ...]
+    rounds: tuple[GroupRebalance, ...]
 
     @property
     def moves(self) -> int:
@@ -49,9 +49,9 @@ class GroupStory:
         return sum(1 for each in self.rounds for move in each.moves if move.giver is not None)
 
 
-def group_story(rounds: Iterable[PastRound], before: PastRound | None = None) -> GroupStory:
+def group_story(rounds: Iterable[PastRebalance], before: PastRebalance | None = None) -> GroupStory:
     """`rounds`: of one group, oldest first; one at a time is held. `before`: the one before them, not told itself."""
-    told: list[GroupRound] = []
+    told: list[GroupRebalance] = []
     seen = None if before is None else see(before, None)
     active: Mapping[TaskId, ProcessId] = {} if seen is None else seen.placed.active()
     for past in rounds:
@@ -63,11 +63,11 @@ def group_story(rounds: Iterable[PastRound], before: PastRound | None = None) ->
 
 
 def _told(
-    seen: SeenRound,
-    previous: SeenRound | None,
+    seen: SeenRebalance,
+    previous: SeenRebalance | None,
     active: Mapping[TaskId, ProcessId],
     before: Mapping[TaskId, ProcessId],
-) -> GroupRound:
+) -> GroupRebalance:
     placed = seen.placed
     was_held_back = frozenset[TaskId]() if previous is None else previous.placed.held_back
     placements = () if placed.placement is None else tuple(placed.placement.clients.values())
@@ -76,7 +76,7 @@ def _told(
         for task in sorted({*active, *before})
         if before.get(task) != active.get(task)
     )
-    return GroupRound(
+    return GroupRebalance(
         facts=seen.facts,
         processes=len(seen.processes),
         tasks=len(active),

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assignor.rounds import PlacementRound, RebalanceRound
-from assignor.story.placed import Placed, placed_after
-from assignor.story.triggers import ProcessView, RoundView, Trigger, processes_of, triggers, view_of
+from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
+from assignor.story.placed import RecordedCopies, placed_after
+from assignor.story.triggers import ProcessView, RebalanceView, Trigger, processes_of, triggers, view_of
 from assignor.types import AssignorErrorCode, ProcessId
 
 
-class PastRound(NamedTuple):
+class PastRebalance(NamedTuple):
     """`generation`: of the group; of placement problems, which have none, their place in a row."""
 
     generation: int
-    ran: RebalanceRound | PlacementRound
+    ran: Rerun
 
 
 @dataclass(frozen=True, slots=True)
-class RoundFacts:
+class RebalanceFacts:
     """What every story tells of a round. Times in milliseconds since the epoch, None for placement problems.
 
     `not_recorded`: generations between the round before and this one. `note`: what the recording says of itself.
@@ -41,28 +41,28 @@ class RoundFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenRound:
+class SeenRebalance:
     """A round beside the one before it."""
 
-    facts: RoundFacts
-    view: RoundView
-    placed: Placed
+    facts: RebalanceFacts
+    view: RebalanceView
+    placed: RecordedCopies
 
     @property
     def processes(self) -> Mapping[ProcessId, ProcessView]:
         return self.view.processes
 
 
-def see(past: PastRound, before: SeenRound | None) -> SeenRound:
+def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
     """`before`: the round before, None for the first that is recorded."""
     ran = past.ran
     processes = processes_of(ran)
     placed = placed_after(ran, processes)
     view = view_of(ran, processes, placed.held_back)
-    rebalance = ran.recorded if isinstance(ran, RebalanceRound) else None
+    rebalance = ran.recorded if isinstance(ran, RerunRebalance) else None
     now_ms = None if rebalance is None else rebalance.now_ms
     earlier = None if before is None else before.facts
-    facts = RoundFacts(
+    facts = RebalanceFacts(
         generation=past.generation,
         id=ran.id,
         now_ms=now_ms,
@@ -77,12 +77,12 @@ def see(past: PastRound, before: SeenRound | None) -> SeenRound:
         followup=view.followup,
         probing_at_ms=view.probing_at_ms,
     )
-    return SeenRound(facts, view, placed)
+    return SeenRebalance(facts, view, placed)
 
 
-def _error(ran: RebalanceRound | PlacementRound) -> str | None:
+def _error(ran: Rerun) -> str | None:
     """As recorded; as decided here where nothing is recorded, or where the members were sent it as a code."""
-    if isinstance(ran, PlacementRound):
+    if isinstance(ran, RerunPlacement):
         return None
     if ran.recorded.output is not None and ran.recorded.output.error is not None:
         return ran.recorded.output.error

@@ -16,7 +16,7 @@ from assignor.errors import AssignorFault
 from assignor.explain import Explanation
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.rerun import Rerun, RerunPlacement
 from assignor.story.triggers import ProcessView
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import ProcessId, Role, TaskId
@@ -35,17 +35,17 @@ class PlacedCopy(NamedTuple):
     held_back: bool = False
 
 
-class _Owner(NamedTuple):
+class _CopyOwner(NamedTuple):
     process: ProcessId
     member: str | None
 
 
 @dataclass(slots=True)
-class _Owners:
-    active: dict[TaskId, list[_Owner]] = field(default_factory=dict)
-    standby: dict[TaskId, list[_Owner]] = field(default_factory=dict)
+class _CopyOwners:
+    active: dict[TaskId, list[_CopyOwner]] = field(default_factory=dict)
+    standby: dict[TaskId, list[_CopyOwner]] = field(default_factory=dict)
 
-    def of(self, task: TaskId) -> tuple[list[_Owner], list[_Owner]]:
+    def of(self, task: TaskId) -> tuple[list[_CopyOwner], list[_CopyOwner]]:
         """In no order that means anything."""
         return sorted(self.active.get(task, ())), sorted(self.standby.get(task, ()), key=str)
 
@@ -54,7 +54,7 @@ class _Owners:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class RecordedCopies:
     """`problem`: None when the round ended before tasks were placed. `held_back`: tasks that nobody was given yet.
     `differing`: tasks whose recorded copies are not those that this program decides.
     """
@@ -63,7 +63,7 @@ class Placed:
     placement: Placement | None
     held_back: frozenset[TaskId]
     differing: frozenset[TaskId]
-    recorded: _Owners
+    recorded: _CopyOwners
     names: Mapping[str, str]
 
     def active(self) -> dict[TaskId, ProcessId]:
@@ -97,34 +97,34 @@ class Placed:
         return client.lags.lag_for(task) if client is not None and task in client.lags else None
 
 
-def placed_after(ran: RebalanceRound | PlacementRound, processes: Mapping[ProcessId, ProcessView]) -> Placed:
+def placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
     """`processes`: of the round, by whose members recorded bytes are told apart."""
     names = {member: name for view in processes.values() for member, name in view.members.items()}
-    if isinstance(ran, PlacementRound):
+    if isinstance(ran, RerunPlacement):
         ours, recorded = _by_process(ran.placement), _by_process(ran.recorded.output)
         compared = frozenset() if ran.recorded.output is None else _differing(ours, recorded)
-        return Placed(ran.recorded.problem, ran.placement, frozenset(), compared, recorded, names)
+        return RecordedCopies(ran.recorded.problem, ran.placement, frozenset(), compared, recorded, names)
     result, output = ran.result, ran.recorded.output
     waiting = frozenset(
         decision.task for decision in result.decisions if decision.kind is DecisionKind.WAITING_FOR_REVOCATION
     )
-    recorded, differing = _Owners(), frozenset[TaskId]()
+    recorded, differing = _CopyOwners(), frozenset[TaskId]()
     if output is not None and dict(output.assignments) != dict(result.assignments):
         process_of = {member: process for process, view in processes.items() for member in view.members}
         recorded = _by_member(output.assignments, process_of)
         differing = _differing(_by_member(result.assignments, process_of), recorded)
         nowhere = differing - recorded.active.keys() if output.followup_rebalance else frozenset[TaskId]()
         waiting = waiting - differing | nowhere
-    return Placed(result.problem, result.placement, waiting, differing, recorded, names)
+    return RecordedCopies(result.problem, result.placement, waiting, differing, recorded, names)
 
 
-def _differing(ours: _Owners, recorded: _Owners) -> frozenset[TaskId]:
+def _differing(ours: _CopyOwners, recorded: _CopyOwners) -> frozenset[TaskId]:
     return frozenset(task for task in ours.tasks() | recorded.tasks() if ours.of(task) != recorded.of(task))
 
 
-def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, ProcessId]) -> _Owners:
+def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, ProcessId]) -> _CopyOwners:
     """What cannot be read, nobody has."""
-    owners = _Owners()
+    owners = _CopyOwners()
     for member, raw in assignments.items():
         process = process_of.get(member)
         if process is None:
@@ -134,17 +134,17 @@ def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, Proces
         except AssignorFault:
             continue
         for task in dict.fromkeys(info.active_tasks):
-            owners.active.setdefault(task, []).append(_Owner(process, member))
+            owners.active.setdefault(task, []).append(_CopyOwner(process, member))
         for task in info.standby_tasks:
-            owners.standby.setdefault(task, []).append(_Owner(process, member))
+            owners.standby.setdefault(task, []).append(_CopyOwner(process, member))
     return owners
 
 
-def _by_process(placement: Placement | None) -> _Owners:
-    owners = _Owners()
+def _by_process(placement: Placement | None) -> _CopyOwners:
+    owners = _CopyOwners()
     for process, client in {} if placement is None else placement.clients.items():
         for task in client.active:
-            owners.active.setdefault(task, []).append(_Owner(process, None))
+            owners.active.setdefault(task, []).append(_CopyOwner(process, None))
         for task in client.standby:
-            owners.standby.setdefault(task, []).append(_Owner(process, None))
+            owners.standby.setdefault(task, []).append(_CopyOwner(process, None))
     return owners

@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from assignor.decisions import DecisionKind
-from assignor.explain import Explanation, Outcome
-from assignor.story.past import PastRound, RoundFacts, SeenRound, see
+from assignor.explain import ActiveOutcome, Explanation
+from assignor.story.past import PastRebalance, RebalanceFacts, SeenRebalance, see
 from assignor.story.placed import PlacedCopy
 from assignor.types import ProcessId, Role, TaskId
 
 
-class Change(StrEnum):
+class TaskChange(StrEnum):
     """What the round meant for the task, the most telling thing first."""
 
     ABSENT = "not there"  # the round has no such task
@@ -32,7 +32,7 @@ class Change(StrEnum):
 _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKind.WARM_UP_BUDGET_SPENT)
 
 
-class Waiting(NamedTuple):
+class TaskWaiting(NamedTuple):
     """What has to happen next: `member` has to give the task up, or `process` has to catch up or to get a turn at
     warming up. `lag`: of `process`, in records. `next_round_ms`: when the group looks again by itself.
     """
@@ -45,19 +45,19 @@ class Waiting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRound:
+class TaskRebalance:
     """`before`: the copies after the round before. `outcome` and `reason`: of this program's own run, which placed the
     task elsewhere than recorded when `differs`.
     """
 
-    facts: RoundFacts
-    change: Change
+    facts: RebalanceFacts
+    change: TaskChange
     before: tuple[PlacedCopy, ...]
     copies: tuple[PlacedCopy, ...]
-    outcome: Outcome | None
+    outcome: ActiveOutcome | None
     reason: str | None
     differs: bool
-    waiting: Waiting | None
+    waiting: TaskWaiting | None
 
     @property
     def owner(self) -> PlacedCopy | None:
@@ -77,32 +77,32 @@ class TaskSummary:
     without_owner_ms: int
     without_owner_since_ms: int | None
     copies: tuple[PlacedCopy, ...]
-    waiting: Waiting | None
+    waiting: TaskWaiting | None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStory:
     task: TaskId
-    rounds: tuple[TaskRound, ...]
+    rounds: tuple[TaskRebalance, ...]
     summary: TaskSummary
 
     @property
     def found(self) -> bool:
         """Whether any round has the task."""
-        return any(each.change not in (Change.ABSENT, Change.NOT_PLACED) for each in self.rounds)
+        return any(each.change not in (TaskChange.ABSENT, TaskChange.NOT_PLACED) for each in self.rounds)
 
 
 class _Here(NamedTuple):
     """One task in one round."""
 
-    seen: SeenRound
+    seen: SeenRebalance
     explanation: Explanation | None
     copies: tuple[PlacedCopy, ...]
 
 
-def story(rounds: Iterable[PastRound], task: TaskId, before: PastRound | None = None) -> TaskStory:
+def story(rounds: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskStory:
     """`rounds`: of one group, oldest first; one at a time is held. `before`: the one before them, not told itself."""
-    told: list[TaskRound] = []
+    told: list[TaskRebalance] = []
     here = None if before is None else _look(before, task, None)
     for past in rounds:
         was = here
@@ -111,16 +111,16 @@ def story(rounds: Iterable[PastRound], task: TaskId, before: PastRound | None = 
     return TaskStory(task, tuple(told), _summary(told))
 
 
-def _look(past: PastRound, task: TaskId, was: _Here | None) -> _Here:
+def _look(past: PastRebalance, task: TaskId, was: _Here | None) -> _Here:
     seen = see(past, None if was is None else was.seen)
     explanation = next(iter(past.ran.explanations(task)), None)
     return _Here(seen, explanation, seen.placed.copies(task, explanation))
 
 
-def _told(task: TaskId, here: _Here, was: _Here | None) -> TaskRound:
+def _told(task: TaskId, here: _Here, was: _Here | None) -> TaskRebalance:
     explanation = here.explanation
     differs = task in here.seen.placed.differing
-    return TaskRound(
+    return TaskRebalance(
         facts=here.seen.facts,
         change=_change(task, here, was),
         before=() if was is None else was.copies,
@@ -132,26 +132,26 @@ def _told(task: TaskId, here: _Here, was: _Here | None) -> TaskRound:
     )
 
 
-def _change(task: TaskId, here: _Here, was: _Here | None) -> Change:
+def _change(task: TaskId, here: _Here, was: _Here | None) -> TaskChange:
     placed = here.seen.placed
     if here.explanation is None and task not in placed.differing:
-        return Change.ABSENT if placed.placement is not None else Change.NOT_PLACED
+        return TaskChange.ABSENT if placed.placement is not None else TaskChange.NOT_PLACED
     if task in placed.held_back:
-        return Change.HELD_BACK
+        return TaskChange.HELD_BACK
     active = _active(here.copies)
     if active is None:
-        return Change.NOT_PLACED
+        return TaskChange.NOT_PLACED
     before = None if was is None else _active(was.copies)
     if was is None or before is None:
         held_back = was is not None and task in was.seen.placed.held_back
-        return Change.HANDED_OVER if held_back else Change.FIRST
+        return TaskChange.HANDED_OVER if held_back else TaskChange.FIRST
     if before.held_back:
-        return Change.HANDED_OVER
+        return TaskChange.HANDED_OVER
     if active.process != before.process:
-        return Change.MOVED
+        return TaskChange.MOVED
     if active.member != before.member:
-        return Change.THREAD
-    return Change.STAYED if _others(was.copies) == _others(here.copies) else Change.COPIES
+        return TaskChange.THREAD
+    return TaskChange.STAYED if _others(was.copies) == _others(here.copies) else TaskChange.COPIES
 
 
 def _active(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
@@ -163,7 +163,7 @@ def _others(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
     return {(copy.role, copy.process) for copy in copies if copy.role is not Role.ACTIVE}
 
 
-def _waiting(explanation: Explanation, seen: SeenRound) -> Waiting | None:
+def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | None:
     step = next((step for kind in _WAITS for step in explanation.steps if step.kind is kind), None)
     if step is None:
         return None
@@ -172,17 +172,17 @@ def _waiting(explanation: Explanation, seen: SeenRound) -> Waiting | None:
     lag = None if client is None or step.task not in client.lags else client.lags.lag_for(step.task)
     next_round_ms = None if step.kind is DecisionKind.WAITING_FOR_REVOCATION else seen.facts.probing_at_ms
     member = None if step.other_consumer is None else seen.placed.names.get(step.other_consumer, step.other_consumer)
-    return Waiting(step.kind, process, member, lag, next_round_ms)
+    return TaskWaiting(step.kind, process, member, lag, next_round_ms)
 
 
-def _summary(rounds: Sequence[TaskRound]) -> TaskSummary:
+def _summary(rounds: Sequence[TaskRebalance]) -> TaskSummary:
     owners = [each.owner.process for each in rounds if each.owner is not None]
     if rounds and rounds[0].before:
         was = _active(rounds[0].before)
         owners[:0] = [] if was is None or was.held_back else [was.process]
     without_owner = 0
     for each, following in pairwise(rounds):
-        if each.owner is None and each.change is not Change.ABSENT:
+        if each.owner is None and each.change is not TaskChange.ABSENT:
             without_owner += following.facts.since_previous_ms or 0
     last = rounds[-1] if rounds else None
     return TaskSummary(

@@ -17,7 +17,7 @@ from assignor.errors import AssignorFault
 from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording import dotted_configs
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.rerun import Rerun, RerunPlacement
 from assignor.snapshot import RebalanceSnapshot
 from assignor.types import ProcessId, TaskId
 
@@ -56,7 +56,7 @@ class ProcessView(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RoundView:
+class RebalanceView:
     """What of a round the next one is compared with. `held_back`: tasks that nobody was given yet. `created`: topics
     that the round created and the group reads; a leader whose consumer sees them asks for a round again.
     """
@@ -70,17 +70,15 @@ class RoundView:
     created: tuple[str, ...] = ()
 
 
-def view_of(
-    ran: RebalanceRound | PlacementRound, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]
-) -> RoundView:
+def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]) -> RebalanceView:
     """Follow-up and probing as recorded; as decided here where nothing is recorded."""
-    if isinstance(ran, PlacementRound):
+    if isinstance(ran, RerunPlacement):
         configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
-        return RoundView(processes, None, configs)
+        return RebalanceView(processes, None, configs)
     snapshot = ran.recorded.snapshot
     output = ran.recorded.output or ran.result
     read = {topic for each in snapshot.topology.subtopologies for topic in each.source_topics}
-    return RoundView(
+    return RebalanceView(
         processes,
         snapshot,
         {**dotted_configs(snapshot.configs), "assignor": snapshot.assignor},
@@ -91,12 +89,12 @@ def view_of(
     )
 
 
-def processes_of(ran: RebalanceRound | PlacementRound) -> dict[ProcessId, ProcessView]:
+def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
     """In the order in which the leader received the members. One that cannot be read is left out."""
-    return _placement_processes(ran) if isinstance(ran, PlacementRound) else _processes(ran.recorded.snapshot)
+    return _placement_processes(ran) if isinstance(ran, RerunPlacement) else _processes(ran.recorded.snapshot)
 
 
-def triggers(before: RoundView | None, now: RoundView, now_ms: int | None) -> tuple[Trigger, ...]:
+def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
     """In the order: processes, then what the group runs, then what the round before asked for. Never empty."""
     if before is None:
         return (Trigger(TriggerKind.FIRST),)
@@ -199,7 +197,7 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
     }
 
 
-def _placement_processes(ran: PlacementRound) -> dict[ProcessId, ProcessView]:
+def _placement_processes(ran: RerunPlacement) -> dict[ProcessId, ProcessView]:
     return {
         process: ProcessView(
             {consumer: consumer for consumer in client.consumers}, frozenset(), client.capacity, client.tags

@@ -43,7 +43,7 @@ class ConsumerAssignments:
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class _GroupAssignment:
     group: GroupMetadata
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
     in_java_order: PartitionsInJavaOrder
@@ -76,11 +76,13 @@ def consumer_assignments(
     encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
     tells_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
     result = ConsumerAssignments()
-    this_round = _Round(group, partitions_for_task, in_java_order, encoder, tells_next_rebalance, log, result)
+    group_assignment = _GroupAssignment(
+        group, partitions_for_task, in_java_order, encoder, tells_next_rebalance, log, result
+    )
     for process_id, state in states.items():
         told_process, deadline_ms = probing_deadline or (None, None)
         _add_client(
-            this_round, state, placement.clients[process_id], deadline_ms if told_process == process_id else None
+            group_assignment, state, placement.clients[process_id], deadline_ms if told_process == process_id else None
         )
     return result
 
@@ -92,27 +94,29 @@ def error_assignments(clients: Mapping[ProcessId, ClientMetadata], code: Assigno
     return {consumer: raw for client in clients.values() for consumer in client.consumers}
 
 
-def _add_client(this_round: _Round, state: ClientState, placed: ClientPlacement, deadline_ms: int | None) -> None:
-    tasks = _tasks_of_threads(state, placed, this_round.log)
+def _add_client(
+    group_assignment: _GroupAssignment, state: ClientState, placed: ClientPlacement, deadline_ms: int | None
+) -> None:
+    tasks = _tasks_of_threads(state, placed, group_assignment.log)
     for consumer, consumer_tasks in tasks.items():
-        assigned, held_back = _hand_out(this_round, state, consumer, consumer_tasks.active)
+        assigned, held_back = _hand_out(group_assignment, state, consumer, consumer_tasks.active)
         standby = {
-            task: this_round.in_java_order.of(task)
+            task: group_assignment.in_java_order.of(task)
             for task in _standby_order(
-                consumer_tasks.standby, _temporary_standbys(this_round, state, consumer, held_back)
+                consumer_tasks.standby, _temporary_standbys(group_assignment, state, consumer, held_back)
             )
         }
         next_rebalance_ms = JAVA_LONG_MAX
         if held_back:
             next_rebalance_ms, deadline_ms = _AT_ONCE_MS, None
-            this_round.result.followup_rebalance |= this_round.tells_next_rebalance
+            group_assignment.result.followup_rebalance |= group_assignment.tells_next_rebalance
         elif deadline_ms is not None:
             next_rebalance_ms, deadline_ms = deadline_ms, None
-            this_round.result.probing_rebalance_encoded |= this_round.tells_next_rebalance
-        user_data = this_round.encoder.encode([task for _, task in assigned], standby, next_rebalance_ms)
+            group_assignment.result.probing_rebalance_encoded |= group_assignment.tells_next_rebalance
+        user_data = group_assignment.encoder.encode([task for _, task in assigned], standby, next_rebalance_ms)
         partitions = tuple(partition for partition, _ in assigned)
-        _check_cooperative(this_round.group, consumer, partitions)
-        this_round.result.by_member[consumer] = encode_assignment(Assignment(partitions, user_data))
+        _check_cooperative(group_assignment.group, consumer, partitions)
+        group_assignment.result.by_member[consumer] = encode_assignment(Assignment(partitions, user_data))
 
 
 def _tasks_of_threads(state: ClientState, placed: ClientPlacement, log: DecisionLog) -> dict[str, _ConsumerTasks]:
@@ -142,15 +146,15 @@ def _tasks_of_threads(state: ClientState, placed: ClientPlacement, log: Decision
 
 
 def _hand_out(
-    this_round: _Round, state: ClientState, consumer: str, tasks: Sequence[TaskId]
+    group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
 ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
     """Partitions with their tasks, sorted by partition; and the tasks that are held back whole."""
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []
-    owners = this_round.group.owners
+    owners = group_assignment.group.owners
     owned = state.metadata.owned_partitions
     for task in tasks:
-        partitions = this_round.partitions_for_task[task]
+        partitions = group_assignment.partitions_for_task[task]
         for partition in partitions:
             if partition in owners and owned.get(partition) != consumer:
                 break  # it is still owned
@@ -158,7 +162,7 @@ def _hand_out(
             assigned.extend([(partition, task) for partition in partitions])
             continue
         held_back.append(task)
-        this_round.log.append(
+        group_assignment.log.append(
             Decision(
                 DecisionKind.WAITING_FOR_REVOCATION,
                 task,
@@ -174,13 +178,13 @@ def _hand_out(
 
 
 def _temporary_standbys(
-    this_round: _Round, state: ClientState, consumer: str, held_back: Sequence[TaskId]
+    group_assignment: _GroupAssignment, state: ClientState, consumer: str, held_back: Sequence[TaskId]
 ) -> list[TaskId]:
     """Stateful tasks held back whose state this process has as a standby, and must not lose meanwhile."""
     if not held_back:
         return []
     kept = [task for task in held_back if task in state.previous_standby and task in state.lags]
-    this_round.log.extend(
+    group_assignment.log.extend(
         Decision(DecisionKind.TEMPORARY_STANDBY, task, Role.STANDBY, state.metadata.process_id, None, consumer)
         for task in kept
     )

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assignor.java.order import hash_set_order, topic_partition_hash
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 from assignor.types import TaskId, TopicPartition
 
 
 class PartitionsInJavaOrder:
     """Answers per task, and works out the order only for tasks that are asked for."""
 
-    def __init__(self, topology: Topology, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]) -> None:
+    def __init__(
+        self, topology: GroupTopology, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
+    ) -> None:
         self._source_topics = {subtopology.id: subtopology.source_topics for subtopology in topology.subtopologies}
         self._partitions_for_task = partitions_for_task
         self._ordered: dict[TaskId, tuple[TopicPartition, ...]] = {}

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from assignor.errors import TopologyError
 from assignor.java.order import hash_set_copy_order, hash_set_order, int32, string_hash
 from assignor.topology.definition import ProcessorNode, SinkNode, StoreDefinition, TopologyDefinition
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.topology.node_groups import node_groups
-from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology
 
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
 
 
-def assemble(definition: TopologyDefinition, application_id: str) -> Topology:
+def assemble(definition: TopologyDefinition, application_id: str) -> GroupTopology:
     """Raises TopologyError when co-partitioned topics have different fixed counts, when a source topic that serves as
     changelog is not read where its store is, or when an internal topic's name is not legal in Kafka."""
     _check_fixed_counts(definition)
@@ -28,7 +28,7 @@ def assemble(definition: TopologyDefinition, application_id: str) -> Topology:
         for group_id, nodes in node_groups(definition).items()
         if global_nodes.isdisjoint(nodes)
     )
-    return Topology(subtopologies, _copartition_groups(definition, application_id))
+    return GroupTopology(subtopologies, _copartition_groups(definition, application_id))
 
 
 def _subtopology(
@@ -77,19 +77,19 @@ def _stores_of(definition: TopologyDefinition, nodes: Sequence[str]) -> list[Sto
     return [store for name, store in definition.stores.items() if name in used]
 
 
-def _state_store(store: StoreDefinition, application_id: str, sources: Sequence[str]) -> StateStore:
+def _state_store(store: StoreDefinition, application_id: str, sources: Sequence[str]) -> SubtopologyStore:
     if store.source_topic is not None:
         if store.source_topic not in sources:
             raise TopologyError(
                 f"Invalid topology: Topic {store.source_topic} serves as changelog of StateStore {store.name}, "
                 "but its subtopology does not read it."
             )
-        return StateStore(store.name, None, store.source_topic, store.changelog)
+        return SubtopologyStore(store.name, None, store.source_topic, store.changelog)
     if store.changelog is None:
-        return StateStore(store.name)
+        return SubtopologyStore(store.name)
     topic = f"{application_id}-{store.name}-changelog"
     _check_topic_name(topic)
-    return StateStore(store.name, topic, None, store.changelog)
+    return SubtopologyStore(store.name, topic, None, store.changelog)
 
 
 def _check_topic_name(topic: str) -> None:

@@ -22,8 +22,8 @@ from assignor.topology.definition import (
     TopologyDefinition,
 )
 from assignor.topology.description import describe
+from assignor.topology.group_topology import ChangelogConfig, GroupTopology
 from assignor.topology.node_groups import node_groups
-from assignor.topology.topology import ChangelogConfig, Topology
 
 LOGGED = ChangelogConfig()
 """A compacted changelog with Kafka's defaults."""
@@ -168,7 +168,7 @@ class TopologyBuilder:
             tuple(self._copartitioned_sources),
         )
 
-    def build(self, application_id: str) -> Topology:
+    def build(self, application_id: str) -> GroupTopology:
         """The parsed topology. Raises TopologyError, see `assemble`."""
         return assemble(self.definition(), application_id)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from assignor.configs import AssignmentConfigs
 from assignor.java.order import hash_set_order, task_hash
+from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
 from assignor.topology.partition_grouper import check_group_size
 from assignor.topology.topics_info import changelog_configs, topic_groups_walk
-from assignor.topology.topology import Topology
 from assignor.types import TaskId, TopicPartition
 
 
@@ -44,7 +44,7 @@ class ChangelogTopics:
 
 
 def prepare_changelog_topics(
-    topology: Topology,
+    topology: GroupTopology,
     tasks_by_subtopology: Mapping[int, Sequence[TaskId]],
     catalog: InternalTopicCatalog,
     configs: AssignmentConfigs,

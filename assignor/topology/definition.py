@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assignor.topology.topology import ChangelogConfig
+from assignor.topology.group_topology import ChangelogConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import IllegalArgumentError, KafkaError, StreamsError
 from assignor.java.order import hash_set_copy_order, string_hash
-from assignor.topology.topology import ChangelogConfig, ChangelogType
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.types import JAVA_LONG_MAX
 
 CLEANUP_POLICY = "cleanup.policy"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from assignor.cluster import Cluster
 from assignor.errors import IllegalStateError, InputError
 from assignor.java.order import hash_set_order, task_hash
+from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.topology.topics_info import source_topics_walk
-from assignor.topology.topology import Subtopology, Topology
 from assignor.types import TaskId, TopicPartition, utf16_order
 
 MAX_GROUP_PARTITIONS = 1_000_000
@@ -17,7 +17,7 @@ MAX_GROUP_PARTITIONS = 1_000_000
 not, and a document may come from anywhere."""
 
 
-def partition_groups(topology: Topology, cluster: Cluster) -> dict[TaskId, tuple[TopicPartition, ...]]:
+def partition_groups(topology: GroupTopology, cluster: Cluster) -> dict[TaskId, tuple[TopicPartition, ...]]:
     """Every task with its source partitions, sorted.
 
     The order of the tasks is that of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. `cluster` has the

@@ -16,9 +16,9 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import MissingSourceTopicError, TaskAssignmentError
 from assignor.java.order import hash_set_order, string_hash
 from assignor.topology.copartition import enforce_copartitioning
+from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
 from assignor.topology.topics_info import subtopology_walk
-from assignor.topology.topology import Subtopology, Topology
 from assignor.types import utf16_order
 
 
@@ -32,7 +32,7 @@ class RepartitionTopics:
 
 
 def prepare_repartition_topics(
-    topology: Topology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
+    topology: GroupTopology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> RepartitionTopics:
     """Count, check and create the repartition topics.
 
@@ -55,7 +55,7 @@ def prepare_repartition_topics(
     return RepartitionTopics(full_cluster, ready.created, ready.ready)
 
 
-def missing_source_topics(topology: Topology, cluster: Cluster) -> tuple[str, ...]:
+def missing_source_topics(topology: GroupTopology, cluster: Cluster) -> tuple[str, ...]:
     """Input topics that the cluster does not have, sorted; repartition topics are not input."""
     missing: set[str] = set()
     for subtopology in topology.subtopologies:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from assignor.java.order import JavaHashMap, hash_set_order, int32, int64, string_hash
-from assignor.topology.topology import ChangelogConfig, ChangelogType, Subtopology
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType, Subtopology
 
 _FALSE_HASH = 1237  # Boolean.FALSE; a changelog never has an enforced partition count
 _LONG_MASK = 2**64 - 1

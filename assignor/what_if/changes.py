@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 
 EVERY_PROCESS = "*"
 
@@ -40,5 +40,5 @@ class Changes:
     threads: Mapping[str, int] = field(default_factory=dict)
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
-    topology: Topology | None = None
+    topology: GroupTopology | None = None
     lags: Mapping[str, int] = field(default_factory=dict)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
-from assignor.measures import RoundMeasures, measure, records_to_restore_by_process
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.measures import RebalanceMeasures, measure, records_to_restore_by_process
+from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
@@ -22,14 +22,14 @@ RESTORE_RECORDS_PER_S = 100_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class RoundSummary:
+class ComparedRebalance:
     """`measures` is None when no task was placed; then `error` says why, and is None otherwise.
 
     `records_by_process`: what each process has to read until all its copies have caught up; None when a lag is not
     known. `restore_s`: seconds until the slowest process has done so, with all its threads; None as well.
     """
 
-    measures: RoundMeasures | None
+    measures: RebalanceMeasures | None
     error: str | None
     probing_rebalance_needed: bool = False
     followup_rebalance: bool = False
@@ -67,8 +67,8 @@ class Difference:
     measures of each. `processes_new`, `processes_gone`, `tasks_new`, `tasks_gone`: only in the second, in the first.
     """
 
-    before: RoundSummary
-    after: RoundSummary
+    before: ComparedRebalance
+    after: ComparedRebalance
     restore_records_per_s: float
     tasks: tuple[TaskDifference, ...] = ()
     tasks_new: tuple[TaskId, ...] = ()
@@ -107,10 +107,7 @@ class Difference:
         return sum(len(each.warm_up_gone) for each in self.tasks)
 
 
-Round = RebalanceRound | PlacementRound
-
-
-def difference(before: Round, after: Round, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
+def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
     """`restore_records_per_s`: of one stream thread. Raises InputError unless that is a number above 0."""
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")
@@ -131,28 +128,28 @@ def difference(before: Round, after: Round, *, restore_records_per_s: float = RE
     )
 
 
-def placed(ran: Round) -> tuple[PlacementProblem, Placement] | None:
+def placed(ran: Rerun) -> tuple[PlacementProblem, Placement] | None:
     """What the task assignor was asked and said; None when the round ended before that."""
-    if isinstance(ran, PlacementRound):
+    if isinstance(ran, RerunPlacement):
         return ran.recorded.problem, ran.placement
     if ran.result.problem is None or ran.result.placement is None:
         return None
     return ran.result.problem, ran.result.placement
 
 
-def summary(ran: Round, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> RoundSummary:
+def summary(ran: Rerun, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> ComparedRebalance:
     """One round in numbers."""
     both = placed(ran)
     if both is None:
-        assert isinstance(ran, RebalanceRound)
-        return RoundSummary(None, _why_not(ran.result))
+        assert isinstance(ran, RerunRebalance)
+        return ComparedRebalance(None, _why_not(ran.result))
     problem, placement = both
     records = records_to_restore_by_process(problem, placement)
-    return RoundSummary(
+    return ComparedRebalance(
         measures=measure(problem, placement),
         error=None,
         probing_rebalance_needed=placement.probing_rebalance_needed,
-        followup_rebalance=isinstance(ran, RebalanceRound) and ran.result.followup_rebalance,
+        followup_rebalance=isinstance(ran, RerunRebalance) and ran.result.followup_rebalance,
         records_by_process=records,
         restore_s=None if records is None else _slowest(problem, records, restore_records_per_s),
     )
@@ -168,19 +165,19 @@ def _slowest(problem: PlacementProblem, records: Mapping[ProcessId, int], record
 
 
 @dataclass(slots=True)
-class _Copies:
+class _TaskCopies:
     active: ProcessId | None = None
     standby: set[ProcessId] = field(default_factory=set)
     warm_up: set[ProcessId] = field(default_factory=set)
 
 
-def _copies(placement: Placement) -> dict[TaskId, _Copies]:
-    copies: dict[TaskId, _Copies] = {}
+def _copies(placement: Placement) -> dict[TaskId, _TaskCopies]:
+    copies: dict[TaskId, _TaskCopies] = {}
     for process, client in placement.clients.items():
         for task in client.active:
-            copies.setdefault(task, _Copies()).active = process
+            copies.setdefault(task, _TaskCopies()).active = process
         for task in client.standby:
-            of_task = copies.setdefault(task, _Copies())
+            of_task = copies.setdefault(task, _TaskCopies())
             (of_task.warm_up if task in client.warm_ups else of_task.standby).add(process)
     return copies
 
@@ -189,7 +186,7 @@ def _task_differences(before: Placement, problem: PlacementProblem, after: Place
     old, new = _copies(before), _copies(after)
     stateful = frozenset(problem.stateful_tasks)
     for task in sorted(old.keys() | new.keys()):
-        was, is_now = old.get(task, _Copies()), new.get(task, _Copies())
+        was, is_now = old.get(task, _TaskCopies()), new.get(task, _TaskCopies())
         if was != is_now:
             yield TaskDifference(
                 task,
@@ -203,7 +200,7 @@ def _task_differences(before: Placement, problem: PlacementProblem, after: Place
             )
 
 
-def _records(problem: PlacementProblem, task: TaskId, copies: _Copies) -> dict[ProcessId, int | None]:
+def _records(problem: PlacementProblem, task: TaskId, copies: _TaskCopies) -> dict[ProcessId, int | None]:
     records: dict[ProcessId, int | None] = {}
     for process in sorted({*copies.standby, *copies.warm_up, *([] if copies.active is None else [copies.active])}):
         lags = problem.clients[process].lags

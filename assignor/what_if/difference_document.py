@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from assignor.types import ProcessId
-from assignor.what_if.difference import Difference, RoundSummary, TaskDifference
+from assignor.what_if.difference import ComparedRebalance, Difference, TaskDifference
 
 
 def difference_document(difference: Difference) -> dict[str, object]:
@@ -28,7 +28,7 @@ def difference_document(difference: Difference) -> dict[str, object]:
     }
 
 
-def _round(summary: RoundSummary) -> dict[str, object]:
+def _round(summary: ComparedRebalance) -> dict[str, object]:
     records = summary.records_by_process
     return {
         "error": summary.error,

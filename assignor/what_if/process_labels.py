@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
 from assignor.types import ProcessId
 from assignor.what_if.difference import placed
 from assignor.what_if.process_names import instance_name
@@ -14,7 +14,7 @@ _LONGEST_NAME = 24
 _DIGITS = 8
 
 
-def process_labels(rounds: Iterable[RebalanceRound | PlacementRound]) -> dict[ProcessId, str]:
+def process_labels(rounds: Iterable[Rerun]) -> dict[ProcessId, str]:
     """Every process of the rounds. The name that its client ids begin with where that is short and its own; else the
     first digits of its id, or all of them.
     """
@@ -22,7 +22,7 @@ def process_labels(rounds: Iterable[RebalanceRound | PlacementRound]) -> dict[Pr
     for ran in rounds:
         both = placed(ran)
         for process, client in {} if both is None else both[0].clients.items():
-            names.setdefault(process, None if isinstance(ran, PlacementRound) else _name(ran, client.consumers))
+            names.setdefault(process, None if isinstance(ran, RerunPlacement) else _name(ran, client.consumers))
     short = Counter(str(process)[:_DIGITS] for process in names)
     taken = Counter(name for name in names.values() if name is not None)
     return {process: _label(process, name, short, taken) for process, name in names.items()}
@@ -35,7 +35,7 @@ def _label(process: ProcessId, name: str | None, short: Counter[str], taken: Cou
     return digits if short[digits] == 1 else str(process)
 
 
-def _name(ran: RebalanceRound, consumers: Iterable[str]) -> str | None:
+def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
     members = ran.recorded.snapshot.members
     names = {instance_name(members[consumer].client_id or "") for consumer in consumers}
     name = names.pop() if len(names) == 1 else None

@@ -15,7 +15,7 @@ from assignor.cluster import Cluster, TopicMetadata
 from assignor.errors import InputError, KafkaError
 from assignor.group_tasks import GroupTasks, gather_members, make_tasks
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.topology import RepartitionTopic, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology
 from assignor.what_if.changes import Changes
 from assignor.what_if.open_group import OpenGroup
 
@@ -69,14 +69,14 @@ def _with_counts(snapshot: RebalanceSnapshot, partitions: Mapping[str, int]) -> 
     )
 
 
-def _no_input(topic: str, inputs: Iterable[str], topology: Topology) -> str:
+def _no_input(topic: str, inputs: Iterable[str], topology: GroupTopology) -> str:
     changelogs = {store.changelog_topic for each in topology.subtopologies for store in each.stores}
     if topic in changelogs:
         return f"{topic!r} is a changelog; it has as many partitions as its subtopology has tasks"
     return f"the topology does not read {topic!r}; it reads {', '.join(sorted(inputs))}"
 
 
-def _with_fixed_counts(topology: Topology, fixed: Mapping[str, int]) -> Topology:
+def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> GroupTopology:
     """Repartition topics with the count that the user asks for, as with `Repartitioned.numberOfPartitions`."""
 
     def with_fixed(subtopology: Subtopology) -> Subtopology:

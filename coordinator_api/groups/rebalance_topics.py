@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 
 
-def topic_counts(topology: Topology, there: Mapping[str, int]) -> dict[str, int]:
+def topic_counts(topology: GroupTopology, there: Mapping[str, int]) -> dict[str, int]:
     """The partitions of every topic that the topology reads or keeps, 0 for one that is not `there`."""
     names = {topic for each in topology.subtopologies for topic in each.source_topics}
     names |= {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}

@@ -14,7 +14,7 @@ from assignor.clients.task_lags import compute_task_lags
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.topology import Subtopology
+from assignor.topology.group_topology import Subtopology
 from assignor.types import Role, TaskId, TopicPartition
 from coordinator_api.clusters.providers import ProviderAddress
 from coordinator_api.clusters.standing import ClusterStanding

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from assignor.errors import InputError
 from assignor.recording import RecordedPlacement, RecordedRebalance
-from assignor.rounds import parse_recorded
+from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem, TaskAssignor

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
-from assignor.story.past import SeenRound
+from assignor.story.past import SeenRebalance
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaUnavailable
 from kafka_client.group_membership import GroupMembership, Joined
@@ -74,7 +74,7 @@ class Leader:
         self._records = records
         self._say = say
         self._version = LATEST_SUPPORTED_VERSION
-        self._seen: SeenRound | None = None
+        self._seen: SeenRebalance | None = None
         self._reason = ""
         self._mismatch = ""
 

@@ -21,7 +21,7 @@ from assignor.protocol.consumer_protocol import (
 )
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 from assignor.types import ProcessId
 
 PROTOCOL_TYPE = "consumer"
@@ -47,7 +47,7 @@ def own_process_id(group: str, group_instance_id: str) -> ProcessId:
     return ProcessId.from_bytes(uuid.uuid5(_NAMESPACE, f"{group}\n{group_instance_id}").bytes)
 
 
-def source_topics(topology: Topology) -> tuple[str, ...]:
+def source_topics(topology: GroupTopology) -> tuple[str, ...]:
     """All topics that the application reads, repartition topics among them, as its members subscribe to."""
     return tuple(sorted({topic for each in topology.subtopologies for topic in each.source_topics}))
 

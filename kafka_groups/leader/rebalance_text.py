@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from assignor.measures import measure
 from assignor.recording import RecordedRebalance
-from assignor.rounds import RebalanceRound
-from assignor.story import PastRound, TriggerKind
-from assignor.story.past import SeenRound, see
+from assignor.rerun import RerunRebalance
+from assignor.story import PastRebalance, TriggerKind
+from assignor.story.past import SeenRebalance, see
 from assignor.story.words import Processes, triggers_text
 from assignor.types import AssignorErrorCode
 from kafka_groups.leader.led_rebalance import LedRound
@@ -16,15 +16,17 @@ from kafka_groups.leader.led_rebalance import LedRound
 _TOPICS_SHOWN = 5
 
 
-def seen_round(group: str, generation_id: int, now_ms: int, led: LedRound, before: SeenRound | None) -> SeenRound:
+def seen_round(
+    group: str, generation_id: int, now_ms: int, led: LedRound, before: SeenRebalance | None
+) -> SeenRebalance:
     """The round beside the last one that this leader led."""
     recorded = RecordedRebalance(
         f"{group}-{generation_id}", group, generation_id, now_ms, source="kafka", snapshot=led.snapshot
     )
-    return see(PastRound(generation_id, RebalanceRound(recorded, led.result)), before)
+    return see(PastRebalance(generation_id, RerunRebalance(recorded, led.result)), before)
 
 
-def why_in_words(now: SeenRound, before: SeenRound | None, own_reason: str) -> str:
+def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
     """What set the round off, as far as it is known. `own_reason`: why this leader joined again, if it did."""
     triggers = now.facts.triggers
     told_by_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)

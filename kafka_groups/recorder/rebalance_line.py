@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from assignor.configs import AssignmentConfigs
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
-from assignor.protocol.group_metadata import GroupMember
+from assignor.protocol.group_metadata import MemberMetadata
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording.rebalance import RecordedOutput, RecordedTopic
@@ -38,7 +38,7 @@ class DecodedRound:
     """
 
     round: Round
-    members: tuple[GroupMember, ...]
+    members: tuple[MemberMetadata, ...]
     leader_process_id: ProcessId | None
     led_by: str | None
     probing_rebalance_at_ms: int | None
@@ -158,13 +158,13 @@ def _output_document(output: RecordedOutput) -> dict[str, object]:
     return document
 
 
-def _is_ours(group: str, member: GroupMember) -> bool:
+def _is_ours(group: str, member: MemberMetadata) -> bool:
     return is_leader_of_ours(group, member.group_instance_id, member.subscription)
 
 
-def _info(member: GroupMember) -> SubscriptionInfo:
+def _info(member: MemberMetadata) -> SubscriptionInfo:
     return decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
 
 
-def _told(member: GroupMember) -> AssignmentInfo:
+def _told(member: MemberMetadata) -> AssignmentInfo:
     return decode_assignment_info(decode_assignment(member.assignment).user_data or b"")

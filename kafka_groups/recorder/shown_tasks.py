@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from assignor.errors import DecodeError
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
-from assignor.protocol.group_metadata import GroupMember
+from assignor.protocol.group_metadata import MemberMetadata
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import TaskId, TopicPartition
 
@@ -25,7 +25,7 @@ class ShownTasks:
         self.assigned: dict[TaskId, set[TopicPartition]] = {}
         self.stateful: set[TaskId] = set()
 
-    def add(self, members: Iterable[GroupMember]) -> None:
+    def add(self, members: Iterable[MemberMetadata]) -> None:
         """One generation. Raises DecodeError."""
         members = tuple(members)
         subscriptions = [decode_subscription(member.subscription) for member in members]
@@ -42,7 +42,7 @@ class ShownTasks:
         self.assigned.clear()
         self.stateful.clear()
 
-    def _add_assignment(self, member: GroupMember) -> None:
+    def _add_assignment(self, member: MemberMetadata) -> None:
         assignment = decode_assignment(member.assignment)
         info = decode_assignment_info(assignment.user_data or b"")
         if len(info.active_tasks) != len(assignment.partitions):

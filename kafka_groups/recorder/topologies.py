@@ -13,7 +13,7 @@ from typing import Protocol
 from assignor.errors import InputError
 from assignor.topology.described.group_topology import DescribedTopology, topology_from_description
 from assignor.topology.described.inferred import topology_from_cluster
-from assignor.topology.topology import Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology
 from kafka_groups.application_file import read_application_file
 from kafka_groups.recorder.shown_tasks import ShownTasks
 
@@ -33,7 +33,7 @@ class TopologySource(Protocol):
 class GivenTopology:
     """The same always: `input.topology` of rebalance/1, or a document that has it."""
 
-    def __init__(self, topology: Topology, origin: str) -> None:
+    def __init__(self, topology: GroupTopology, origin: str) -> None:
         self.origin = origin
         self._topology = DescribedTopology(topology)
 
@@ -69,7 +69,7 @@ class ShownTopology:
         if not shown.assigned:
             sources = tuple(sorted(shown.subscribed))
             return DescribedTopology(
-                Topology((Subtopology(0, sources),)),
+                GroupTopology((Subtopology(0, sources),)),
                 ("no task has been seen yet: all topics that members subscribe to are taken as one subtopology",),
             )
         return topology_from_cluster(

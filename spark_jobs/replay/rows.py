@@ -13,15 +13,15 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from assignor.compare import Comparison, compare_placement, compare_rebalance
-from assignor.measures import RoundMeasures, measure, recorded_placement
+from assignor.measures import RebalanceMeasures, measure, recorded_placement
 from assignor.recording import PLACEMENT_FORMAT, REBALANCE_FORMAT, RecordedPlacement, RecordedRebalance
-from assignor.rounds import PlacementRound, RebalanceRound
+from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode
 from spark_jobs.recordings.chunk import as_text
 
 Recorded = RecordedRebalance | RecordedPlacement
-Round = RebalanceRound | PlacementRound
+Round = Rerun
 
 MAX_THREADS = 1_000_000
 """Above it a round has no measures: a line may claim any capacity, and every thread is an entry of `thread_loads`."""
@@ -109,7 +109,7 @@ def compared(recorded: Recorded, ran: Round) -> Comparison | None:
     """What was decided against what was recorded; None when nothing was, or by a leader that is not to be compared."""
     if recorded.output is None:
         return None
-    if isinstance(ran, RebalanceRound):
+    if isinstance(ran, RerunRebalance):
         assert isinstance(recorded, RecordedRebalance)
         return None if recorded.led_by is not None else compare_rebalance(ran.result, recorded.output)
     assert isinstance(recorded, RecordedPlacement)
@@ -128,7 +128,7 @@ class _Result(NamedTuple):
 
 
 def _result(ran: Round) -> _Result:
-    if isinstance(ran, PlacementRound):
+    if isinstance(ran, RerunPlacement):
         needed = ran.placement.probing_rebalance_needed
         return _Result(ran.recorded.problem, ran.placement, None, needed, None, False)
     result = ran.result
@@ -140,7 +140,7 @@ def _result(ran: Round) -> _Result:
 
 
 def _identity(recorded: Recorded, ran: Round) -> dict[str, object]:
-    if isinstance(ran, PlacementRound):
+    if isinstance(ran, RerunPlacement):
         return {"id": recorded.id, "format": PLACEMENT_FORMAT, "assignor": ran.recorded.assignor}
     assert isinstance(recorded, RecordedRebalance)
     return {
@@ -159,7 +159,7 @@ def _bytes_equal(recorded: Recorded, comparison: Comparison | None) -> bool | No
     return comparison.bytes_equal if comparison is not None and isinstance(recorded, RecordedRebalance) else None
 
 
-def _measures(problem: PlacementProblem | None, placement: Placement | None) -> RoundMeasures | None:
+def _measures(problem: PlacementProblem | None, placement: Placement | None) -> RebalanceMeasures | None:
     """None for a round that ended without a placement, and for one of more threads than there can be."""
     if problem is None or placement is None or problem.clients.keys() != placement.clients.keys():
         return None
@@ -168,7 +168,7 @@ def _measures(problem: PlacementProblem | None, placement: Placement | None) -> 
     return measure(problem, placement)
 
 
-def _measured(measures: RoundMeasures | None) -> dict[str, object]:
+def _measured(measures: RebalanceMeasures | None) -> dict[str, object]:
     if measures is None:
         return {}
     records = measures.records_to_restore
@@ -201,7 +201,7 @@ def _recorded_measures(replayed: Replayed) -> dict[str, object]:
     }
 
 
-def _measures_as_recorded(recorded: Recorded, as_recorded: Round | None) -> RoundMeasures | None:
+def _measures_as_recorded(recorded: Recorded, as_recorded: Round | None) -> RebalanceMeasures | None:
     if recorded.output is None or as_recorded is None:
         return None
     result = _result(as_recorded)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from assignor.errors import AssignorFault, NotBuiltYet
 from assignor.reading.sources import RawLine
 from assignor.recording import RecordedRebalance, document_of_line
-from assignor.rounds import parse_recorded, run_recorded
+from assignor.rerun import parse_recorded, run_recorded
 from assignor.what_if import changed
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import REFUSED, UNUSABLE, ChunkOutput, Reject

@@ -19,7 +19,7 @@ from assignor.clients.client_metadata import group_metadata
 from assignor.errors import AssignorFault, InputError, KafkaError, NotBuiltYet
 from assignor.reading.lines import Line
 from assignor.recording import RecordedPlacement, RecordedRebalance
-from assignor.rounds import parse_recorded
+from assignor.rerun import parse_recorded
 from spark_jobs.batch.work import LINES_A_CHUNK, REFUSED, UNUSABLE, Reject
 from spark_jobs.sweep.spool import Record, SpooledLines, SpoolWriter, read_spooled
 

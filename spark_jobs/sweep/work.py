@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from assignor.errors import AssignorFault, KafkaError
 from assignor.recording import RecordedPlacement, RecordedRebalance, document_of_line
-from assignor.rounds import parse_recorded
+from assignor.rerun import parse_recorded
 from assignor.simulate import forecast
 from assignor.simulate.model import ForecastModel
 from assignor.what_if import changed

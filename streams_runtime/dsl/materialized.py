@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from assignor.errors import IllegalArgumentError
 from assignor.topology.builder import LOGGED
-from assignor.topology.topology import ChangelogConfig
+from assignor.topology.group_topology import ChangelogConfig
 from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.time_windows import TimeWindows

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.topology.topology import Topology
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic, TopicDescription
 from streams_runtime.logs.errors import LogError, LogTimeout
@@ -112,7 +112,7 @@ class LogClusterProvider:
         }
 
 
-def _internal_topics(topology: Topology) -> set[str]:
+def _internal_topics(topology: GroupTopology) -> set[str]:
     changelogs = {store.changelog_topic for each in topology.subtopologies for store in each.stores}
     repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
     return {topic for topic in changelogs | repartition if topic is not None}

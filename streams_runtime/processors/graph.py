@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
-from assignor.topology.topology import Subtopology
+from assignor.topology.group_topology import Subtopology
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode

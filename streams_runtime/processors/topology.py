@@ -16,7 +16,7 @@ from typing import Any
 from assignor.errors import TopologyError
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import SinkNode, TopologyDefinition
-from assignor.topology.topology import Topology as ParsedTopology
+from assignor.topology.group_topology import GroupTopology
 from streams_runtime.configs import OffsetReset
 from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
 from streams_runtime.serdes import BYTES, Serde
@@ -117,7 +117,7 @@ class Topology:
         """The node graph so far, as values that later calls do not change."""
         return self.builder.definition()
 
-    def parsed(self, application_id: str) -> ParsedTopology:
+    def parsed(self, application_id: str) -> GroupTopology:
         """The subtopologies with full topic names, as the assignor reads them.
 
         Raises TopologyError also for what only the whole can show: no source at all, a store that no processor uses, a

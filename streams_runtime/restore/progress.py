@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.restore.progress_view import BarsView, LinesView, ProgressRow, ProgressView
 from streams_runtime.restore.restore_rate import RestoreRate
 
 
-def tasks_of_changelogs(topology: Topology) -> Callable[[TopicPartition], TaskId | None]:
+def tasks_of_changelogs(topology: GroupTopology) -> Callable[[TopicPartition], TaskId | None]:
     """Which task restores a changelog; None for a topic that is none."""
     subtopologies = {
         topic: subtopology.id

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from assignor.topology.topology import ChangelogConfig
+from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
 from streams_runtime.logs.base import RecordBatch
 

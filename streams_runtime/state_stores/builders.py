@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from assignor.errors import InputError
 from assignor.topology.builder import LOGGED
-from assignor.topology.topology import ChangelogConfig, ChangelogType
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore, ValueAndTimestamp
 from streams_runtime.state_stores.change_logging import (

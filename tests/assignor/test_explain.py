@@ -10,10 +10,10 @@ from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
 from assignor.explain import (
+    ActiveOutcome,
     ClientLag,
     Copy,
     Explanation,
-    Outcome,
     explain_placement,
     explain_rebalance,
     explanation_document,
@@ -37,7 +37,7 @@ def joined(max_warmup_replicas: int = 1) -> tuple[SimulatedGroup, RebalanceResul
     group = SimulatedGroup(topology, cluster, AssignmentConfigs(max_warmup_replicas=max_warmup_replicas))
     group.add_process(1)
     first = assign(group.snapshot(), NOW_MS)
-    assert {each.outcome for each in explain_rebalance(first)} == {Outcome.STARTED}
+    assert {each.outcome for each in explain_rebalance(first)} == {ActiveOutcome.STARTED}
     group.receive(first.assignments)
     group.add_process(2)
     return group, assign(group.snapshot(), NOW_MS)
@@ -51,10 +51,10 @@ def test_should_tell_kept_from_warming_up_from_waiting_for_a_warm_up() -> None:
     _, result = joined()
     explained = of(result)
     assert {task: each.outcome for task, each in explained.items()} == {
-        TASKS[0]: Outcome.KEPT,
-        TASKS[1]: Outcome.WARM_UP,
-        TASKS[2]: Outcome.KEPT,
-        TASKS[3]: Outcome.WARM_UP_BUDGET_SPENT,
+        TASKS[0]: ActiveOutcome.KEPT,
+        TASKS[1]: ActiveOutcome.WARM_UP,
+        TASKS[2]: ActiveOutcome.KEPT,
+        TASKS[3]: ActiveOutcome.WARM_UP_BUDGET_SPENT,
     }
     warming = explained[TASKS[1]]
     assert warming.copies == (Copy(Role.ACTIVE, A, ON_A), Copy(Role.WARM_UP, B, ON_B))
@@ -73,12 +73,12 @@ def test_should_tell_a_task_that_waits_for_revocation_and_then_one_that_moved() 
     group.rebalance()
     group.restore_standbys()
     waiting = of(group.rebalance())[TASKS[1]]
-    assert waiting.outcome is Outcome.WAITING_FOR_REVOCATION
+    assert waiting.outcome is ActiveOutcome.WAITING_FOR_REVOCATION
     assert Copy(Role.ACTIVE, B, ON_B, held_back=True) in waiting.copies
     assert waiting.caught_up == (ClientLag(A, LATEST_OFFSET), ClientLag(B, 0))
     assert "not handed out yet" in waiting.text
     assert f"{ON_B} waits until {ON_A} gives it up" in waiting.text
-    assert of(group.rebalance())[TASKS[1]].outcome is Outcome.STARTED, "A gave it up, so nobody had it running"
+    assert of(group.rebalance())[TASKS[1]].outcome is ActiveOutcome.STARTED, "A gave it up, so nobody had it running"
     assert group.owners()[TASKS[1]] == ON_B
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.measures import RoundMeasures, measure, recorded_placement, records_to_restore_by_process
-from assignor.rounds import RebalanceRound, run
+from assignor.measures import RebalanceMeasures, measure, recorded_placement, records_to_restore_by_process
+from assignor.rerun import RerunRebalance, run
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from tests.recorded import documents
@@ -66,7 +66,7 @@ def test_should_count_what_moved_what_started_and_what_has_to_be_restored() -> N
     )
     after = placed(A=({T1}, set(), set()), B=({T0, STATELESS}, {T1}, set()), C=({T2}, {T1}, {T0}))
 
-    assert measure(before, after) == RoundMeasures(
+    assert measure(before, after) == RebalanceMeasures(
         tasks=4,
         stateful_tasks=3,
         clients=3,
@@ -137,7 +137,7 @@ def test_should_read_back_from_recorded_bytes_what_kafka_had_placed() -> None:
     compared = 0
     for document in documents("recordings/threads2.jsonl.gz"):
         ran = run(document)
-        assert isinstance(ran, RebalanceRound)
+        assert isinstance(ran, RerunRebalance)
         result, output = ran.result, ran.recorded.output
         assert output is not None
         if result.problem is None or result.placement is None or result.followup_rebalance:

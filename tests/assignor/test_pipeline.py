@@ -28,7 +28,7 @@ from assignor.pipeline import assign
 from assignor.recording import parse_rebalance
 from assignor.snapshot import CreatedTopic, Member, RebalanceSnapshot
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
-from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import (
     JAVA_LONG_MAX,
     LATEST_OFFSET,
@@ -74,11 +74,14 @@ def error_codes(snapshot: RebalanceSnapshot) -> set[int]:
 
 
 def test_should_create_internal_topics_and_say_how() -> None:
-    topology = Topology(
+    topology = GroupTopology(
         (
             Subtopology(0, ("in",), sink_topics=("app-by-key",), repartition_sink_topics=("app-by-key",)),
             Subtopology(
-                1, ("app-by-key",), (RepartitionTopic("app-by-key"),), stores=(StateStore("counts", "app-counts"),)
+                1,
+                ("app-by-key",),
+                (RepartitionTopic("app-by-key"),),
+                stores=(SubtopologyStore("counts", "app-counts"),),
             ),
         )
     )
@@ -131,10 +134,10 @@ def test_should_hand_back_what_kafkas_leader_would_throw(change: dict[str, objec
 
 def test_should_vouch_for_the_topics_that_a_failed_round_created() -> None:
     """The repartition topic is created before the changelog turns out to have the wrong number of partitions."""
-    topology = Topology(
+    topology = GroupTopology(
         (
             Subtopology(0, ("topic-0",), sink_topics=("app-r",), repartition_sink_topics=("app-r",)),
-            Subtopology(1, ("app-r",), (RepartitionTopic("app-r"),), stores=(StateStore("s", "app-s"),)),
+            Subtopology(1, ("app-r",), (RepartitionTopic("app-r"),), stores=(SubtopologyStore("s", "app-s"),)),
         )
     )
     snapshot = replace(
@@ -230,7 +233,7 @@ def test_should_not_fall_back_from_legacy_sticky_when_lags_are_not_known() -> No
 
 def test_should_hand_topology_errors_back_by_their_kafka_name() -> None:
     topics = ("topic-0", "topic-1", "app-r")
-    topology = Topology((Subtopology(0, topics, (RepartitionTopic("app-r", 3),)),), (topics,))
+    topology = GroupTopology((Subtopology(0, topics, (RepartitionTopic("app-r", 3),)),), (topics,))
     _, cluster = topology_of([2, 5])
     result = assign(replace(snapshot_of({"a": member(A)}), topology=topology, cluster=cluster), NOW_MS)
     assert isinstance(result.error, TopologyError)
@@ -314,14 +317,14 @@ def test_should_fill_a_second_hash_map_of_processes_in_the_order_of_the_first() 
 
 
 def test_should_not_create_a_changelog_that_is_a_repartition_topic_of_this_round() -> None:
-    topology = Topology(
+    topology = GroupTopology(
         (
             Subtopology(
                 0,
                 ("topic-0",),
                 sink_topics=("app-r",),
                 repartition_sink_topics=("app-r",),
-                stores=(StateStore("s", "app-r"),),
+                stores=(SubtopologyStore("s", "app-r"),),
             ),
             Subtopology(1, ("app-r",), (RepartitionTopic("app-r"),)),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import NotBuiltYet
-from assignor.rounds import RebalanceRound, run
+from assignor.rerun import RerunRebalance, run
 from tests.recorded import FRESH_REBALANCES, OF_A_LATER_RELEASE, PLACEMENTS, REBALANCES, RECORDINGS, documents
 
 LINES = {
@@ -35,7 +35,7 @@ def test_should_decide_what_kafka_decided(name: str) -> None:
         compared += 1
         if not comparison.equal:
             different.append((ran.id, comparison.differences[:3]))
-        elif isinstance(ran, RebalanceRound) and not comparison.bytes_equal:
+        elif isinstance(ran, RerunRebalance) and not comparison.bytes_equal:
             other_bytes.append(ran.id)
     assert different[:5] == [], f"{len(different)} of {compared} differ"
     assert other_bytes[:5] == [], f"{len(other_bytes)} of {compared} are equal only after decoding"

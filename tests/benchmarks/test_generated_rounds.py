@@ -11,7 +11,7 @@ import pytest
 from assignor.errors import InputError
 from assignor.measures import measure
 from assignor.recording import document_of_line
-from assignor.rounds import RebalanceRound, run
+from assignor.rerun import RerunRebalance, run
 from benchmarks.generated_rounds import Generated, generate, main, unusable_line
 
 ROUNDS = 200
@@ -26,14 +26,14 @@ def content(generated: Generated) -> list[bytes]:
     return [line for path in generated.files for line in path.read_bytes().splitlines()]
 
 
-def usable(generated: Generated) -> list[RebalanceRound]:
+def usable(generated: Generated) -> list[RerunRebalance]:
     rounds = []
     for line in content(generated):
         try:
             ran = run(document_of_line(line))
         except InputError:
             continue
-        assert isinstance(ran, RebalanceRound)
+        assert isinstance(ran, RerunRebalance)
         rounds.append(ran)
     return rounds
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
 
-from assignor.rounds import RebalanceRound, run
+from assignor.rerun import RerunRebalance, run
 from tests.oracle.oracle import FAILURES, Line, OracleFault
 
 DEFAULT_CASES = 2500
@@ -66,7 +66,7 @@ class DifferentialRun:
             self._failed.append((line, f"raised {type(error).__name__}: {error}"))
             return
         assert comparison is not None, "a generated line is always to be compared"
-        if isinstance(ran, RebalanceRound):
+        if isinstance(ran, RerunRebalance):
             self.compared_bytes += 1
             self.equal_bytes += comparison.bytes_equal
         if not comparison.equal:

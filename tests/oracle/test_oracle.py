@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.rounds import run
+from assignor.rerun import run
 from tests.oracle.oracle import Oracle, OracleFault
 from tests.recorded import PLACEMENTS, REBALANCES, documents
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assignor.clients.client_metadata import group_metadata
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionKind
-from assignor.explain import Outcome, explain_rebalance
+from assignor.explain import ActiveOutcome, explain_rebalance
 from assignor.pipeline import assign
 from assignor.snapshot import RebalanceResult
 from assignor.types import Role
@@ -181,7 +181,7 @@ def test_should_explain_every_copy_of_every_task(group: SimulatedGroup, history:
     for explanation in explanations:
         owner = next(copy for copy in explanation.copies if copy.role is Role.ACTIVE)
         assert (group.owners().get(explanation.task) is None) == owner.held_back
-        assert owner.held_back == (explanation.outcome is Outcome.WAITING_FOR_REVOCATION)
+        assert owner.held_back == (explanation.outcome is ActiveOutcome.WAITING_FOR_REVOCATION)
         assert owner.held_back or group.owners()[explanation.task] == owner.consumer
         assert all(copy.consumer is not None for copy in explanation.copies)
         assert "\n" not in explanation.text

@@ -8,7 +8,7 @@ from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.pipeline import assign
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
-from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId
 from coordinator_api.group.outcome import RunRebalance
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC
@@ -29,7 +29,7 @@ def _snapshot(members: Mapping[str, Member]) -> RebalanceSnapshot:
         assignor="HighAvailabilityTaskAssignor",
         configs=AssignmentConfigs(num_standby_replicas=1, acceptable_recovery_lag=0),
         application_id="shop",
-        topology=Topology((Subtopology(0, (SOURCE_TOPIC,), stores=(StateStore("counts", CHANGELOG),)),)),
+        topology=GroupTopology((Subtopology(0, (SOURCE_TOPIC,), stores=(SubtopologyStore("counts", CHANGELOG),)),)),
         cluster=Cluster((Broker(1),), {SOURCE_TOPIC: topic}),
         members=members,
         existing_internal_topics={CHANGELOG: topic},

@@ -22,7 +22,7 @@ from assignor.task_assignors.minimal.pins import PinnedTasks
 from assignor.task_assignors.minimal.spread import StandbySpread
 from assignor.task_assignors.minimal.standbys import assign_standby_targets
 from assignor.task_assignors.minimal.targets import TaskToPlace, place_evenly
-from assignor.task_assignors.minimal.transition import Transition
+from assignor.task_assignors.minimal.transition import MovementTransition
 from assignor.task_assignors.rack_strategy import refuse_rack_strategy
 from assignor.task_assignors.task_movement import WarmUpBudget
 from assignor.task_assignors.working_state import WorkingState
@@ -46,7 +46,7 @@ class MinimalMovementTaskAssignor:
         if configs.num_standby_replicas > 0:
             spread = StandbySpread(state, configs.rack_aware_assignment_tags, pins)
             standbys = assign_standby_targets(state, copies, spread, configs.num_standby_replicas)
-        probing = Transition(state, copies, standbys).apply(WarmUpBudget(configs.max_warmup_replicas))
+        probing = MovementTransition(state, copies, standbys).apply(WarmUpBudget(configs.max_warmup_replicas))
         stateless = _assign_stateless_tasks(state, problem, pins, counts, carried)
         return state.placement(stateless, probing)
 
@@ -94,7 +94,7 @@ def _assign_stateless_tasks(
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _PlacedTasks:
     """`owner`: of each task; `set_aside`: tasks whose pins no client can keep."""
 
     owner: list[int]
@@ -103,7 +103,7 @@ class _Placed:
 
 def _placed(
     tasks: Sequence[TaskToPlace], capacity: list[int], present: list[int], carried: list[int], pins: PinnedTasks
-) -> _Placed:
+) -> _PlacedTasks:
     """Those that a pin keeps apart first, then all others around them."""
     present, carried = list(present), list(carried)
     rules = [pins.apart_rules(each.task) for each in tasks]
@@ -123,7 +123,7 @@ def _placed(
         others, place_evenly([tasks[number] for number in others], capacity, present, carried), strict=True
     ):
         owner[number] = client
-    return _Placed(owner, frozenset(set_aside))
+    return _PlacedTasks(owner, frozenset(set_aside))
 
 
 def _say_target(

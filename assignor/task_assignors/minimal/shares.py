@@ -18,7 +18,7 @@ _ROUNDING = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ShareBounds:
     """From `low` to `high`, which is at most one more."""
 
     low: int
@@ -29,8 +29,8 @@ class Bounds:
 class Shares:
     """`of_client[client]`: all tasks to be placed there; `of_class[class][client]`: those of one class."""
 
-    of_client: list[Bounds]
-    of_class: list[dict[int, Bounds]]
+    of_client: list[ShareBounds]
+    of_class: list[dict[int, ShareBounds]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,15 @@ def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], pres
     """None when some client has more than its share already, so that the rest is not in proportion to threads."""
     threads = sum(capacity)
     total = sum(present) + sum(each.count for each in classes)
-    of_client: list[Bounds] = []
+    of_client: list[ShareBounds] = []
     for client, own in enumerate(capacity):
         low, high = total * own // threads, -(-total * own // threads)
         if present[client] > high:
             return None
-        of_client.append(Bounds(max(0, low - present[client]), high - present[client]))
+        of_client.append(ShareBounds(max(0, low - present[client]), high - present[client]))
     of_class = [
         {
-            client: Bounds(each.count * own // threads, -(-each.count * own // threads))
+            client: ShareBounds(each.count * own // threads, -(-each.count * own // threads))
             for client, own in enumerate(capacity)
         }
         for each in classes
@@ -138,6 +138,6 @@ def _pour(count: int, allowed: tuple[int, ...], capacity: Sequence[int], height:
     return {client: max(0.0, level * capacity[client] - height[client]) for client in allowed}
 
 
-def _around(share: float) -> Bounds:
+def _around(share: float) -> ShareBounds:
     share = max(0.0, round(share, _ROUNDING))
-    return Bounds(math.floor(share), math.ceil(share))
+    return ShareBounds(math.floor(share), math.ceil(share))

@@ -19,7 +19,7 @@ from heapq import heapify, heapreplace
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, NOBODY
 from assignor.task_assignors.minimal.flow import FlowNetwork
 from assignor.task_assignors.minimal.pins import AllowedClients
-from assignor.task_assignors.minimal.shares import Bounds, Shares, TaskClass, even_shares
+from assignor.task_assignors.minimal.shares import ShareBounds, Shares, TaskClass, even_shares
 from assignor.types import TaskId
 
 
@@ -71,12 +71,12 @@ def _is_even(classes: Sequence[Sequence[int]], homes: Sequence[int], shares: Sha
     return all(map(_within, shares.of_client, counts))
 
 
-def _within(bounds: Bounds, count: int) -> bool:
+def _within(bounds: ShareBounds, count: int) -> bool:
     return bounds.low <= count <= bounds.high
 
 
 @dataclass(slots=True)
-class _Group:
+class _TaskGroup:
     """Tasks between which nothing decides. `arcs`: client and arc of the network, for those that have some of them."""
 
     members: list[int] = field(default_factory=list)
@@ -143,7 +143,7 @@ class _EvenPlacement:
             self._give_to_lightest(network, cells, members, capacity, carried)
         return self._owner
 
-    def _cells(self, members: Sequence[int], bounds: Mapping[int, Bounds]) -> dict[int, _Cell]:
+    def _cells(self, members: Sequence[int], bounds: Mapping[int, ShareBounds]) -> dict[int, _Cell]:
         """Keeps what stays at home in any case."""
         at_home: dict[int, list[int]] = {}
         homeless: dict[int, list[int]] = {}
@@ -180,8 +180,8 @@ class _EvenPlacement:
         weights = sorted((self._tasks[number].weight for number in own + also), reverse=True)
         return [number for number in own if self._tasks[number].weight > weights[low - 1]]
 
-    def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _Group]:
-        groups: dict[_GroupKey, _Group] = {}
+    def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _TaskGroup]:
+        groups: dict[_GroupKey, _TaskGroup] = {}
         taking = {client for client, cell in cells.items() if cell.takes_others}
         # The flow serves the first groups first, so the last tasks stay where nothing else decides. Warm-ups begin with
         # the first tasks: those that leave are the same again at the next round.
@@ -204,7 +204,7 @@ class _EvenPlacement:
                 each.elsewhere if decides else 0,
                 bool(homes),
             )
-            groups.setdefault(key, _Group()).members.append(number)
+            groups.setdefault(key, _TaskGroup()).members.append(number)
         return groups
 
     def _add_cell(self, network: FlowNetwork, cell: _Cell, rows: dict[int, int], sink: int, prices: _Prices) -> None:
@@ -228,7 +228,7 @@ class _EvenPlacement:
         network: FlowNetwork,
         source: int,
         cells: Mapping[int, _Cell],
-        groups: Mapping[_GroupKey, _Group],
+        groups: Mapping[_GroupKey, _TaskGroup],
         prices: _Prices,
     ) -> None:
         hub = network.node()
@@ -245,7 +245,7 @@ class _EvenPlacement:
                 group.arcs.append((client, network.arc(node, cells[client].node, size, price)))
             network.arc(node, hub, size, prices.of_placing(moves, weight, elsewhere))
 
-    def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _Group]) -> list[int]:
+    def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _TaskGroup]) -> list[int]:
         """To their homes and to clients that have some of them. Returns the tasks for clients that have nothing."""
         left: list[int] = []
         for group in groups.values():

@@ -22,7 +22,7 @@ _WantedWarmUp = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
-class Transition:
+class MovementTransition:
     """`standbys[task]`: the clients where its standbys belong."""
 
     state: WorkingState

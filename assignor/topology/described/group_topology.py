@@ -19,14 +19,14 @@ from assignor.topology.described.graph import described_graph
 from assignor.topology.described.repartition import repartition_counts
 from assignor.topology.described.stores import StoreOptions, described_stores
 from assignor.topology.described.text import read_description
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
     """`assumptions`: in plain words, one each, what could not be told for sure and what was taken instead."""
 
-    topology: Topology
+    topology: GroupTopology
     assumptions: tuple[str, ...] = ()
 
 
@@ -72,7 +72,7 @@ def topology_from_description(
     )
 
 
-def _as_led(topology: Topology) -> Topology:
+def _as_led(topology: GroupTopology) -> GroupTopology:
     """A subtopology whose patterns fit no topic has no tasks, and Kafka's leader does not see it; nor does it see the
     topic of a sink that chooses it record by record."""
     return replace(
@@ -85,7 +85,7 @@ def _as_led(topology: Topology) -> Topology:
     )
 
 
-def _said_of_groups(topology: Topology) -> Iterator[str]:
+def _said_of_groups(topology: GroupTopology) -> Iterator[str]:
     if topology.copartition_groups:
         groups = "; ".join(sorted(", ".join(sorted(group)) for group in topology.copartition_groups))
         yield f"taken as co-partitioned, because processors behind them share a store, as joins do: {groups}"

@@ -16,8 +16,8 @@ from assignor.errors import InputError
 from assignor.java.order import hash_set_order, string_hash
 from assignor.topology.builder import LOGGED
 from assignor.topology.described.group_topology import DescribedTopology
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.topology.repartition_names import is_repartition_name
-from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology
 from assignor.types import TaskId, TopicPartition
 
 _CHANGELOG = "-changelog"
@@ -30,14 +30,14 @@ _SAYS_NOTHING = frozenset(
 
 
 @dataclass(slots=True)
-class _Seen:
+class _InferredSubtopology:
     """One subtopology while it is put together. `tasks`: as many as its largest topic has partitions."""
 
     id: int
     tasks: int
     topics: tuple[str, ...]
     stateful: bool
-    stores: list[StateStore] = field(default_factory=list)
+    stores: list[SubtopologyStore] = field(default_factory=list)
 
 
 def topology_from_cluster(
@@ -68,7 +68,7 @@ def topology_from_cluster(
     _check_known(subtopologies, known)
     _place_changelogs(subtopologies, application_id, partition_counts, known, assumptions)
     _place_source_changelogs(subtopologies, application_id, known, assumptions)
-    topology = Topology(tuple(_subtopology(each, application_id, partition_counts) for each in subtopologies))
+    topology = GroupTopology(tuple(_subtopology(each, application_id, partition_counts) for each in subtopologies))
     return DescribedTopology(
         topology,
         (
@@ -104,10 +104,10 @@ def _seen(
     partition_counts: Mapping[str, int],
     assigned: Mapping[TaskId, Collection[TopicPartition]],
     stateful: Collection[TaskId],
-) -> _Seen:
+) -> _InferredSubtopology:
     highest = max(task.partition for task, of in assigned.items() if task.subtopology == subtopology and of)
     tasks = max(partition_counts.get(topic, 0) for topic in topics)
-    return _Seen(
+    return _InferredSubtopology(
         subtopology,
         max(tasks, highest + 1),
         tuple(hash_set_order(sorted(topics), string_hash)),
@@ -115,7 +115,7 @@ def _seen(
     )
 
 
-def _said_of_what_is_missing(seen: Sequence[_Seen], subscribed: Collection[str]) -> Iterator[str]:
+def _said_of_what_is_missing(seen: Sequence[_InferredSubtopology], subscribed: Collection[str]) -> Iterator[str]:
     assigned = {topic for each in seen for topic in each.topics}
     idle = sorted(set(subscribed) - assigned)
     if idle:
@@ -127,7 +127,7 @@ def _said_of_what_is_missing(seen: Sequence[_Seen], subscribed: Collection[str])
 
 
 def _place_changelogs(
-    seen: Sequence[_Seen],
+    seen: Sequence[_InferredSubtopology],
     application_id: str,
     partition_counts: Mapping[str, int],
     known: Mapping[str, int],
@@ -135,7 +135,7 @@ def _place_changelogs(
 ) -> None:
     """First those whose place is sure, so that a subtopology which needs one is seen to have none."""
     sums_known = any(each.stateful for each in seen)
-    unsure: list[tuple[str, str, list[_Seen]]] = []
+    unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
     for topic in sorted(partition_counts):
         if not (topic.startswith(f"{application_id}-") and topic.endswith(_CHANGELOG)):
             continue
@@ -153,24 +153,24 @@ def _place_changelogs(
                 f"{topic} has {partition_counts[topic]} partitions, as no subtopology with state has: left out"
             )
         elif len(named) == 1 or len(fitting) == 1:
-            (named if len(named) == 1 else fitting)[0].stores.append(StateStore(store, topic, None, LOGGED))
+            (named if len(named) == 1 else fitting)[0].stores.append(SubtopologyStore(store, topic, None, LOGGED))
         else:
             unsure.append((store, topic, named or fitting))
     unsure.sort(key=lambda each: -max(_words_in_common(each[0], one, application_id) for one in each[2]))
     for store, topic, fitting in unsure:
         chosen = min(fitting, key=lambda each: _unlikely(store, each, application_id))
-        chosen.stores.append(StateStore(store, topic, None, LOGGED))
+        chosen.stores.append(SubtopologyStore(store, topic, None, LOGGED))
         others = ", ".join(str(each.id) for each in fitting if each is not chosen)
         assumptions.append(f"{topic} taken as of subtopology {chosen.id}; it could be of {others}")
 
 
-def _unlikely(store: str, seen: _Seen, application_id: str) -> tuple[int, bool, bool, int]:
+def _unlikely(store: str, seen: _InferredSubtopology, application_id: str) -> tuple[int, bool, bool, int]:
     """Sorts what is likely first: words in common, no changelog yet, a repartition topic and so an aggregate behind."""
     aggregates = any(_is_repartition(topic, application_id) for topic in seen.topics)
     return -_words_in_common(store, seen, application_id), bool(seen.stores), not aggregates, seen.id
 
 
-def _words_in_common(store: str, seen: _Seen, application_id: str) -> int:
+def _words_in_common(store: str, seen: _InferredSubtopology, application_id: str) -> int:
     of_topics = {word for topic in seen.topics for word in _words(topic)} - _words(application_id)
     return len(_words(store) & of_topics)
 
@@ -179,7 +179,7 @@ def _words(name: str) -> set[str]:
     return {word for word in _WORD.findall(name.lower()) if word not in _SAYS_NOTHING}
 
 
-def _speaks_of(store: str, seen: _Seen, application_id: str) -> bool:
+def _speaks_of(store: str, seen: _InferredSubtopology, application_id: str) -> bool:
     """Kafka names a table's store after its topic, and the repartition topic before an aggregate after its store."""
     topic_of_table, named_by_kafka, _ = store.rpartition(_STORE_OF_TOPIC)
     return f"{application_id}-{store}{_REPARTITION}" in seen.topics or (
@@ -188,26 +188,26 @@ def _speaks_of(store: str, seen: _Seen, application_id: str) -> bool:
 
 
 def _place_source_changelogs(
-    seen: Sequence[_Seen], application_id: str, known: Mapping[str, int], assumptions: list[str]
+    seen: Sequence[_InferredSubtopology], application_id: str, known: Mapping[str, int], assumptions: list[str]
 ) -> None:
     """Those that the caller names; and a subtopology with state and no changelog restores from a source topic."""
     for each in seen:
         named = sorted(topic for topic in each.topics if topic in known)
-        each.stores += [StateStore(f"{topic}-STORE", None, topic, LOGGED) for topic in named]
+        each.stores += [SubtopologyStore(f"{topic}-STORE", None, topic, LOGGED) for topic in named]
         if not each.stateful or each.stores:
             continue
         topics = sorted(topic for topic in each.topics if not _is_repartition(topic, application_id))
         if not topics:
             assumptions.append(f"subtopology {each.id} has state, but no changelog was found: taken as stateless")
             continue
-        each.stores.append(StateStore(f"{topics[0]}-STORE", None, topics[0], LOGGED))
+        each.stores.append(SubtopologyStore(f"{topics[0]}-STORE", None, topics[0], LOGGED))
         others = f"; it could be {', '.join(topics[1:])}" if topics[1:] else ""
         assumptions.append(
             f"subtopology {each.id} has state and no changelog: taken as restored from source topic {topics[0]}{others}"
         )
 
 
-def _check_known(seen: Sequence[_Seen], known: Mapping[str, int]) -> None:
+def _check_known(seen: Sequence[_InferredSubtopology], known: Mapping[str, int]) -> None:
     ids = {each.id: each for each in seen}
     for topic, subtopology in known.items():
         where = f"changelogs[{topic!r}]"
@@ -217,7 +217,7 @@ def _check_known(seen: Sequence[_Seen], known: Mapping[str, int]) -> None:
             raise InputError(f"is neither a changelog nor read by subtopology {subtopology}", where)
 
 
-def _subtopology(seen: _Seen, application_id: str, partition_counts: Mapping[str, int]) -> Subtopology:
+def _subtopology(seen: _InferredSubtopology, application_id: str, partition_counts: Mapping[str, int]) -> Subtopology:
     return Subtopology(
         id=seen.id,
         source_topics=seen.topics,

@@ -108,12 +108,12 @@ def _blocks(text: str) -> list[_Block]:
         elif words["kind"] == "Sub-topology" and not blocks:
             blocks.append(_Block(number))
         if blocks and not words["header"] and not named:
-            _read_line(blocks[-1], _Line(number, line, words, rest))
+            _read_line(blocks[-1], _DescribedLine(number, line, words, rest))
     return blocks
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _DescribedLine:
     """A line that has words of a description; `rest` is behind them."""
 
     number: int
@@ -122,7 +122,7 @@ class _Line:
     rest: str
 
 
-def _read_line(block: _Block, line: _Line) -> None:
+def _read_line(block: _Block, line: _DescribedLine) -> None:
     kind, arrow = line.words["kind"], line.words["arrow"]
     subtopology = _SUBTOPOLOGY.match(line.rest) if kind == "Sub-topology" else None
     node = _node(kind, line) if kind in _MARKS else None
@@ -156,7 +156,7 @@ def _shape_of_prefix(text: str) -> str:
     return _DIGITS.sub("0", text)
 
 
-def _node(kind: str, line: _Line) -> ReadNode | None:
+def _node(kind: str, line: _DescribedLine) -> ReadNode | None:
     """None when the line goes on in another way."""
     for mark in _MARKS[kind]:
         name, found, items = line.rest.partition(mark)
@@ -186,7 +186,7 @@ def _read_topics(node: ReadNode, items: str) -> None:
         node.pattern = items
 
 
-def _add_edges(subtopology: ReadSubtopology, line: _Line) -> None:
+def _add_edges(subtopology: ReadSubtopology, line: _DescribedLine) -> None:
     names = () if line.rest == "none" else tuple(line.rest.split(", "))
     node = subtopology.nodes[-1] if subtopology.nodes else None
     down = line.words["arrow"] == "-->"

@@ -10,7 +10,7 @@ import pytest
 
 from assignor.commands.simulate_text import duration, forecast_text, sentence, tasks_text
 from assignor.recording import rebalance_input
-from assignor.rounds import parse_recorded
+from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.types import TaskId
 from assignor.what_if import AddedInstances, Changes, changed

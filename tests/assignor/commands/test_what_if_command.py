@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assignor.recording import parse_recorded_rebalance
-from assignor.rounds import run_recorded
+from assignor.rerun import run_recorded
 from assignor.what_if import AddedInstances, Changes, changed
 from tests.checkout import VECTORS
 from tests.program import SMOKE, assignor, smoke, write_lines

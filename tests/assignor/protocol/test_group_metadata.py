@@ -14,9 +14,9 @@ from assignor.errors import DecodeError, InputError
 from assignor.protocol.group_metadata import (
     HIGHEST_VALUE_VERSION,
     GroupKind,
-    GroupMember,
     GroupMetadataKey,
     GroupMetadataValue,
+    MemberMetadata,
     OffsetCommitKey,
     OtherGroupKey,
     decode_group_key,
@@ -33,8 +33,8 @@ FULL = GroupMetadataValue(
     "stream",
     "m-1",
     (
-        GroupMember("m-1", "c", "/127.0.0.1", 45_000, b"\0\1\2", b"\x09", 300_000, "i-1"),
-        GroupMember("m-2é", "", "/127.0.0.1", 2, bytes(200), b"", 1),
+        MemberMetadata("m-1", "c", "/127.0.0.1", 45_000, b"\0\1\2", b"\x09", 300_000, "i-1"),
+        MemberMetadata("m-2é", "", "/127.0.0.1", 2, bytes(200), b"", 1),
     ),
     1_795_256_892_777,
 )
@@ -117,7 +117,7 @@ def test_should_skip_tagged_fields_of_a_later_kafka() -> None:
     member = bytes.fromhex("026d0002630268" + "00000001" + "00000002" + "0101") + tagged
     raw = bytes.fromhex("0004" + "09636f6e73756d6572" + "00000007" + "00" + "00" + "ff" * 8 + "02") + member + tagged
     assert decode_group_value(raw) == GroupMetadataValue(
-        "consumer", 7, None, None, (GroupMember("m", "c", "h", 2, b"", b"", 1),)
+        "consumer", 7, None, None, (MemberMetadata("m", "c", "h", 2, b"", b"", 1),)
     )
 
 
@@ -156,7 +156,7 @@ def test_should_refuse_to_write_versions_that_do_not_exist() -> None:
 texts = st.text(st.characters(codec="utf-8"), max_size=200)
 int32s = st.integers(-(2**31), 2**31 - 1)
 members = st.builds(
-    GroupMember,
+    MemberMetadata,
     member_id=texts,
     client_id=texts,
     client_host=texts,

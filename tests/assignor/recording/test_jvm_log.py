@@ -18,7 +18,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.recording.jvm_log import placements_from_log
-from assignor.rounds import PlacementRound, run
+from assignor.rerun import RerunPlacement, run
 from tests.program import assignor
 
 LOGS = Path(__file__).with_name("jvm_logs")
@@ -190,7 +190,7 @@ def records_of(name: str) -> list[list[str]]:
 
 def is_equal(document: dict[str, Any]) -> bool:
     round = run(document)
-    assert isinstance(round, PlacementRound)
+    assert isinstance(round, RerunPlacement)
     comparison = round.comparison()
     return comparison is not None and comparison.equal
 

@@ -27,9 +27,9 @@ from assignor.recording import (
     rebalance_input,
     rebalance_output,
 )
-from assignor.rounds import run
+from assignor.rerun import run
 from assignor.snapshot import Member
-from assignor.topology.topology import ChangelogType
+from assignor.topology.group_topology import ChangelogType
 from assignor.types import ProcessId, TaskId
 from tests.recorded import PLACEMENTS, REBALANCES, RECORDINGS, document, documents
 

@@ -13,7 +13,7 @@ from assignor.errors import InputError
 from assignor.pipeline import assign
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.recording import RecordedPlacement, RecordedRebalance
-from assignor.simulate import End, Forecast, ForecastModel, Loop, Trigger, forecast
+from assignor.simulate import End, Forecast, ForecastModel, ForecastTrigger, Loop, forecast
 from assignor.simulate.placement_leader import MAX_THREADS
 from assignor.snapshot import Member
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
@@ -112,7 +112,11 @@ def test_should_take_longer_when_standbys_are_read_slowly() -> None:
 
     ahead = forecast(recorded, ForecastModel(standby_records_per_s=per_round))
 
-    assert [each.trigger for each in ahead.rounds] == [Trigger.RECORDED, *[Trigger.PROBING] * 4, Trigger.FOLLOW_UP]
+    assert [each.trigger for each in ahead.rounds] == [
+        ForecastTrigger.RECORDED,
+        *[ForecastTrigger.PROBING] * 4,
+        ForecastTrigger.FOLLOW_UP,
+    ]
     records = [each.measures.records_to_restore for each in ahead.rounds[:4]]
     assert records == [100_000, 66_695, 33_362, 29], "the first round's assignments arrive 500 ms late"
     assert ahead.warm_ups == 1, "one warm-up, however many rounds it takes"
@@ -133,7 +137,7 @@ def test_should_go_in_circles_when_the_sticky_assignor_hands_tasks_to_and_fro() 
     to_and_fro = (TaskId(0, 1), TaskId(0, 2), TaskId(1, 1), TaskId(1, 2))
     assert (ahead.end, ahead.loop) == (End.LOOP, Loop(12, 2, to_and_fro))
     assert (ahead.stable_after_ms, ahead.restored_after_ms, len(ahead.rounds)) == (None, None, 13)
-    assert {each.trigger for each in ahead.rounds[11:]} == {Trigger.FOLLOW_UP}
+    assert {each.trigger for each in ahead.rounds[11:]} == {ForecastTrigger.FOLLOW_UP}
 
 
 @BOTH_FORMATS

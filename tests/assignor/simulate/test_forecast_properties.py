@@ -82,18 +82,18 @@ def test_should_move_nothing_in_one_more_round_when_stable(group: SimulatedGroup
     model = ForecastModel()
     recorded = recorded_round(group.snapshot())
     leader = RebalanceLeader(recorded, model, None)
-    decided, members = leader.recorded_round()
+    decided, members = leader.recorded_rebalance()
     now_ms = 0
     for _ in range(100):
         members.hand_out(decided.handed_out, now_ms + model.rebalance_ms)
         if not decided.rejoin and decided.probing_at_ms is None:
             break
         now_ms = now_ms + model.rebalance_ms if decided.rejoin else (decided.probing_at_ms or 0)
-        decided = leader.next_round(members, now_ms)
+        decided = leader.next_rebalance(members, now_ms)
     else:
         pytest.fail("not stable after 100 rounds")
 
-    later = leader.next_round(members, now_ms + 60_000)
+    later = leader.next_rebalance(members, now_ms + 60_000)
 
     assert forecast(recorded, model).stable_after_ms == now_ms
     assert _owners(later) == _owners(decided)

@@ -16,14 +16,14 @@ from assignor.protocol.assignment_info import decode_assigned_tasks, decode_assi
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
-from assignor.rounds import PlacementRound, run_recorded
-from assignor.simulate import End, ForecastModel, Trigger, forecast
+from assignor.rerun import RerunPlacement, run_recorded
+from assignor.simulate import End, ForecastModel, ForecastTrigger, forecast
 from assignor.simulate.changelog_ends import ChangelogEnds
 from assignor.simulate.changelog_offsets import with_appended
 from assignor.simulate.member_bytes import recorded_members
 from assignor.simulate.rebalance_leader import RebalanceLeader
 from assignor.simulate.task_runs import TaskRuns
-from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId
 from assignor.what_if import Changes, changed
 from tests.assignor.simulate.recorded_groups import as_placement, settled_group
@@ -51,7 +51,10 @@ def test_should_end_where_kafkas_group_was_after_its_follow_up(number: int) -> N
 
     ahead = forecast(recorded)
 
-    assert (ahead.end, [each.trigger for each in ahead.rounds]) == (End.STABLE, [Trigger.RECORDED, Trigger.FOLLOW_UP])
+    assert (ahead.end, [each.trigger for each in ahead.rounds]) == (
+        End.STABLE,
+        [ForecastTrigger.RECORDED, ForecastTrigger.FOLLOW_UP],
+    )
     assert dict(ahead.owners) == placed(next_one)
 
 
@@ -86,7 +89,10 @@ def test_should_ask_for_a_round_again_when_the_leader_created_topics_that_the_gr
 
     ahead = forecast(first)
 
-    assert [(each.trigger, each.moved) for each in ahead.rounds] == [(Trigger.RECORDED, ()), (Trigger.FOLLOW_UP, ())]
+    assert [(each.trigger, each.moved) for each in ahead.rounds] == [
+        (ForecastTrigger.RECORDED, ()),
+        (ForecastTrigger.FOLLOW_UP, ()),
+    ]
     assert dict(ahead.owners) == placed(second)
 
 
@@ -94,14 +100,14 @@ def test_should_not_ask_for_a_round_again_when_the_leader_has_no_consumer() -> N
     recorded = recording("smoke")["smoke.1"]
     out_of_process = replace(recorded, snapshot=replace(recorded.snapshot, leader_process_id=None))
 
-    assert [each.trigger for each in forecast(out_of_process).rounds] == [Trigger.RECORDED]
+    assert [each.trigger for each in forecast(out_of_process).rounds] == [ForecastTrigger.RECORDED]
 
 
 def test_should_report_closed_state_by_the_thread_that_closed_it() -> None:
     """When b joins, a's second thread gives up 1_1 and 1_3, and tells of them in the follow-up, as Kafka's did."""
     rounds = recording("optimized")
     leader = RebalanceLeader(rounds["optimized.3"], ForecastModel(), None)
-    decided, members = leader.recorded_round()
+    decided, members = leader.recorded_rebalance()
     members.hand_out(decided.handed_out, 500)
 
     sums = members.offset_sums(500)
@@ -136,7 +142,7 @@ def test_should_count_the_session_timeout_for_all_tasks_of_an_instance_that_a_wh
     """Though other disks have closed state besides the standby, as after a task was given up."""
     recorded = as_format(recording("threads2")["threads2.9"])
     ran = run_recorded(recorded)
-    problem = ran.recorded.problem if isinstance(ran, PlacementRound) else ran.result.problem
+    problem = ran.recorded.problem if isinstance(ran, RerunPlacement) else ran.result.problem
     assert problem is not None
     removed = next(iter(problem.clients.values()))
     asked = changed(recorded, Changes(remove=(str(removed.process_id),)))
@@ -206,10 +212,14 @@ def test_should_give_up_what_is_not_in_the_assignment() -> None:
 
 
 def test_should_spread_what_is_appended_over_the_changelogs_of_a_task() -> None:
-    stores = (StateStore("one", "one-changelog"), StateStore("two", None, "topic"), StateStore("three", "x-changelog"))
+    stores = (
+        SubtopologyStore("one", "one-changelog"),
+        SubtopologyStore("two", None, "topic"),
+        SubtopologyStore("three", "x-changelog"),
+    )
     snapshot = replace(
         settled_group(1, 2).snapshot(),
-        topology=Topology((Subtopology(0, ("topic",), stores=stores),)),
+        topology=GroupTopology((Subtopology(0, ("topic",), stores=stores),)),
         existing_internal_topics={"one-changelog": TopicMetadata(2), "x-changelog": TopicMetadata(2)},
         changelog_end_offsets={"one-changelog": (10, 20), "x-changelog": (0, 0)},
         committed_offsets={"topic": (7,), "another": (1, None)},

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assignor.simulate.changelog_ends import ChangelogEnds
 from assignor.simulate.process_rates import Rates
-from assignor.simulate.stream_thread import StreamThread, shared_out, to_restore_from
+from assignor.simulate.stream_thread import ModelledThread, shared_out, to_restore_from
 from assignor.simulate.task_runs import TaskRuns
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
@@ -16,8 +16,8 @@ T0, T1, T2, T3 = (TaskId(0, number) for number in range(4))
 ENDS = {T0: 1000, T1: 3000, T2: 500, T3: 500}
 
 
-def thread(restore: float = 1000, standby: float = 100) -> StreamThread:
-    return StreamThread("thread", ProcessId(1, 1), Rates(restore, standby))
+def thread(restore: float = 1000, standby: float = 100) -> ModelledThread:
+    return ModelledThread("thread", ProcessId(1, 1), Rates(restore, standby))
 
 
 def ends(appended: float = 0, runs: TaskRuns | None = None) -> ChangelogEnds:

@@ -9,8 +9,8 @@ from typing import Any
 
 from assignor.protocol.consumer_protocol import decode_subscription, encode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info, encode_subscription_info
-from assignor.rounds import run
-from assignor.story import PastRound
+from assignor.rerun import run
+from assignor.story import PastRebalance
 from assignor.types import ProcessId
 from tests.recorded import documents
 
@@ -20,8 +20,8 @@ def recorded(name: str) -> list[dict[str, Any]]:
     return documents(f"recordings/{name}.jsonl.gz")
 
 
-def history(lines: list[dict[str, Any]]) -> list[PastRound]:
-    return [PastRound(line["generation_id"], run(line)) for line in lines]
+def history(lines: list[dict[str, Any]]) -> list[PastRebalance]:
+    return [PastRebalance(line["generation_id"], run(line)) for line in lines]
 
 
 def short(process: ProcessId | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.commands.task_owners import owners_in
-from assignor.rounds import run
+from assignor.rerun import run
 from assignor.story import Move, group_story, group_story_document
 from assignor.story.triggers import processes_of
 from assignor.types import TaskId

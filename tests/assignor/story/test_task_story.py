@@ -8,9 +8,9 @@ import pytest
 
 from assignor.commands.task_owners import owners_in
 from assignor.decisions import DecisionKind
-from assignor.explain import Outcome
-from assignor.rounds import PlacementRound, run
-from assignor.story import Change, PastRound, PlacedCopy, TaskStory, story, task_story_document
+from assignor.explain import ActiveOutcome
+from assignor.rerun import RerunPlacement, run
+from assignor.story import PastRebalance, PlacedCopy, TaskChange, TaskStory, story, task_story_document
 from assignor.types import LATEST_OFFSET, Role, TaskId
 from tests.assignor.story.histories import history, recorded, short, with_input
 from tests.recorded import RECORDINGS, documents
@@ -22,7 +22,7 @@ def told(name: str, task: str) -> TaskStory:
     return story(history(recorded(name)), TaskId.parse(task))
 
 
-def changes(found: TaskStory) -> list[Change]:
+def changes(found: TaskStory) -> list[TaskChange]:
     return [each.change for each in found.rounds]
 
 
@@ -39,15 +39,15 @@ class TestRecordedGroups:
 
     def test_should_name_what_each_round_meant_for_the_task(self) -> None:
         assert changes(self.found) == [
-            Change.FIRST,
-            Change.STAYED,
-            Change.COPIES,
-            Change.STAYED,
-            Change.HELD_BACK,
-            Change.HANDED_OVER,
-            *[Change.STAYED] * 4,
-            Change.HELD_BACK,
-            Change.HANDED_OVER,
+            TaskChange.FIRST,
+            TaskChange.STAYED,
+            TaskChange.COPIES,
+            TaskChange.STAYED,
+            TaskChange.HELD_BACK,
+            TaskChange.HANDED_OVER,
+            *[TaskChange.STAYED] * 4,
+            TaskChange.HELD_BACK,
+            TaskChange.HANDED_OVER,
         ]
 
     def test_should_have_the_copies_before_and_after_with_their_lags(self) -> None:
@@ -68,7 +68,7 @@ class TestRecordedGroups:
 
     def test_should_give_the_reason_in_the_words_of_explain(self) -> None:
         third = self.found.rounds[2]
-        assert third.outcome is Outcome.WARM_UP
+        assert third.outcome is ActiveOutcome.WARM_UP
         assert third.reason is not None
         assert third.reason.startswith(
             f"caught up: {A} (running it), {B} (lag 5); active belongs on {C} by round robin"
@@ -123,14 +123,14 @@ class TestRecordedGroups:
             waiting=None,
         )
         alone = story(rounds[5:6], TaskId(1, 2)).rounds[0]
-        assert (alone.change, alone.before, alone.facts.since_previous_ms) == (Change.FIRST, (), None)
+        assert (alone.change, alone.before, alone.facts.since_previous_ms) == (TaskChange.FIRST, (), None)
 
     def test_should_see_a_task_go_to_another_thread_of_its_process(self) -> None:
         """Task 0_4 of wcflow goes to and fro between the threads of one process at every probing rebalance."""
         found = told("wcflow", "0_4")
         owners = [each.owner.member for each in found.rounds if each.owner is not None]
         assert len(set(owners[-4:])) > 1
-        assert Change.HELD_BACK in changes(found)[6:10]
+        assert TaskChange.HELD_BACK in changes(found)[6:10]
 
     def test_should_call_a_static_member_by_its_instance(self) -> None:
         copy = told("static", "0_0").rounds[0].copies[0]
@@ -164,21 +164,21 @@ class TestGaps:
     def test_should_find_no_task_that_never_was(self) -> None:
         found = told("smoke", "9_9")
         assert not found.found
-        assert changes(found) == [Change.ABSENT] * 4
+        assert changes(found) == [TaskChange.ABSENT] * 4
 
     def test_should_see_a_task_come_with_a_topology_that_has_it(self) -> None:
         lines = recorded("wcflow")[:2]
         topology = lines[0]["input"]["topology"]
         fewer = with_input(lines[0], topology={**topology, "subtopologies": topology["subtopologies"][:2]})
         found = story(history([fewer, lines[1]]), TaskId(2, 0))
-        assert changes(found) == [Change.ABSENT, Change.FIRST]
+        assert changes(found) == [TaskChange.ABSENT, TaskChange.FIRST]
         assert found.summary.without_owner_ms == 0
 
     def test_should_tell_a_round_that_placed_nothing(self) -> None:
         lines = recorded("wcflow")[:3]
         cluster = {**lines[1]["input"]["cluster"], "topics": {}}
         found = story(history([lines[0], with_input(lines[1], cluster=cluster), lines[2]]), TaskId(1, 2))
-        assert changes(found) == [Change.FIRST, Change.NOT_PLACED, Change.FIRST]
+        assert changes(found) == [TaskChange.FIRST, TaskChange.NOT_PLACED, TaskChange.FIRST]
         assert found.rounds[1].facts.error == "INCOMPLETE_SOURCE_TOPIC_METADATA"
         assert found.summary.without_owner_ms == lines[2]["now_ms"] - lines[1]["now_ms"]
 
@@ -209,15 +209,20 @@ class TestAnotherLeader:
 
     def test_should_follow_a_task_that_another_leader_held_back(self) -> None:
         found = told("bridge1", "2_0")
-        assert changes(found)[1:5] == [Change.FIRST, Change.HELD_BACK, Change.HANDED_OVER, Change.STAYED]
+        assert changes(found)[1:5] == [
+            TaskChange.FIRST,
+            TaskChange.HELD_BACK,
+            TaskChange.HANDED_OVER,
+            TaskChange.STAYED,
+        ]
         assert [each.owner is None for each in found.rounds] == [True, False, True, False, False, False]
 
 
 class TestPlacements:
     def test_should_tell_a_chain_of_placement_problems_without_times(self) -> None:
         lines = [line for line in documents("placements.jsonl.gz") if line.get("meta", {}).get("chain") == "v-101-0"]
-        rounds = [PastRound(number, run(line)) for number, line in enumerate(lines, start=1)]
-        assert all(isinstance(past.ran, PlacementRound) for past in rounds)
+        rounds = [PastRebalance(number, run(line)) for number, line in enumerate(lines, start=1)]
+        assert all(isinstance(past.ran, RerunPlacement) for past in rounds)
         task = TaskId.parse(lines[0]["tasks"][0])
         found = story(rounds, task)
         assert [each.facts.generation for each in found.rounds] == list(range(1, len(lines) + 1))
@@ -243,6 +248,6 @@ class TestPlacements:
             for id, client in clients
         }
         changed = {**line, "output": {**line["output"], "clients": moved}}
-        (each,) = story([PastRound(1, run(changed))], TaskId.parse(task)).rounds
+        (each,) = story([PastRebalance(1, run(changed))], TaskId.parse(task)).rounds
         assert each.differs
         assert [(copy.role, str(copy.process)) for copy in each.copies] == [(Role.ACTIVE, other)]

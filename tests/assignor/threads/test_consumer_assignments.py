@@ -12,7 +12,7 @@ from assignor.pipeline import assign
 from assignor.protocol.versions import ReceivedVersions
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.threads import consumer_assignments as step_four
-from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 from tests.group_model import (
     LOG_END,
@@ -77,7 +77,7 @@ def test_should_move_a_task_between_threads_of_one_process_only_after_it_is_revo
 
 
 def test_should_withhold_a_task_whole_when_one_of_its_partitions_is_still_owned() -> None:
-    topology = Topology((Subtopology(0, ("left", "right")),))
+    topology = GroupTopology((Subtopology(0, ("left", "right")),))
     _, cluster = topology_of([])
     cluster = cluster.with_topics({topic: topology_of([1])[1].topics["topic-0"] for topic in ("left", "right")})
     left, right = TopicPartition("left", 0), TopicPartition("right", 0)
@@ -208,7 +208,7 @@ def test_should_tell_no_time_to_members_of_versions_that_cannot_carry_one(versio
 
 
 def test_should_sort_partitions_and_repeat_a_task_for_each_of_its_partitions() -> None:
-    topology = Topology((Subtopology(0, ("z", "a")), Subtopology(1, ("m",))))
+    topology = GroupTopology((Subtopology(0, ("z", "a")), Subtopology(1, ("m",))))
     cluster = topology_of([2])[1]
     cluster = cluster.with_topics(dict.fromkeys(("z", "a", "m"), cluster.topics["topic-0"]))
     snapshot = RebalanceSnapshot(
@@ -251,7 +251,7 @@ def test_should_send_an_error_to_everybody_in_the_latest_version() -> None:
 
 
 def test_should_leave_stateless_tasks_out_of_temporary_standbys() -> None:
-    topology = Topology((Subtopology(0, ("topic-0",), stores=(StateStore("not-logged"),)),))
+    topology = GroupTopology((Subtopology(0, ("topic-0",), stores=(SubtopologyStore("not-logged"),)),))
     cluster = topology_of([1])[1]
     members = {
         "a": member(B, owned=[PARTITION_0]),

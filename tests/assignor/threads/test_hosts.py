@@ -6,12 +6,12 @@ from assignor.clients.client_metadata import ClientMetadata
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.threads.hosts import HostMaps, host_maps
 from assignor.threads.partition_order import PartitionsInJavaOrder
-from assignor.topology.topology import Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.types import HostInfo, TaskId, TopicPartition
 from tests.group_model import process_id
 
 TASKS = {TaskId(0, number): (TopicPartition("in", number),) for number in range(3)}
-TOPOLOGY = Topology((Subtopology(0, ("in",)),))
+TOPOLOGY = GroupTopology((Subtopology(0, ("in",)),))
 
 
 def client(number: int, host: HostInfo | None) -> ClientMetadata:
@@ -53,7 +53,7 @@ def test_should_give_an_endpoint_that_two_processes_claim_to_the_last_one() -> N
 
 def test_should_write_the_partitions_of_a_task_in_the_order_of_javas_hash_set() -> None:
     """Two entries need four buckets; "ip" falls into the first and "io" into the last, though it sorts before."""
-    topology = Topology((Subtopology(0, ("io", "ip")),))
+    topology = GroupTopology((Subtopology(0, ("io", "ip")),))
     partitions = (TopicPartition("io", 0), TopicPartition("ip", 0))
     ordered = PartitionsInJavaOrder(topology, {TaskId(0, 0): partitions}).of(TaskId(0, 0))
     assert ordered == (TopicPartition("ip", 0), TopicPartition("io", 0))

@@ -20,11 +20,11 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, Subtopology
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.partition_grouper import partition_groups
 from assignor.topology.repartition_topics import RepartitionTopics, prepare_repartition_topics
 from assignor.topology.topics_info import changelog_configs, java_hash_code
-from assignor.topology.topology import ChangelogConfig, ChangelogType, Subtopology, Topology
 from assignor.types import TaskId, TopicPartition
 
 _FILE = Path(__file__).with_name("kafka_topologies.jsonl.gz")
@@ -107,7 +107,7 @@ def _subtopology(subtopology: Subtopology) -> dict[str, Any]:
     }
 
 
-def _led(topology: Topology, leader: dict[str, Any]) -> dict[str, Any]:
+def _led(topology: GroupTopology, leader: dict[str, Any]) -> dict[str, Any]:
     cluster = Cluster((), {topic: TopicMetadata(partitions) for topic, partitions in leader["topics"].items()})
     configs = AssignmentConfigs.from_dotted(leader["configs"])
     # an existing topic has the count it needs, and that is known after a first look at an empty cluster
@@ -135,7 +135,7 @@ def _led(topology: Topology, leader: dict[str, Any]) -> dict[str, Any]:
 
 
 def _topics(
-    topology: Topology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
+    topology: GroupTopology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> tuple[RepartitionTopics, dict[TaskId, tuple[TopicPartition, ...]], ChangelogTopics]:
     repartition = prepare_repartition_topics(topology, cluster, catalog, configs)
     groups = partition_groups(topology, repartition.cluster)

@@ -10,13 +10,13 @@ import pytest
 from assignor.errors import TopologyError
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode
-from assignor.topology.topology import (
+from assignor.topology.group_topology import (
     ChangelogConfig,
     ChangelogType,
+    GroupTopology,
     RepartitionTopic,
-    StateStore,
     Subtopology,
-    Topology,
+    SubtopologyStore,
 )
 
 
@@ -35,7 +35,7 @@ def _word_count() -> TopologyBuilder:
 
 
 def test_should_split_at_the_repartition_topic_and_put_the_application_id_in_front_when_built() -> None:
-    assert _word_count().build("app") == Topology(
+    assert _word_count().build("app") == GroupTopology(
         (
             Subtopology(0, ("text",), (), ("app-words",), ("app-words",), ()),
             Subtopology(
@@ -44,7 +44,7 @@ def test_should_split_at_the_repartition_topic_and_put_the_application_id_in_fro
                 (RepartitionTopic("app-words"),),
                 ("word-counts",),
                 (),
-                (StateStore("counts", "app-counts-changelog", None, ChangelogConfig()),),
+                (SubtopologyStore("counts", "app-counts-changelog", None, ChangelogConfig()),),
             ),
         )
     )
@@ -91,14 +91,14 @@ def test_should_make_one_subtopology_of_two_sources_when_their_processors_share_
         .copartition(["left", "right"])
     )
 
-    assert builder.build("app") == Topology(
+    assert builder.build("app") == GroupTopology(
         (
             Subtopology(
                 0,
                 ("payments", "orders"),
                 stores=(
-                    StateStore("left-window", "app-left-window-changelog", None, window),
-                    StateStore("right-window", "app-right-window-changelog", None, window),
+                    SubtopologyStore("left-window", "app-left-window-changelog", None, window),
+                    SubtopologyStore("right-window", "app-right-window-changelog", None, window),
                 ),
             ),
         ),
@@ -116,7 +116,7 @@ def test_should_number_by_the_first_node_added_when_a_later_merge_joins_sources(
         .add_processor("p", "b")
     )
 
-    assert builder.build("app") == Topology((Subtopology(0, ("t1", "t3")), Subtopology(1, ("t2",))))
+    assert builder.build("app") == GroupTopology((Subtopology(0, ("t1", "t3")), Subtopology(1, ("t2",))))
 
 
 def test_should_leave_a_gap_in_the_numbers_when_there_is_a_global_store() -> None:
@@ -128,7 +128,7 @@ def test_should_leave_a_gap_in_the_numbers_when_there_is_a_global_store() -> Non
         .add_processor("p", "b")
     )
 
-    assert builder.build("app") == Topology((Subtopology(0, ("t1",)), Subtopology(2, ("t2",))))
+    assert builder.build("app") == GroupTopology((Subtopology(0, ("t1",)), Subtopology(2, ("t2",))))
     assert builder.describe() == dedent(
         """\
         Topologies:
@@ -163,14 +163,14 @@ def test_should_have_no_changelog_of_its_own_when_the_source_topic_serves_as_one
     )
 
     assert builder.build("app").subtopologies[0].stores == (
-        StateStore("users-store", None, "users", ChangelogConfig()),
+        SubtopologyStore("users-store", None, "users", ChangelogConfig()),
     )
 
 
 def test_should_have_no_changelog_when_logging_is_disabled() -> None:
     builder = TopologyBuilder().add_source("a", "t").add_processor("p", "a").add_state_store("s", "p", changelog=None)
 
-    assert builder.build("app").subtopologies[0].stores == (StateStore("s"),)
+    assert builder.build("app").subtopologies[0].stores == (SubtopologyStore("s"),)
 
 
 def test_should_share_the_store_when_it_is_added_again_for_another_processor() -> None:

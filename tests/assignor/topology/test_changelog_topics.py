@@ -8,21 +8,21 @@ from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
+from assignor.topology.group_topology import ChangelogConfig, GroupTopology, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog
-from assignor.topology.topology import ChangelogConfig, StateStore, Subtopology, Topology
 from assignor.types import TaskId, TopicPartition
 
 _CONFIGS = AssignmentConfigs()
-_TOPOLOGY = Topology(
+_TOPOLOGY = GroupTopology(
     (
-        Subtopology(0, ("users",), stores=(StateStore("table", None, "users", ChangelogConfig()),)),
+        Subtopology(0, ("users",), stores=(SubtopologyStore("table", None, "users", ChangelogConfig()),)),
         Subtopology(
             1,
             ("orders",),
-            stores=(StateStore("old", "app-old-changelog"), StateStore("new", "app-new-changelog")),
+            stores=(SubtopologyStore("old", "app-old-changelog"), SubtopologyStore("new", "app-new-changelog")),
         ),
-        Subtopology(2, ("clicks",), stores=(StateStore("not-logged"),)),
-        Subtopology(3, ("idle",), stores=(StateStore("idle", "app-idle-changelog"),)),
+        Subtopology(2, ("clicks",), stores=(SubtopologyStore("not-logged"),)),
+        Subtopology(3, ("idle",), stores=(SubtopologyStore("idle", "app-idle-changelog"),)),
     )
 )
 _TASKS = {
@@ -63,10 +63,10 @@ def test_should_have_no_changelogs_when_there_are_no_stateful_tasks() -> None:
 
 
 def test_should_refuse_changelogs_beyond_all_measure_before_they_take_memory() -> None:
-    stores = tuple(StateStore(f"store-{number}", f"app-store-{number}-changelog") for number in range(2_000))
+    stores = tuple(SubtopologyStore(f"store-{number}", f"app-store-{number}-changelog") for number in range(2_000))
     tasks = {0: [TaskId(0, partition) for partition in range(1_000)]}
 
     with pytest.raises(InputError, match=r"^input\.topology: the group would have 2000000 changelog partitions"):
         prepare_changelog_topics(
-            Topology((Subtopology(0, ("in",), stores=stores),)), tasks, InternalTopicCatalog(), _CONFIGS
+            GroupTopology((Subtopology(0, ("in",), stores=stores),)), tasks, InternalTopicCatalog(), _CONFIGS
         )

@@ -20,9 +20,9 @@ from assignor.topology.described.graph import described_graph
 from assignor.topology.described.group_topology import DescribedTopology, topology_from_description
 from assignor.topology.described.text import read_description
 from assignor.topology.description import describe
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, SubtopologyStore
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.repartition_topics import prepare_repartition_topics
-from assignor.topology.topology import ChangelogConfig, ChangelogType, StateStore, Topology
 from tests.assignor.topology.kafka_topologies import kafka_topologies
 from tests.streams_runtime.dsl.test_topologies import ALL, built
 from tests.streams_runtime.dsl.test_topologies import KAFKA as DSL
@@ -41,7 +41,7 @@ WORD_COUNT = (DSL / "word_count.txt").read_text()
 COUNTS = "KSTREAM-AGGREGATE-STATE-STORE-0000000003"
 
 
-def comparable(topology: Topology) -> Topology:
+def comparable(topology: GroupTopology) -> GroupTopology:
     """Stores by name; without groups of one topic, which ask for nothing and which the text cannot show."""
     return replace(
         topology,
@@ -53,7 +53,7 @@ def comparable(topology: Topology) -> Topology:
     )
 
 
-def topics_of_a_cluster(topology: Topology) -> dict[str, int]:
+def topics_of_a_cluster(topology: GroupTopology) -> dict[str, int]:
     """Partitions once the topology has run: 3 of every source topic, internal ones as Kafka makes them."""
     repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
     topics = {topic: 3 for each in topology.subtopologies for topic in (*each.source_topics, *each.sink_topics)}
@@ -66,7 +66,7 @@ def topics_of_a_cluster(topology: Topology) -> dict[str, int]:
     return {name: topics[name] for name in outside} | dict(ready) | changelogs
 
 
-def retention_ms(topology: Topology) -> dict[str, int]:
+def retention_ms(topology: GroupTopology) -> dict[str, int]:
     return {
         store.name: store.changelog.retention_ms
         for each in topology.subtopologies
@@ -105,7 +105,7 @@ def test_should_name_every_difference_when_only_the_text_is_known(name: str, cas
             assert topic.partitions is None
             assert f"no fixed count: {topic.name}" in said or f", {topic.name}" in said
         for store, other in zip(ours.stores, theirs.stores, strict=True):
-            assert store == StateStore(store.name, f"app-{store.name}-changelog", None, ChangelogConfig())
+            assert store == SubtopologyStore(store.name, f"app-{store.name}-changelog", None, ChangelogConfig())
             assert store.name == other.name
             assert store.name in said
 

@@ -14,11 +14,11 @@ from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording.topology_fields import topology_document
-from assignor.rounds import RebalanceRound, run
+from assignor.rerun import RerunRebalance, run
 from assignor.topology.builder import LOGGED
 from assignor.topology.described.group_topology import DescribedTopology
 from assignor.topology.described.inferred import topology_from_cluster
-from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
 from tests.recorded import documents
 
@@ -67,7 +67,7 @@ def test_should_run_recorded_rounds_again_to_the_same_assignments(name: str) -> 
     for document in rounds:
         document["input"]["topology"] = topology_document(described.topology)
         again = run(document)
-        assert isinstance(again, RebalanceRound)
+        assert isinstance(again, RerunRebalance)
         comparison = again.comparison()
         assert comparison is not None
         differences += comparison.differences
@@ -112,13 +112,13 @@ def test_should_tell_subtopologies_internal_topics_and_changelogs() -> None:
     )
 
     assert described == DescribedTopology(
-        Topology(
+        GroupTopology(
             (
                 Subtopology(
                     0,
                     ("lines", "table"),
                     stores=(
-                        StateStore(
+                        SubtopologyStore(
                             "table-STATE-STORE-0000000002", "app-table-STATE-STORE-0000000002-changelog", None, LOGGED
                         ),
                     ),
@@ -127,7 +127,7 @@ def test_should_tell_subtopologies_internal_topics_and_changelogs() -> None:
                     2,
                     ("app-x-repartition",),
                     (RepartitionTopic("app-x-repartition", 4),),
-                    stores=(StateStore("x", "app-x-changelog", None, LOGGED),),
+                    stores=(SubtopologyStore("x", "app-x-changelog", None, LOGGED),),
                 ),
             )
         ),

@@ -7,6 +7,7 @@ import pytest
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import IllegalArgumentError, StreamsError
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.topology.internal_topics import (
     CreatedTopic,
     InternalTopic,
@@ -14,7 +15,6 @@ from assignor.topology.internal_topics import (
     ReadyTopics,
     make_ready,
 )
-from assignor.topology.topology import ChangelogConfig, ChangelogType
 from assignor.types import JAVA_LONG_MAX
 
 _DEFAULTS = AssignmentConfigs()

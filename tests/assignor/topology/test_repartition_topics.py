@@ -10,9 +10,9 @@ from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import MissingSourceTopicError, StreamsError, TaskAssignmentError, TopologyError
 from assignor.topology.builder import TopologyBuilder
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog
 from assignor.topology.repartition_topics import RepartitionTopics, prepare_repartition_topics
-from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology, Topology
 
 _CONFIGS = AssignmentConfigs()
 
@@ -130,13 +130,13 @@ def test_should_take_the_count_of_the_copartitioned_topic() -> None:
     ("stores", "expected"),
     [
         ((), "no known count leads to"),  # the second is not there for Kafka, and so nobody writes app-r
-        ((StateStore("counts", "app-counts"),), None),
+        ((SubtopologyStore("counts", "app-counts"),), None),
     ],
 )
 def test_should_see_subtopologies_of_the_same_sources_and_changelogs_once(
-    stores: tuple[StateStore, ...], expected: str | None
+    stores: tuple[SubtopologyStore, ...], expected: str | None
 ) -> None:
-    topology = Topology(
+    topology = GroupTopology(
         (
             Subtopology(0, ("in",)),
             Subtopology(1, ("in",), sink_topics=("app-r",), repartition_sink_topics=("app-r",), stores=stores),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_placement, parse_recorded_rebalance
-from assignor.rounds import RebalanceRound, run_recorded
+from assignor.rerun import RerunRebalance, run_recorded
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import ProcessId
@@ -40,13 +40,13 @@ def members_of(snapshot: RebalanceSnapshot, process: ProcessId) -> list[str]:
     return [member_id for member_id, (_, info) in said(snapshot).items() if info.process_id == process]
 
 
-def problem_of(snapshot: RebalanceRound) -> PlacementProblem:
+def problem_of(snapshot: RerunRebalance) -> PlacementProblem:
     problem = snapshot.result.problem
     assert problem is not None
     return problem
 
 
-def run_snapshot(id: str, changes: Changes) -> RebalanceRound:
+def run_snapshot(id: str, changes: Changes) -> RerunRebalance:
     ran = run_recorded(changed(recorded(id), changes))
-    assert isinstance(ran, RebalanceRound)
+    assert isinstance(ran, RerunRebalance)
     return ran

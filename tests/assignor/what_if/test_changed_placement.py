@@ -9,9 +9,9 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.java.order import hash_set_order, process_hash
 from assignor.recording import RecordedPlacement
-from assignor.rounds import PlacementRound, run_recorded
+from assignor.rerun import RerunPlacement, run_recorded
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
-from assignor.topology.topology import Topology
+from assignor.topology.group_topology import GroupTopology
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from assignor.what_if import AddedInstances, Changes, changed
 from tests.assignor.what_if.groups import recorded_placement
@@ -71,7 +71,7 @@ def test_should_have_everything_before_them_when_instances_are_new() -> None:
         assert client.lags == TaskLags({T0: 100, T1: 90})
         assert not client.previous_active | client.previous_standby
     ran = run_recorded(added)
-    assert isinstance(ran, PlacementRound)
+    assert isinstance(ran, RerunPlacement)
     for client in new:
         assert (
             changed(added, Changes(remove=(str(client.process_id),))).problem.clients.keys()
@@ -102,7 +102,7 @@ def test_should_set_lags_of_what_is_held_and_not_running() -> None:
     ("changes", "message"),
     [
         (Changes(partitions={"t": 3}), "partitions: a placement problem has no topics"),
-        (Changes(topology=Topology(())), "topology: a placement problem has no topics"),
+        (Changes(topology=GroupTopology(())), "topology: a placement problem has no topics"),
         (Changes(lags={"7_7": 3}), "lags: 7_7 is no stateful task of this round; there are 0_0, 0_1"),
         (Changes(remove=("c",)), "remove: no instance is called 'c'; there are .*1 .a-1., .*2 .b-1."),
     ],

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import InputError
-from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
 from assignor.what_if import Changes, changed
 from tests.assignor.what_if.groups import problem_of, recorded, run_snapshot, said, what_if
@@ -104,8 +104,8 @@ def test_should_refuse_a_topic_that_makes_no_tasks(topic: str, message: str) -> 
 
 
 def test_should_take_another_topology_and_drop_what_it_does_not_have() -> None:
-    store = StateStore("users-store", "wcflow-users-store-changelog")
-    topology = Topology((Subtopology(1, ("wcflow-users",), stores=(store,)),))
+    store = SubtopologyStore("users-store", "wcflow-users-store-changelog")
+    topology = GroupTopology((Subtopology(1, ("wcflow-users",), stores=(store,)),))
     changes = Changes(topology=topology)
     after = what_if(ROUND, changes)
     assert after.topology == topology

@@ -11,11 +11,11 @@ import pytest
 
 from assignor.commands.change_options import changes_from_options
 from assignor.errors import InputError, NotBuiltYet
-from assignor.topology.topology import Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.what_if import AddedInstances, Changes, changes_document, changes_from_document
 from tests.recorded import document
 
-TOPOLOGY = Topology((Subtopology(0, ("in",)),), (("in",),))
+TOPOLOGY = GroupTopology((Subtopology(0, ("in",)),), (("in",),))
 EVERYTHING = Changes(
     assignor="LegacyStickyTaskAssignor",
     configs={"num.standby.replicas": "2", "topic.cleanup.policy": "a=b"},

@@ -11,7 +11,7 @@ from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording import RecordedPlacement
-from assignor.rounds import PlacementRound, RebalanceRound, run_recorded
+from assignor.rerun import RerunPlacement, RerunRebalance, run_recorded
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from assignor.what_if import (
@@ -50,7 +50,7 @@ CLIENT_C = client(C, 4, {})
 
 def placed_round(
     clients: list[PlacementClient], copies: dict[ProcessId, tuple[set[TaskId], set[TaskId], set[TaskId]]]
-) -> PlacementRound:
+) -> RerunPlacement:
     """Process to active tasks, standbys and warm-ups."""
     tasks = (T0, T1, T2, STATELESS)
     problem = PlacementProblem(
@@ -61,7 +61,7 @@ def placed_round(
         for process, (active, standby, warm) in copies.items()
     }
     needed = any(warm for _, _, warm in copies.values())
-    return PlacementRound(RecordedPlacement("p", "by hand", problem), Placement(needed, placements), ())
+    return RerunPlacement(RecordedPlacement("p", "by hand", problem), Placement(needed, placements), ())
 
 
 BEFORE = placed_round([CLIENT_A, CLIENT_B], {A: ({T0, T1}, {T2}, set()), B: ({T2, STATELESS}, {T0, T1}, set())})
@@ -107,7 +107,7 @@ def test_should_not_guess_records_when_a_lag_is_not_known() -> None:
     assert found.tasks[0].records == {B: 10, C: None}
 
 
-def _copies(ran: PlacementRound) -> list[tuple[ProcessId, tuple[set[TaskId], set[TaskId], set[TaskId]]]]:
+def _copies(ran: RerunPlacement) -> list[tuple[ProcessId, tuple[set[TaskId], set[TaskId], set[TaskId]]]]:
     return [
         (process, (set(each.active), set(each.standby - each.warm_ups), set(each.warm_ups)))
         for process, each in ran.placement.clients.items()
@@ -178,6 +178,6 @@ def test_should_count_the_copies_of_each_process_by_what_it_had() -> None:
 def test_should_run_the_changed_round_by_the_code_that_decides() -> None:
     line = recorded("wcflow.8")
     ran = run_recorded(changed(line, Changes()))
-    assert isinstance(ran, RebalanceRound)
+    assert isinstance(ran, RerunRebalance)
     assert line.output is not None
     assert ran.result.assignments == line.output.assignments

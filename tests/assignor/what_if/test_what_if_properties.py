@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.rounds import RebalanceRound, parse_recorded, run_recorded
+from assignor.rerun import RerunRebalance, parse_recorded, run_recorded
 from assignor.what_if import (
     AddedInstances,
     Changes,
@@ -75,7 +75,7 @@ def questions(draw: st.DrawFn) -> tuple[RecordedRebalance, Changes]:
 def test_should_run_whatever_was_changed(question: tuple[RecordedRebalance, Changes]) -> None:
     line, changes = question
     before, after = run_recorded(line), run_recorded(changed(line, changes))
-    assert isinstance(after, RebalanceRound)
+    assert isinstance(after, RerunRebalance)
     assert after.result.error is None
     assert after.result.placement is not None
     json.dumps(difference_document(difference(before, after)))

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from assignor.rounds import parse_recorded
+from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.service_process import ServiceProcess

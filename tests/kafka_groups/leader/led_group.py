@@ -13,8 +13,8 @@ from typing import Self
 from aiokafka import AIOKafkaProducer
 
 from assignor.recording.json_line import document_of_line
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.topology.topology import StateStore, Subtopology, Topology
 from kafka_client.client_settings import client_settings
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_groups.application_file import ApplicationFile
@@ -89,8 +89,8 @@ class LedGroup:
 
     def lead(self, **settings: object) -> asyncio.Task[None]:
         """Start leading; what it raises is the task's. A cancelled one dies like a process: it does not leave."""
-        stores = (StateStore("store", changelog_topic=self.changelog),) if self.stateful else ()
-        topology = Topology((Subtopology(0, (self.source,), stores=stores),))
+        stores = (SubtopologyStore("store", changelog_topic=self.changelog),) if self.stateful else ()
+        topology = GroupTopology((Subtopology(0, (self.source,), stores=stores),))
         described = None
         if self.pattern is not None:
             source = f"Source: KSTREAM-SOURCE-0000000000 (topics: {self.pattern})\n      --> none"

@@ -9,7 +9,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.recording import rebalance_input
-from assignor.topology.topology import ChangelogConfig, ChangelogType
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from kafka_groups.application_file import placement_configs, read_application_file
 from kafka_groups.leader.definition import configs_from_options, definition_of
 from kafka_groups.leader.store_options import StoreFacts, stores_from_options

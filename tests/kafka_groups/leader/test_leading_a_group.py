@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
-from assignor.rounds import RebalanceRound, run
+from assignor.rerun import RerunRebalance, run
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from kafka_client.client_settings import client_settings
@@ -48,13 +48,13 @@ def test_should_lead_members_and_record_rounds_that_can_be_run_again(kafka_broke
                 await group.wait_until_said("because follow-up")
         for document in group.rounds:
             ran = run(document)
-            assert isinstance(ran, RebalanceRound)
+            assert isinstance(ran, RerunRebalance)
             comparison = ran.comparison()
             assert comparison is not None
             assert comparison.bytes_equal
         assert [document["generation_id"] for document in group.rounds[:2]] == [2, 3]
         created = run(group.rounds[0])
-        assert isinstance(created, RebalanceRound)
+        assert isinstance(created, RerunRebalance)
         assert dict(created.result.internal_topics) == {group.changelog: 2}
         assert {document["source"] for document in group.rounds} == {"kafka"}
 
@@ -102,7 +102,7 @@ def test_should_hand_the_lead_back_when_a_round_fails_for_too_long(kafka_broker:
             await member.wait_until(lambda: member.is_leader)
             assert len(member.assignments) == 1  # and it was never handed anything else
         error = run(group.rounds[-1])
-        assert isinstance(error, RebalanceRound)
+        assert isinstance(error, RerunRebalance)
         assert error.recorded.output is not None
         assert str(error.recorded.output.error).startswith("StreamsException: ")
 
@@ -297,7 +297,7 @@ def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_p
                 await second.wait_until(lambda: bool(second.assignments))
                 await group.wait_until_said("probing at")
                 round = run(group.rounds[-1])
-                assert isinstance(round, RebalanceRound)
+                assert isinstance(round, RerunRebalance)
                 deadline_ms = round.result.probing_rebalance_at_ms
                 assert deadline_ms is not None
                 assert round.recorded.snapshot.leader_process_id == second.process_id == ProcessId(0, 3)

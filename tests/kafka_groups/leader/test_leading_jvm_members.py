@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assignor.rounds import RebalanceRound, run
+from assignor.rerun import RerunRebalance, run
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.scenario_feed import create_topics, write
@@ -60,10 +60,10 @@ class _Stand:
         lead.wait_until(lambda: words in lead.last_words(), words, _LONGEST_WAIT_S)
 
     @property
-    def rounds(self) -> list[RebalanceRound]:
+    def rounds(self) -> list[RerunRebalance]:
         lines = (self.directory / "led.jsonl").read_text().splitlines()
         rounds = [run(json.loads(line)) for line in lines]
-        return [each for each in rounds if isinstance(each, RebalanceRound)]
+        return [each for each in rounds if isinstance(each, RerunRebalance)]
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
             assert comparison.bytes_equal
 
 
-def _check_that_a_member_probes(ran: RebalanceRound) -> None:
+def _check_that_a_member_probes(ran: RerunRebalance) -> None:
     """The new process, which is the lowest, has the deadline: it probes also when no leader of ours lives."""
     assert ran.result.probing_rebalance_at_ms is not None
     assert str(ran.recorded.snapshot.leader_process_id) == min(PROCESS_IDS)

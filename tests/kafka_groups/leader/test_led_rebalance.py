@@ -10,7 +10,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import IllegalStateError
 from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE
 from assignor.recording import rebalance_document
-from assignor.rounds import RebalanceRound, run
+from assignor.rerun import RerunRebalance, run
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 from kafka_groups.leader.led_rebalance import LedRound, all_assignments, group_members, lead_round
@@ -81,7 +81,7 @@ def test_should_be_led_again_from_its_recording_to_the_byte() -> None:
             result=led.result,
         )
     )
-    assert isinstance(ran, RebalanceRound)
+    assert isinstance(ran, RerunRebalance)
     comparison = ran.comparison()
     assert comparison is not None
     assert comparison.bytes_equal

@@ -9,9 +9,9 @@ from typing import Any
 from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.protocol.group_metadata import (
     GroupKind,
-    GroupMember,
     GroupMetadataKey,
     GroupMetadataValue,
+    MemberMetadata,
     OtherGroupKey,
     encode_group_value,
 )
@@ -25,7 +25,7 @@ def value_of(document: dict[str, Any], generation: int | None = None) -> GroupMe
     """The generation of a rebalance/1 line; the first member of the leader's process leads."""
     assignments = document["output"]["assignments"]
     members = tuple(
-        GroupMember(
+        MemberMetadata(
             member_id=member_id,
             client_id=member["client_id"] or "",
             client_host="/127.0.0.1",
@@ -63,6 +63,6 @@ def records(group: str, values: Iterable[GroupMetadataValue | None]) -> list[Gro
     return [record(group, offset, value) for offset, value in enumerate(values)]
 
 
-def _process_id(member: GroupMember) -> str:
+def _process_id(member: MemberMetadata) -> str:
     info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
     return str(info.process_id)

@@ -10,7 +10,7 @@ import pytest
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording.topology_fields import topology_document
-from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
 from kafka_groups.recorder.choices import group_choices
 from kafka_groups.recorder.shown_tasks import ShownTasks
@@ -19,7 +19,7 @@ from tests.checkout import ROOT
 from tests.program import assignor
 
 LOG = ROOT / "tests/assignor/recording/jvm_logs/high_availability.log.gz"
-TOPOLOGY = Topology((Subtopology(0, ("lines",), stores=(StateStore("counts", "wc-counts-changelog"),)),))
+TOPOLOGY = GroupTopology((Subtopology(0, ("lines",), stores=(SubtopologyStore("counts", "wc-counts-changelog"),)),))
 TEXT = """Topologies:
    Sub-topology: 0
     Source: KSTREAM-SOURCE-0000000000 (topics: [lines])

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
-from assignor.protocol.group_metadata import GroupMember, GroupMetadataValue
+from assignor.protocol.group_metadata import GroupMetadataValue, MemberMetadata
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.rounds import run
+from assignor.rerun import run
 from kafka_groups.leader.own_member import own_assignment, own_subscription
 from kafka_groups.recorder.generations import GroupGenerations
 from kafka_groups.recorder.rebalance_line import (
@@ -85,7 +85,7 @@ def test_should_take_the_time_from_the_probing_deadline_that_the_leader_added_up
 
 def test_should_leave_out_a_leader_of_our_own_and_say_so() -> None:
     value = value_of(documents("recordings/static.jsonl.gz")[0])
-    own = GroupMember(
+    own = MemberMetadata(
         member_id="lead-1",
         client_id="lead",
         client_host="/127.0.0.1",
@@ -102,7 +102,7 @@ def test_should_leave_out_a_leader_of_our_own_and_say_so() -> None:
 
 def test_should_keep_a_member_of_our_own_that_a_jvm_member_led() -> None:
     value = value_of(documents("recordings/static.jsonl.gz")[0])
-    own = GroupMember("lead-1", "lead", "/", 1, own_subscription("g", "g-x", ("lines",), 11), own_assignment(11))
+    own = MemberMetadata("lead-1", "lead", "/", 1, own_subscription("g", "g-x", ("lines",), 11), own_assignment(11))
     of_record = decoded("g", GroupMetadataValue("consumer", 9, "stream", value.leader, (own, *value.members)))
     assert (len(of_record.members), of_record.led_by) == (len(value.members) + 1, None)
 

@@ -15,7 +15,7 @@ import pytest
 from assignor.measures import measure, recorded_placement
 from assignor.reading.sources import RawLine
 from assignor.recording import parse_recorded_placement
-from assignor.rounds import PlacementRound, RebalanceRound, run
+from assignor.rerun import RerunPlacement, RerunRebalance, run
 from assignor.what_if.changes import AddedInstances, Changes
 from spark_jobs.batch.work import Reject
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
@@ -51,7 +51,7 @@ def test_should_give_a_row_with_all_that_a_round_did() -> None:
     line = smoke(3)
     found = row(line)
     round_ = run(line)
-    assert isinstance(round_, RebalanceRound)
+    assert isinstance(round_, RerunRebalance)
     assert round_.result.problem is not None
     assert round_.result.placement is not None
     measures = asdict(measure(round_.result.problem, round_.result.placement))
@@ -92,7 +92,7 @@ def test_should_give_a_row_of_a_placement_without_group_and_bytes() -> None:
     assert found["probing"] == line["output"]["probing_rebalance_needed"]
     problem = parse_recorded_placement(line).problem
     round_ = run(line)
-    assert isinstance(round_, PlacementRound)
+    assert isinstance(round_, RerunPlacement)
     assert {name: found[name] for name in ALL_MEASURES} == asdict(measure(problem, round_.placement))
 
 
@@ -105,7 +105,7 @@ def test_should_say_the_first_difference_and_measure_what_was_recorded_when_a_ro
     assert (found["compared"], found["equal"], found["bytes_equal"]) == (True, False, False)
     assert found["difference"].startswith(f"member {members[0]}: ")
     round_ = run(line)
-    assert isinstance(round_, RebalanceRound)
+    assert isinstance(round_, RerunRebalance)
     assert round_.recorded.output is not None
     assert round_.result.problem is not None
     placement = recorded_placement(round_.result.problem, round_.recorded.output.assignments)

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from assignor.reading.lines import read_lines
-from assignor.rounds import parse_recorded
+from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast
 from assignor.what_if.changes import AddedInstances, Changes
 from spark_jobs.batch.outcome import ChunksFailed, Engine, Outcome

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assignor.errors import IllegalArgumentError
 from assignor.topology.definition import SinkNode
-from assignor.topology.topology import ChangelogType
+from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
 from streams_runtime.dsl.windowed_serde import WindowedStreamPartitioner
 from streams_runtime.processors.topology import SinkSettings

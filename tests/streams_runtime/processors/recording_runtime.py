@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assignor.topology.builder import LOGGED
-from assignor.topology.topology import ChangelogConfig
+from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch

@@ -9,8 +9,7 @@ import pytest
 from pyspark import cloudpickle
 
 from assignor.errors import TopologyError
-from assignor.topology.topology import RepartitionTopic, StateStore, Subtopology
-from assignor.topology.topology import Topology as ParsedTopology
+from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
@@ -55,7 +54,7 @@ def test_should_describe_itself_in_kafkas_words() -> None:
 def test_should_parse_to_what_the_assignor_reads() -> None:
     counts = EmptyStoreBuilder("counts")
 
-    assert word_count().parsed("app") == ParsedTopology(
+    assert word_count().parsed("app") == GroupTopology(
         (
             Subtopology(0, ("text",), (), ("app-words",), ("app-words",), ()),
             Subtopology(
@@ -64,7 +63,7 @@ def test_should_parse_to_what_the_assignor_reads() -> None:
                 (RepartitionTopic("app-words", 4),),
                 ("word-counts",),
                 (),
-                (StateStore("counts", "app-counts-changelog", None, counts.changelog),),
+                (SubtopologyStore("counts", "app-counts-changelog", None, counts.changelog),),
             ),
         ),
         (),

@@ -6,19 +6,22 @@ import io
 
 from rich.console import Console
 
-from assignor.topology.topology import StateStore, Subtopology, Topology
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.restore.progress import RestoreProgress, tasks_of_changelogs
 from streams_runtime.restore.progress_view import ProgressRow
 from tests.streams_runtime.restore.manual_clock import ManualClock
 
-TOPOLOGY = Topology(
+TOPOLOGY = GroupTopology(
     (
-        Subtopology(0, ("lines",), stores=(StateStore("users", source_topic_as_changelog="users"),)),
+        Subtopology(0, ("lines",), stores=(SubtopologyStore("users", source_topic_as_changelog="users"),)),
         Subtopology(
             1,
             ("words",),
-            stores=(StateStore("counts", "app-counts-changelog"), StateStore("totals", "app-totals-changelog")),
+            stores=(
+                SubtopologyStore("counts", "app-counts-changelog"),
+                SubtopologyStore("totals", "app-totals-changelog"),
+            ),
         ),
     )
 )

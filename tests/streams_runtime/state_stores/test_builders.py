@@ -10,7 +10,7 @@ import pytest
 from pyspark import cloudpickle
 
 from assignor.errors import InputError
-from assignor.topology.topology import ChangelogConfig, ChangelogType
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import JSON, LONG, STRING, Serdes
 from streams_runtime.state_stores import (
     StoreBuilder,

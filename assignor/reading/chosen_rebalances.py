@@ -9,7 +9,7 @@ from assignor.reading.lines import Line, read_lines
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenRounds:
+class ChosenRebalances:
     """`id`, `group`: None for any. `all`: every round instead of the last one of each group.
 
     The last is the one with the latest `now_ms`, of equal ones (and of placements, which have no time and no group) the

@@ -31,7 +31,7 @@ from assignor.types import TaskId
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceRound:
+class RerunRebalance:
     recorded: RecordedRebalance
     result: RebalanceResult
 
@@ -55,7 +55,7 @@ class RebalanceRound:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementRound:
+class RerunPlacement:
     recorded: RecordedPlacement
     placement: Placement
     decisions: tuple[Decision, ...]
@@ -77,11 +77,13 @@ class PlacementRound:
         return list(explain_placement(self.recorded.problem, self.placement, self.decisions, task))
 
 
+Rerun = RerunRebalance | RerunPlacement
+
 LoadOwn = Callable[[str], TaskAssignor]
 """Gives the assignor that `module:Class` names. Loading runs code, so the caller says whether and how."""
 
 
-def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> RebalanceRound | PlacementRound:
+def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Rerun:
     """Raises InputError for an unusable document, NotBuiltYet for one of a later release, DecodeError for bytes."""
     return run_recorded(parse_recorded(document), load_own)
 
@@ -97,13 +99,11 @@ def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | Record
     raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}, not {shown}", "format")
 
 
-def run_recorded(
-    recorded: RecordedRebalance | RecordedPlacement, load_own: LoadOwn | None = None
-) -> RebalanceRound | PlacementRound:
+def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: LoadOwn | None = None) -> Rerun:
     """Raises InputError, DecodeError, NotBuiltYet."""
     if isinstance(recorded, RecordedRebalance):
         own = _own_assignor(recorded.snapshot.assignor, load_own)
-        return RebalanceRound(recorded, assign(recorded.snapshot, recorded.now_ms, own))
+        return RerunRebalance(recorded, assign(recorded.snapshot, recorded.now_ms, own))
     log: DecisionLog = []
     assignor = _own_assignor(recorded.assignor, load_own) or task_assignor_named(recorded.assignor)
     try:
@@ -111,7 +111,7 @@ def run_recorded(
         validate_placement(recorded.problem, placement, recorded.assignor)
     except KafkaError as error:
         raise InputError(f"no placement: {error.as_recorded()}") from error
-    return PlacementRound(recorded, placement, tuple(log))
+    return RerunPlacement(recorded, placement, tuple(log))
 
 
 def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:

@@ -27,7 +27,7 @@ class ChangelogConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class StateStore:
+class SubtopologyStore:
     """At most one of the two topics is set; neither means that the store is not logged."""
 
     name: str
@@ -53,11 +53,11 @@ class Subtopology:
     repartition_source_topics: tuple[RepartitionTopic, ...] = ()
     sink_topics: tuple[str, ...] = ()
     repartition_sink_topics: tuple[str, ...] = ()
-    stores: tuple[StateStore, ...] = ()
+    stores: tuple[SubtopologyStore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class GroupTopology:
     """`copartition_groups`: topics that must have the same number of partitions."""
 
     subtopologies: tuple[Subtopology, ...]
