@@ -3,14 +3,16 @@
 Begin with a `StreamsBuilder`; its `build` gives the `Topology` that an `Application` runs. Source: `kstream` (DSL).
 """
 
-from streams_runtime.dsl.branched import BranchedKStream
-from streams_runtime.dsl.grouped_stream import KGroupedStream
-from streams_runtime.dsl.grouped_table import KGroupedTable
-from streams_runtime.dsl.kstream import KStream
-from streams_runtime.dsl.ktable import KTable
 from streams_runtime.dsl.materialized import Materialized
+from streams_runtime.dsl.streams import (
+    BranchedKStream,
+    KGroupedStream,
+    KGroupedTable,
+    KStream,
+    KTable,
+    TimeWindowedKStream,
+)
 from streams_runtime.dsl.streams_builder import StreamsBuilder
-from streams_runtime.dsl.time_windowed_stream import TimeWindowedKStream
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde
 

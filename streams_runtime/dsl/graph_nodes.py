@@ -118,7 +118,7 @@ class StateStoreNode(GraphNode):
         topology.add_state_store(self.builder)
 
 
-class SinkNode(GraphNode):
+class StreamSinkNode(GraphNode):
     def __init__(
         self,
         name: str,

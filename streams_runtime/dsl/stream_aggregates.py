@@ -1,14 +1,15 @@
-"""A stream folded into a table, key by key: the newest aggregate, at the highest timestamp that went into it.
+"""A stream aggregated into a table, key by key: the newest aggregate, at the highest timestamp that went into it.
 
 Records without key or value are left out. Source: `KStreamAggregate`, `KStreamReduce`.
-Differs from Kafka: the old value of a key that was not there is None, always; there it is the initializer's value when
-the store has no cache, and then a grouping of the result subtracts what was never added, and a filter sends removals.
+Differs from Kafka: the old value of a key that was not there is always None. In Kafka it is the initializer's value
+when the store has no cache; a grouping of the result then subtracts what was never added, and a filter sends removals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.forwarding import ForwardingProcessor
@@ -16,7 +17,10 @@ from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.records import Record
+from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.base import ValueAndTimestamp
+
+A = TypeVar("A")
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
@@ -38,13 +42,34 @@ def nothing() -> None:
 
 
 class ReducerAsAggregator:
-    """The first value is the first aggregate; pickles whenever the reducer does."""
+    """The first value is the first aggregate. A class, so that it can be pickled whenever the reducer can."""
 
     def __init__(self, reducer: Reducer) -> None:
         self.reducer = reducer
 
     def __call__(self, key: Any, value: Any, aggregate: Any) -> Any:
         return value if aggregate is None else self.reducer(aggregate, value)
+
+
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+class StreamAggregation(Generic[A]):
+    """How records become an aggregate. `prefix`: of the names of node and store; `value_serde`: of the aggregate."""
+
+    prefix: str
+    initializer: Initializer
+    aggregator: Aggregator
+    value_serde: Serde[A] | None
+
+    @classmethod
+    def by(cls, initializer: Initializer, aggregator: Aggregator, value_serde: Serde[A]) -> StreamAggregation[A]:
+        return cls("KSTREAM-AGGREGATE-", initializer, aggregator, value_serde)
+
+    @classmethod
+    def by_reducer(cls, reducer: Reducer, value_serde: Serde[A] | None) -> StreamAggregation[A]:
+        return cls("KSTREAM-REDUCE-", nothing, ReducerAsAggregator(reducer), value_serde)
+
+
+COUNT = StreamAggregation.by(zero, one_more, LONG)
 
 
 class KStreamAggregate(StoredTableSupplier):

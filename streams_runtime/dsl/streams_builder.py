@@ -14,9 +14,9 @@ from typing import TypeVar
 from assignor.errors import TopologyError
 from streams_runtime.configs import OffsetReset
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode
-from streams_runtime.dsl.kstream import KStream
-from streams_runtime.dsl.ktable import KTable
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
+from streams_runtime.dsl.stage import Stage, TableStage
+from streams_runtime.dsl.streams import KStream, KTable
 from streams_runtime.dsl.streams_graph import StreamsGraph
 from streams_runtime.dsl.table_nodes import TableSourceNode
 from streams_runtime.dsl.table_source import KTableSource
@@ -54,7 +54,7 @@ class StreamsBuilder:
         source_name = self._graph.naming.given_or(name, "KSTREAM-SOURCE-")
         node = StreamSourceNode(source_name, names, key_serde, value_serde, timestamp_extractor, auto_offset_reset)
         self._graph.add(node)
-        return KStream(self._graph, node, (source_name,), key_serde, value_serde)
+        return KStream(Stage(self._graph, node, (source_name,), key_serde, value_serde))
 
     def table(
         self,
@@ -78,7 +78,8 @@ class StreamsBuilder:
         source = StreamSourceNode(source_name, (topic,), key_serde, value_serde, timestamp_extractor, auto_offset_reset)
         node = TableSourceNode(table_name, source, supplier)
         self._graph.add(node)
-        return KTable(self._graph, node, (source_name,), key_serde, value_serde, supplier)
+        stage = TableStage(self._graph, node, (source_name,), key_serde, value_serde, supplier=supplier)
+        return KTable(stage)
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
         """A store for `KStream.process`."""

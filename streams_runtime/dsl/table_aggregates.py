@@ -1,23 +1,36 @@
-"""A grouped table folded into a table: an update takes the old value out and puts the new one in.
+"""A grouped table aggregated into a table: an update subtracts the old value and adds the new one.
 
-Both halves of an update may come apart on their way: what leaves a group and what enters one are then two records.
+The two halves of an update may travel apart, because they may belong to different groups: then the value that leaves a
+group and the value that enters one are two records.
 Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from assignor.errors import StreamsError
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer, Reducer, ReducerAsAggregator, nothing
+from streams_runtime.dsl.stream_aggregates import (
+    Aggregator,
+    Initializer,
+    Reducer,
+    ReducerAsAggregator,
+    nothing,
+    one_more,
+    zero,
+)
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.records import Record
+from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.base import ValueAndTimestamp
+
+A = TypeVar("A")
 
 
 def one_less(key: Any, value: Any, aggregate: int) -> int:
@@ -32,8 +45,33 @@ class ReducerAsSubtractor:
         return self.reducer(aggregate, value)
 
 
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+class TableAggregation(Generic[A]):
+    """How entries become an aggregate. `prefix`: of the node's name; `value_serde`: of the aggregate."""
+
+    prefix: str
+    initializer: Initializer
+    adder: Aggregator
+    subtractor: Aggregator
+    value_serde: Serde[A] | None
+
+    @classmethod
+    def by(
+        cls, initializer: Initializer, adder: Aggregator, subtractor: Aggregator, value_serde: Serde[A]
+    ) -> TableAggregation[A]:
+        return cls("KTABLE-AGGREGATE-", initializer, adder, subtractor, value_serde)
+
+    @classmethod
+    def by_reducers(cls, adder: Reducer, subtractor: Reducer, value_serde: Serde[A] | None) -> TableAggregation[A]:
+        """The first value of a group is its first aggregate."""
+        return cls("KTABLE-REDUCE-", nothing, ReducerAsAggregator(adder), ReducerAsSubtractor(subtractor), value_serde)
+
+
+COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
+
+
 class TableRepartitionMap(ForwardingProcessor[Any, Any]):
-    """Gives both values of a change their new keys. One record when both keys are equal, else the old one's first."""
+    """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first."""
 
     def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         super().__init__()
@@ -62,11 +100,6 @@ class KTableAggregate(StoredTableSupplier):
         self.initializer = initializer
         self.adder = adder
         self.subtractor = subtractor
-
-    @classmethod
-    def of_reducers(cls, store: StoreMaker, adder: Reducer, subtractor: Reducer) -> KTableAggregate:
-        """The first value of a group is its first aggregate."""
-        return cls(store, nothing, ReducerAsAggregator(adder), ReducerAsSubtractor(subtractor))
 
     def __call__(self) -> Processor[Any, Any]:
         return TableAggregateProcessor(

@@ -6,8 +6,8 @@ Source: `TableSourceNode`, `StreamToTableNode`, `TableFilterNode`, `KTableKTable
 from __future__ import annotations
 
 from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode, write_processor
+from streams_runtime.dsl.joins import KTableKTableJoin
 from streams_runtime.dsl.table_supplier import TableSupplier
-from streams_runtime.dsl.table_table_join import KTableKTableJoin
 from streams_runtime.processors.topology import Topology
 
 

@@ -1,7 +1,10 @@
-"""Two tables joined into one, key by key: an update of either side looks the other side up.
+"""Joins by key: each record of a stream with a table's present value, and two tables with each other.
 
-One node a side and one that brings both together, as Kafka has it. The result's timestamp is the higher of the two.
-Source: `KTableKTableInnerJoin`, `KTableKTableLeftJoin`, `KTableKTableRightJoin`, `KTableKTableJoinMerger`.
+A stream's record meets the table's value of its key at that moment; updates of the table send nothing. Two tables have
+one node for each side and one that brings both together, as in Kafka: an update of either side looks the other side
+up, and the result's timestamp is the higher of the two.
+Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
+`KTableKTableRightJoin`, `KTableKTableJoinMerger`.
 """
 
 from __future__ import annotations
@@ -18,12 +21,50 @@ from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
 
 Joiner = Callable[[Any, Any], Any]
-"""The first table's value and the second's to the result; None stands for a value that a left join misses."""
+"""The first value and the second to the result. None stands for the value that a left join does not find."""
+
+
+class StreamTableJoinProcessor(ForwardingProcessor[Any, Any]):
+    """Leaves out a record without key or value, and one whose key is not in the table."""
+
+    def __init__(self, table: TableSupplier, joiner: Joiner) -> None:
+        super().__init__()
+        self._table = table
+        self._joiner = joiner
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._get = self._table.getter(context)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key, value, timestamp_ms, headers = record
+        if key is None or value is None:
+            self.drop("null join key or value")
+            return
+        found = self._get(key)
+        if found is not None:
+            self.forward(Record(key, self._joiner(value, found.value), timestamp_ms, headers))
+
+
+class StreamTableLeftJoinProcessor(StreamTableJoinProcessor):
+    """Leaves out a record without value only. A record without key gets no table value (KIP-962)."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key, value, timestamp_ms, headers = record
+        if value is None:
+            self.drop("null join key or value")
+            return
+        found = None if key is None else self._get(key)
+        joined = self._joiner(value, None if found is None else found.value)
+        self.forward(Record(key, joined, timestamp_ms, headers))
 
 
 class JoinSide:
-    """One side's processors. `joiner` takes this side's value first. `needs_this`, `needs_other`: without that side's
-    value there is no result: both in an inner join, this in the left side of a left join, other in its right side."""
+    """Makes the processors of one side of two joined tables. `joiner` takes this side's value first.
+
+    `needs_this`, `needs_other`: there is no result without that side's value. An inner join needs both, the left side
+    of a left join needs this one, its right side the other one.
+    """
 
     def __init__(
         self, this: TableSupplier, other: TableSupplier, joiner: Joiner, *, needs_this: bool, needs_other: bool
@@ -39,10 +80,37 @@ class JoinSide:
         return JoinSideProcessor(self)
 
     def joined(self, value: Any, other: Any) -> Any:
-        """None when a value is missing that must be there."""
+        """None when a value that the result needs is missing."""
         if (value is None and self.needs_this) or (other is None and self.needs_other):
             return None
         return self.joiner(value, other)
+
+
+def inner_join(left: TableSupplier, right: TableSupplier, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
+    """Keys that both tables have."""
+    return (
+        JoinSide(left, right, joiner, needs_this=True, needs_other=True),
+        JoinSide(right, left, _Reversed(joiner), needs_this=True, needs_other=True),
+    )
+
+
+def left_join(left: TableSupplier, right: TableSupplier, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
+    """All keys of the left table, which sends old values from now on."""
+    left.send_old_values(keep_store=True)
+    return (
+        JoinSide(left, right, joiner, needs_this=True, needs_other=False),
+        JoinSide(right, left, _Reversed(joiner), needs_this=False, needs_other=True),
+    )
+
+
+class _Reversed:
+    """A joiner as the right side calls it, with its own value first. A class, so that it can be pickled."""
+
+    def __init__(self, joiner: Joiner) -> None:
+        self._joiner = joiner
+
+    def __call__(self, value: Any, other: Any) -> Any:
+        return self._joiner(other, value)
 
 
 class JoinSideProcessor(ForwardingProcessor[Any, Any]):

@@ -1,0 +1,67 @@
+"""Where a stream or a table stands in the graph while a topology is written.
+
+Operations take a stage and give the stage after it. A stage never changes, so one stream can be used several times.
+Source: `AbstractStream`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from assignor.errors import TopologyError
+from streams_runtime.dsl.graph_nodes import GraphNode
+from streams_runtime.dsl.streams_graph import StreamsGraph
+from streams_runtime.dsl.table_supplier import TableSupplier
+from streams_runtime.serdes import Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+class Stage(Generic[K, V]):
+    """The newest node of a stream or table, and what is known about its records.
+
+    `sources`: names of the source nodes of its subtopology, for co-partitioning. A serde is None as long as nobody has
+    given it. `repartition_required`: the key may have changed since the records were last written to a topic.
+    """
+
+    graph: StreamsGraph
+    node: GraphNode
+    sources: tuple[str, ...]
+    key_serde: Serde[K] | None
+    value_serde: Serde[V] | None
+    repartition_required: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its node in the topology."""
+        return self.node.name
+
+    def with_serdes(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> Stage[K, V]:
+        """The same stage with these serdes. None keeps the serde that is known so far."""
+        return replace(self, key_serde=key_serde or self.key_serde, value_serde=value_serde or self.value_serde)
+
+    def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:
+        """The sources of both, once each.
+
+        Raises TopologyError when the two come from different builders. Differs from Kafka: there, the result is a
+        topology with nodes missing.
+        """
+        if other.graph is not self.graph:
+            raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")
+        return tuple(dict.fromkeys((*self.sources, *other.sources)))
+
+    def copartitioned_with(self, other: Stage[K, Any]) -> tuple[str, ...]:
+        """Declare that the topics of both have the same number of partitions. Gives the sources of both."""
+        sources = self.joined_sources(other)
+        self.graph.copartition(sources)
+        return sources
+
+
+@dataclass(frozen=True)
+class TableStage(Stage[K, V]):
+    """The stage of a table. `supplier`: makes the table's processors, and knows how the table is read."""
+
+    supplier: TableSupplier = field(kw_only=True)

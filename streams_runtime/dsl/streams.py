@@ -1,0 +1,467 @@
+"""Streams and tables, and everything that can be done with them.
+
+The classes make each other, so they stand in one file; what an operation leaves in the graph is worked out below, in
+`stream_operations`, `table_operations` and `groupings`. In every call, `name` names the node of the operation, which
+otherwise gets the next number; `store` names the store of a table, or describes it with `Materialized`; serdes that are
+not given are those known so far.
+Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
+Differs from Kafka: no stream-stream, outer and foreign-key joins, no global tables, no cogroup, suppress,
+`processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`, no topics chosen
+for each record; a branch cannot be given a function to apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from assignor.errors import TopologyError
+from streams_runtime.dsl import joins, stream_aggregates, stream_operations, table_aggregates, table_operations
+from streams_runtime.dsl import stream_processors as processors
+from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
+from streams_runtime.dsl.materialized import Store, materialized
+from streams_runtime.dsl.stage import Stage, TableStage
+from streams_runtime.dsl.stream_aggregates import StreamAggregation
+from streams_runtime.dsl.table_aggregates import TableAggregation
+from streams_runtime.dsl.time_windows import TimeWindows
+from streams_runtime.processors.api import Processor, StreamPartitioner
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.base import Windowed
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+VT = TypeVar("VT")
+A = TypeVar("A")
+
+
+class KStream(Generic[K, V]):
+    """A stream of records. Made by `StreamsBuilder` and by operations, never by users."""
+
+    def __init__(self, stage: Stage[K, V]) -> None:
+        self._stage = stage
+        self._join_inputs = stream_operations.JoinInputs(stage)
+
+    @property
+    def name(self) -> str:
+        """The name of its node in the topology."""
+        return self._stage.name
+
+    def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
+        """A new key and value for each record."""
+        supplier = partial(processors.KStreamMap, mapper)
+        return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAP-", supplier, name))
+
+    def flat_map(
+        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
+    ) -> KStream[K2, V2]:
+        """Any number of new keys and values for each record."""
+        supplier = partial(processors.KStreamFlatMap, mapper)
+        return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-FLATMAP-", supplier, name))
+
+    def select_key(self, selector: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
+        """A new key for each record."""
+        supplier = partial(processors.KStreamSelectKey, selector)
+        return KStream(stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name))
+
+    def map_values(self, mapper: Callable[[V], V2], *, name: str | None = None) -> KStream[K, V2]:
+        """A new value for each record."""
+        supplier = partial(processors.KStreamMapValues, mapper)
+        return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
+
+    def map_values_with_key(self, mapper: Callable[[K, V], V2], *, name: str | None = None) -> KStream[K, V2]:
+        """A new value for each record. The mapper must not change the key."""
+        supplier = partial(processors.KStreamMapValuesWithKey, mapper)
+        return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
+
+    def flat_map_values(self, mapper: Callable[[V], Iterable[V2]], *, name: str | None = None) -> KStream[K, V2]:
+        """Any number of new values for each record."""
+        supplier = partial(processors.KStreamFlatMapValues, mapper)
+        return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
+
+    def flat_map_values_with_key(
+        self, mapper: Callable[[K, V], Iterable[V2]], *, name: str | None = None
+    ) -> KStream[K, V2]:
+        """Any number of new values for each record. The mapper must not change the key."""
+        supplier = partial(processors.KStreamFlatMapValuesWithKey, mapper)
+        return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
+
+    def filter(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
+        """The records for which the predicate is true."""
+        supplier = partial(processors.KStreamFilter, predicate)
+        return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
+
+    def filter_not(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
+        """The records for which the predicate is false."""
+        supplier = partial(processors.KStreamFilterNot, predicate)
+        return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
+
+    def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
+        """Call `action` with each record and hand the record on."""
+        supplier = partial(processors.KStreamPeek, action)
+        return KStream(stream_operations.unchanged(self._stage, "KSTREAM-PEEK-", supplier, name))
+
+    def for_each(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
+        """Call `action` with each record; the stream ends here."""
+        supplier = partial(processors.ForeachProcessor, action)
+        stream_operations.unchanged(self._stage, "KSTREAM-FOREACH-", supplier, name)
+
+    def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
+        """Send each record to the first branch that takes it."""
+        return BranchedKStream(stream_operations.Branches(self._stage, name))
+
+    def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
+        """The records of both, in no order between them. Give serdes again where they are needed."""
+        return KStream(stream_operations.merged(self._stage, other._stage, name))
+
+    def process(
+        self, supplier: Callable[[], Processor[K, V]], *, stores: Sequence[str] = (), name: str | None = None
+    ) -> KStream[Any, Any]:
+        """Hand each record to a processor of yours. `stores`: names of stores that were added before.
+
+        The processor may forward anything, so the keys of the result count as changed.
+        """
+        return KStream(stream_operations.processed(self._stage, supplier, stores, name))
+
+    def to(
+        self,
+        topic: str,
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        partitioner: StreamPartitioner | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Write to a topic, which must exist. Windowed keys are partitioned by the key alone."""
+        stream_operations.written(self._stage.with_serdes(key_serde, value_serde), topic, partitioner, name)
+
+    def repartition(
+        self,
+        *,
+        name: str | None = None,
+        partitions: int | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> KStream[K, V]:
+        """Write to an internal topic and read it again. `partitions` None: as many as upstream."""
+        stage = self._stage.with_serdes(key_serde, value_serde)
+        return KStream(stream_operations.repartitioned(stage, partitions, partitioner, name))
+
+    def to_table(
+        self,
+        *,
+        store: Store = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """The newest value of every key. Repartitions when the key may have changed."""
+        return KTable(stream_operations.as_table(self._stage.with_serdes(key_serde, value_serde), store, name))
+
+    def group_by_key(
+        self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
+    ) -> KGroupedStream[K, V]:
+        """Group the records by their key. `name`: of the repartition topic, in case there has to be one."""
+        return KGroupedStream(StreamGrouping(self._stage.with_serdes(key_serde, value_serde), name))
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], K2],
+        *,
+        key_serde: Serde[K2] | None = None,
+        value_serde: Serde[V] | None = None,
+        name: str | None = None,
+    ) -> KGroupedStream[K2, V]:
+        """Group the records by a new key, always by way of a repartition topic. `name`: of the node and the topic."""
+        supplier = partial(processors.KStreamSelectKey, selector)
+        stage: Stage[K2, V] = stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name)
+        return KGroupedStream(StreamGrouping(stage.with_serdes(key_serde, value_serde), name))
+
+    def join(
+        self,
+        table: KTable[K, VT],
+        joiner: Callable[[V, VT], V2],
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Each record with the table's present value of its key. Records without a match are left out.
+
+        Both must have the same number of partitions. The serdes are for a repartition topic, in case there has to be
+        one.
+        """
+        _check_table(table)
+        stage = self._join_inputs.by_key(key_serde, value_serde, name)
+        supplier = partial(joins.StreamTableJoinProcessor, table._stage.supplier, joiner)
+        return KStream(stream_operations.joined(stage, table._stage, supplier, "KSTREAM-JOIN-", name))
+
+    def left_join(
+        self,
+        table: KTable[K, VT],
+        joiner: Callable[[V, VT | None], V2],
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Like `join`, but records without a match or without a key stay. The table's value is None for them."""
+        _check_table(table)
+        stage = self._join_inputs.by_key(key_serde, value_serde, name)
+        supplier = partial(joins.StreamTableLeftJoinProcessor, table._stage.supplier, joiner)
+        joined = stream_operations.joined(stage, table._stage, supplier, "KSTREAM-LEFTJOIN-", name)
+        joined.node.takes_null_keys = True
+        return KStream(joined)
+
+
+class BranchedKStream(Generic[K, V]):
+    """One stream split into several. A record goes to the first branch, in the order of the calls, that takes it.
+
+    The name of a branch is the name of the split, followed by the branch's own name or its number.
+    """
+
+    def __init__(self, branches: stream_operations.Branches[K, V]) -> None:
+        self._branches = branches
+        self._streams: dict[str, KStream[K, V]] = {}
+
+    def branch(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> BranchedKStream[K, V]:
+        """One more branch. Without a name it is called by its number, from 1."""
+        self._add(predicate, name)
+        return self
+
+    def default_branch(self, *, name: str | None = None) -> dict[str, KStream[K, V]]:
+        """One more branch for all other records, called 0 without a name. Gives all branches by their nodes' names."""
+        self._add(None, "0" if name is None else name)
+        return dict(self._streams)
+
+    def no_default_branch(self) -> dict[str, KStream[K, V]]:
+        """Leave all other records out. Gives all branches by their nodes' names."""
+        return dict(self._streams)
+
+    def _add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> None:
+        stage = self._branches.add(predicate, suffix)
+        self._streams[stage.name] = KStream(stage)
+
+
+class KGroupedStream(Generic[K, V]):
+    """The records of a stream by key, ready to be aggregated into a table."""
+
+    def __init__(self, grouping: StreamGrouping[K, V]) -> None:
+        self._grouping = grouping
+
+    def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
+        """How many records each key has had. Records whose value is None do not count."""
+        settings = self._grouping.count_settings(store)
+        return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        *,
+        value_serde: Serde[A],
+        store: Store = None,
+        name: str | None = None,
+    ) -> KTable[K, A]:
+        """`aggregator`: key, value and the aggregate so far to the new one. None removes it."""
+        aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
+        return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
+
+    def reduce(self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None) -> KTable[K, V]:
+        """`reducer`: the value so far and the next value to the new one. The first value is taken as it is."""
+        aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
+        return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
+
+    def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream[K, V]:
+        """The records of each key in windows of time."""
+        return TimeWindowedKStream(self._grouping, windows)
+
+
+class TimeWindowedKStream(Generic[K, V]):
+    """The records of a key in windows of time, ready to be aggregated into a table of windowed keys.
+
+    Every update of a window is sent on. The store keeps windows for size plus grace, or for its `retention_ms`.
+    """
+
+    def __init__(self, grouping: StreamGrouping[K, V], windows: TimeWindows) -> None:
+        self._grouping = grouping
+        self._windows = windows
+
+    def count(self, *, store: Store = None, name: str | None = None) -> KTable[Windowed[K], int]:
+        """How many records each key has had in each window."""
+        settings = self._grouping.count_settings(store)
+        return KTable(self._grouping.aggregated_in_windows(self._windows, stream_aggregates.COUNT, settings, name))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        *,
+        value_serde: Serde[A],
+        store: Store = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], A]:
+        """`aggregator`: key, value and the window's aggregate so far to the new one. None removes it."""
+        aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
+        return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
+
+    def reduce(
+        self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None
+    ) -> KTable[Windowed[K], V]:
+        """`reducer`: the value so far and the next value to the new one. A window's first value is taken as it is."""
+        aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
+        return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
+
+
+class KTable(Generic[K, V]):
+    """The newest value of every key. Whatever follows a table gets its changes one by one.
+
+    A table is only kept in a store where something has to read it: an aggregate, a join, or an operation whose `store`
+    is named. An operation with a named `store` needs the serde of its values.
+    """
+
+    def __init__(self, stage: TableStage[K, V]) -> None:
+        self._stage = stage
+
+    @property
+    def name(self) -> str:
+        """The name of its node in the topology."""
+        return self._stage.name
+
+    def filter(
+        self, predicate: Callable[[K, V], bool], *, store: Store = None, name: str | None = None
+    ) -> KTable[K, V]:
+        """The entries for which the predicate is true. An entry is removed when it no longer is."""
+        return KTable(table_operations.filtered(self._stage, predicate, True, store, name))
+
+    def filter_not(
+        self, predicate: Callable[[K, V], bool], *, store: Store = None, name: str | None = None
+    ) -> KTable[K, V]:
+        """The entries for which the predicate is false."""
+        return KTable(table_operations.filtered(self._stage, predicate, False, store, name))
+
+    def map_values(
+        self,
+        mapper: Callable[[V], V2],
+        *,
+        value_serde: Serde[V2] | None = None,
+        store: Store = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """A new value for each entry. The mapper never gets None: a removal stays one."""
+        mapper_with_key = _WithoutKey(mapper)
+        return KTable(table_operations.with_new_values(self._stage, mapper_with_key, value_serde, store, name))
+
+    def map_values_with_key(
+        self,
+        mapper: Callable[[K, V], V2],
+        *,
+        value_serde: Serde[V2] | None = None,
+        store: Store = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """A new value for each entry. The mapper must not change the key, and never gets None as the value."""
+        return KTable(table_operations.with_new_values(self._stage, mapper, value_serde, store, name))
+
+    def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
+        """Every change as a record. The value of a removal is None."""
+        return KStream(table_operations.as_stream(self._stage, name))
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key_serde: Serde[K2] | None = None,
+        value_serde: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> KGroupedTable[K2, V2]:
+        """Group the entries by a new key, always by way of a repartition topic. `name`: of the node and the topic."""
+        stage: Stage[K2, V2] = table_operations.under_new_keys(self._stage, selector, name)
+        return KGroupedTable(TableGrouping(stage.with_serdes(key_serde, value_serde), name))
+
+    def join(
+        self,
+        other: KTable[K, VT],
+        joiner: Callable[[V, VT], V2],
+        *,
+        value_serde: Serde[V2] | None = None,
+        store: Store = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """Keys that both tables have. Both must have the same number of partitions."""
+        sides = joins.inner_join(self._stage.supplier, other._stage.supplier, joiner)
+        return KTable(table_operations.joined(self._stage, other._stage, sides, value_serde, store, name))
+
+    def left_join(
+        self,
+        other: KTable[K, VT],
+        joiner: Callable[[V, VT | None], V2],
+        *,
+        value_serde: Serde[V2] | None = None,
+        store: Store = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """All keys of this table. The other's value is None where it has none."""
+        sides = joins.left_join(self._stage.supplier, other._stage.supplier, joiner)
+        return KTable(table_operations.joined(self._stage, other._stage, sides, value_serde, store, name))
+
+
+class KGroupedTable(Generic[K, V]):
+    """The entries of a table under new keys, ready to be aggregated. Replaced or removed values are subtracted again.
+
+    `adder`, `subtractor`: key, an entry's value and the aggregate so far to the new one.
+    """
+
+    def __init__(self, grouping: TableGrouping[K, V]) -> None:
+        self._grouping = grouping
+
+    def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
+        """How many entries each group has."""
+        return KTable(self._grouping.aggregated(table_aggregates.COUNT, store, name))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        adder: Callable[[K, V, A], A],
+        subtractor: Callable[[K, V, A], A],
+        *,
+        value_serde: Serde[A],
+        store: Store = None,
+        name: str | None = None,
+    ) -> KTable[K, A]:
+        """One aggregate for each group."""
+        aggregation = TableAggregation.by(initializer, adder, subtractor, value_serde)
+        return KTable(self._grouping.aggregated(aggregation, store, name))
+
+    def reduce(
+        self,
+        adder: Callable[[V, V], V],
+        subtractor: Callable[[V, V], V],
+        *,
+        store: Store = None,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """`adder`, `subtractor`: the value so far and an entry's value to the new one. The first is taken as it is."""
+        aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)
+        return KTable(self._grouping.aggregated(aggregation, store, name))
+
+
+class _WithoutKey(Generic[V, V2]):
+    """A mapper of values, called with the key as well. A class, so that it can be pickled."""
+
+    def __init__(self, mapper: Callable[[V], V2]) -> None:
+        self._mapper = mapper
+
+    def __call__(self, key: object, value: V) -> V2:
+        return self._mapper(value)
+
+
+def _check_table(other: object) -> None:
+    if not isinstance(other, KTable):
+        raise TopologyError(
+            f"Invalid topology: a stream is joined with a KTable, not with a {type(other).__name__}; "
+            "make one with `to_table`, or read the topic with `StreamsBuilder.table`"
+        )
