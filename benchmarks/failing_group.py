@@ -125,18 +125,18 @@ class FailingGroup:
         self._instances[partition] = process
 
     def _declare(self) -> None:
-        """Each time a little different, so that a round begins."""
+        """Each time a little different, so that a rebalance begins."""
         self._declared += 1
         self._client.declare(APPLICATION_ID, group_body(_application(self._address, TASKS + self._declared)))
 
     def _settle(self) -> None:
-        """Who comes back warms up first; the round after that, which a probing rebalance would bring in ten minutes, is
-        asked for.
+        """Who comes back warms up first; the rebalance after that, which a probing rebalance would bring in ten
+        minutes, is asked for.
         """
         while not _is_balanced(view := self._wait(_has_caught_up, "everybody to have caught up")):
             self._declare()
             generation_id = view.generation_id
-            self._wait(lambda seen: seen.generation_id > generation_id, "a round")  # noqa: B023 -- called here only
+            self._wait(lambda seen: seen.generation_id > generation_id, "a rebalance")  # noqa: B023 -- called here only
         self._wait(lambda _: all_run(self.lines(), self.deaths), "every task to run")
 
     def _wait(self, wanted: Callable[[GroupView], bool], what: str) -> GroupView:

@@ -36,24 +36,25 @@ _LOOK_INTERVAL_S = 0.25
 class Handover:
     """One lost task, in milliseconds; one step begins where the one before it ends.
 
-    `detection`: until its new owner was told to join a round. `rounds`: until it was assigned the task. `restore`:
-    until the state was complete. `first_record`: until it had processed a record. `records`: read from the changelog.
+    `detection`: until its new owner was told to join a rebalance. `rebalance`: until it was assigned the task.
+    `restore`: until the state was complete. `first_record`: until it had processed a record. `records`: read from the
+    changelog.
     """
 
     detection: float
-    rounds: float
+    rebalance: float
     restore: float
     first_record: float
     records: int
 
     @property
     def total(self) -> float:
-        return self.detection + self.rounds + self.restore + self.first_record
+        return self.detection + self.rebalance + self.restore + self.first_record
 
 
 STEPS: Mapping[str, Callable[[Handover], float]] = {
     "detection": lambda one: one.detection,
-    "rounds": lambda one: one.rounds,
+    "rebalance": lambda one: one.rebalance,
     "restore": lambda one: one.restore,
     "first record": lambda one: one.first_record,
     "in all": lambda one: one.total,

@@ -1,8 +1,8 @@
-"""Groups that live: instances join, leave and restart, standbys catch up, and every round is recorded as it comes.
+"""Groups that live: instances join, leave and restart, standbys catch up, and every rebalance is recorded as it comes.
 
-All goes through bytes. What a member reports in a round is what the round before gave it, so that a history has the
-shape of a real one: a first round, follow-up rounds while tasks change hands, probing rounds while copies warm up, a
-stable round, and then the next instance. Every choice is drawn from one seed.
+All goes through bytes. What a member reports in a rebalance is what the rebalance before gave it, so that a history has
+the shape of a real one: a first rebalance, follow-up rebalances while tasks change hands, probing rebalances while
+copies warm up, a stable rebalance, and then the next instance. Every choice is drawn from one seed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIRST_INSTANCES = (3, 3, 3, 3, 3, 4, 5)
 THREADS = (*(1,) * 26, 2, 2, 3, 4)
 SUBTOPOLOGIES = (1, 1, 1, 2, 3)
 FEWEST_TASKS, MOST_TASKS, USUAL_TASKS = 20, 60, 24
-ROUNDS_OF_A_GROUP = (15, 60)
+REBALANCES_OF_A_GROUP = (15, 60)
 FOLLOW_UP_MS, PROBING_MS = 2_000, 60_000
 LONGEST_QUIET_MS = 86_400_000
 RESTORED_IN_PROBING_INTERVAL = (50_000, 500_000)
@@ -63,7 +63,7 @@ class _Instance:
 
 
 class GeneratedGroup:
-    """`rounds()` yields the recorded rounds (documents of rebalance/1) of one group, in order."""
+    """`rebalances()` yields the recorded rebalances (documents of rebalance/1) of one group, in order."""
 
     def __init__(self, name: str, seed: str) -> None:
         self.name = name
@@ -85,8 +85,8 @@ class GeneratedGroup:
         for _ in range(self._random.choice(FIRST_INSTANCES)):
             self._start_instance()
 
-    def rounds(self) -> Iterator[dict[str, object]]:
-        for generation in range(1, self._random.randint(*ROUNDS_OF_A_GROUP) + 1):
+    def rebalances(self) -> Iterator[dict[str, object]]:
+        for generation in range(1, self._random.randint(*REBALANCES_OF_A_GROUP) + 1):
             snapshot = self._snapshot()
             result = assign(snapshot, self._now_ms)
             yield rebalance_document(
@@ -99,10 +99,12 @@ class GeneratedGroup:
                 result=result,
             )
             self._receive(result)
-            self._until_next_round(result)
+            self._until_next_rebalance(result)
 
-    def _until_next_round(self, result: RebalanceResult) -> None:
-        """A follow-up round comes at once, a probing round after its interval; a stable group waits for a change."""
+    def _until_next_rebalance(self, result: RebalanceResult) -> None:
+        """A follow-up rebalance comes at once, a probing rebalance after its interval; a stable group waits for a
+        change.
+        """
         draw = self._random
         if result.followup_rebalance:
             self._now_ms += draw.randint(100, FOLLOW_UP_MS)

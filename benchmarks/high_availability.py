@@ -1,8 +1,8 @@
-"""CPU seconds of one whole round, bytes to bytes, beside Kafka's own figures for the same shapes.
+"""CPU seconds of one whole rebalance, bytes to bytes, beside Kafka's own figures for the same shapes.
 
 The ratio is ours / Kafka's. Kafka's seconds were measured once on a warm JVM on 2 cores (they are in `shapes.py`), so
-the ratio compares two machines of the same size, not two programs in one run. For the round with a client added there
-is no figure of Kafka's.
+the ratio compares two machines of the same size, not two programs in one run. For the rebalance with a client added
+there is no figure of Kafka's.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rich.table import Table
 
 from assignor.pipeline import assign
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
-from benchmarks.shapes import SHAPES, client_added_round, first_round, second_round
+from benchmarks.shapes import SHAPES, client_added_rebalance, first_rebalance, second_rebalance
 
 QUICK_PLACES = 20_000
 """Tasks times clients, at most."""
 
 
-def timed_round(snapshot: RebalanceSnapshot) -> tuple[RebalanceResult, float]:
+def timed_rebalance(snapshot: RebalanceSnapshot) -> tuple[RebalanceResult, float]:
     """The result and the CPU seconds it took."""
     start = time.process_time()
     result = assign(snapshot, now_ms=0)
@@ -32,13 +32,13 @@ def timed_round(snapshot: RebalanceSnapshot) -> tuple[RebalanceResult, float]:
 def run(console: Console, *, quick: bool = False) -> None:
     """Print one row per shape. `quick`: the smallest only."""
     shapes = [shape for shape in SHAPES if shape.tasks * shape.clients <= QUICK_PLACES] if quick else SHAPES
-    table = Table(title="HighAvailabilityTaskAssignor, whole pipeline: CPU seconds by round")
+    table = Table(title="HighAvailabilityTaskAssignor, whole pipeline: CPU seconds by rebalance")
     for heading in ("shape", "first", "Kafka", "ratio", "second", "Kafka", "ratio", "client added"):
         table.add_column(heading, justify="left" if heading == "shape" else "right")
     for shape in track(shapes, "shapes", console=Console(stderr=True), disable=not sys.stderr.isatty()):
-        result, first_s = timed_round(first_round(shape))
-        _, second_s = timed_round(second_round(shape, result.assignments))
-        _, client_added_s = timed_round(client_added_round(shape, result.assignments))
+        result, first_s = timed_rebalance(first_rebalance(shape))
+        _, second_s = timed_rebalance(second_rebalance(shape, result.assignments))
+        _, client_added_s = timed_rebalance(client_added_rebalance(shape, result.assignments))
         table.add_row(
             str(shape),
             f"{first_s:.2f}",

@@ -1,4 +1,4 @@
-"""Rounds per second over the recordings of real groups and over the vectors that Kafka's own classes made."""
+"""Rebalances per second over the recordings of real groups and over the vectors that Kafka's own classes made."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PATTERNS = ("rebalances*.gz", "placements*.gz", *QUICK_PATTERNS)
 
 @dataclass(slots=True)
 class Rates:
-    """CPU seconds of all rounds: text to values, what the leader does, comparing with what is recorded."""
+    """CPU seconds of all rebalances: text to values, what the leader does, comparing with what is recorded."""
 
-    rounds: int = 0
+    rebalances: int = 0
     parse_s: float = 0.0
     decide_s: float = 0.0
     compare_s: float = 0.0
@@ -33,24 +33,24 @@ class Rates:
         return self.parse_s + self.decide_s + self.compare_s
 
     def add(self, other: Rates) -> None:
-        self.rounds += other.rounds
+        self.rebalances += other.rebalances
         self.parse_s += other.parse_s
         self.decide_s += other.decide_s
         self.compare_s += other.compare_s
 
 
 def run(console: Console, *, quick: bool = False) -> None:
-    """Print one row per file: rounds, rounds/s, CPU milliseconds a round and what they went into.
+    """Print one row per file: rebalances, rebalances/s, CPU milliseconds a rebalance and what they went into.
 
     `quick`: the recordings of real groups only, which are short.
     """
-    table = Table(title="Replay of recorded rounds on one core: text, bytes, decision, bytes, comparison")
-    for heading in ("file", "rounds", "rounds/s", "CPU ms a round", "parse", "decide", "compare"):
+    table = Table(title="Replay of recorded rebalances on one core: text, bytes, decision, bytes, comparison")
+    for heading in ("file", "rebalances", "rebalances/s", "CPU ms a rebalance", "parse", "decide", "compare"):
         table.add_column(heading, justify="left" if heading == "file" else "right")
     together = Rates()
     for path in sorted(path for pattern in (QUICK_PATTERNS if quick else PATTERNS) for path in VECTORS.glob(pattern)):
         rates = replay(path)
-        if rates.rounds:
+        if rates.rebalances:
             table.add_row(path.name, *_cells(rates))
             together.add(rates)
     table.add_section()
@@ -64,13 +64,13 @@ def replay(path: Path) -> Rates:
     with gzip.open(path, "rb") as lines:
         for line in lines:
             try:
-                rates.add(_round(line))
+                rates.add(_replayed(line))
             except NotBuiltYet:
                 continue
     return rates
 
 
-def _round(line: bytes) -> Rates:
+def _replayed(line: bytes) -> Rates:
     began_s = time.process_time()
     recorded = parse_recorded(document_of_line(line))
     parsed_s = time.process_time()
@@ -83,7 +83,7 @@ def _round(line: bytes) -> Rates:
 def _cells(rates: Rates) -> tuple[str, ...]:
     times = (rates.total_s, rates.parse_s, rates.decide_s, rates.compare_s)
     return (
-        f"{rates.rounds:,}",
-        f"{rates.rounds / rates.total_s:,.0f}",
-        *(f"{seconds / rates.rounds * 1000:.2f}" for seconds in times),
+        f"{rates.rebalances:,}",
+        f"{rates.rebalances / rates.total_s:,.0f}",
+        *(f"{seconds / rates.rebalances * 1000:.2f}" for seconds in times),
     )

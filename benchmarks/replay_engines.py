@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from assignor.commands.console import EXIT_UNUSABLE
-from benchmarks.generated_rounds import Generated, generate
+from benchmarks.generated_rebalances import Generated, generate
 from benchmarks.process_tree import Kind, PeakMemory, executors
 from spark_jobs.batch.work import LINES_A_CHUNK
 
-ROUNDS = 100_000
-QUICK_ROUNDS = 1_000
+REBALANCES = 100_000
+QUICK_REBALANCES = 1_000
 SEED = 1
 CORES = 2
 MASTER = f"local-cluster[{CORES},1,1024]"
@@ -91,11 +91,11 @@ class _Killing:
 
 def run(console: Console, *, quick: bool = False) -> None:
     """Print one row per replay, then what became of the rows. Raises ReplaysDiffer."""
-    rounds = QUICK_ROUNDS if quick else ROUNDS
+    rebalances = QUICK_REBALANCES if quick else REBALANCES
     talk = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="replay-engines-") as name:
         directory = Path(name)
-        generated = generate(directory / "rounds", rounds, SEED, console=talk if talk.is_terminal else None)
+        generated = generate(directory / "rebalances", rebalances, SEED, console=talk if talk.is_terminal else None)
         replays = {what: replay(generated, directory / what, what) for what in _ENGINES}
         table = _table(replays, generated)
         console.print(table)
@@ -151,9 +151,9 @@ def compared_rows(expected: Replayed, found: Replayed) -> tuple[int, int]:
 def _check(replays: dict[str, Replayed], generated: Generated) -> None:
     expected = replays[LOCAL].rows_file.read_bytes()
     for what, each in replays.items():
-        if (each.rows, each.rejects) != (generated.rounds - generated.unusable, generated.unusable):
+        if (each.rows, each.rejects) != (generated.rebalances - generated.unusable, generated.unusable):
             raise ReplaysDiffer(
-                f"{what}: {each.rows:,} rows and {each.rejects:,} rejects of {generated.rounds:,} lines"
+                f"{what}: {each.rows:,} rows and {each.rejects:,} rejects of {generated.rebalances:,} lines"
             )
         unequal = pq.read_table(each.rows_file, columns=["equal"])["equal"].to_pylist().count(False)
         if unequal != generated.wrong_output:
@@ -166,13 +166,14 @@ def _check(replays: dict[str, Replayed], generated: Generated) -> None:
 
 def _chunks(generated: Generated) -> int:
     """Every file is cut for itself."""
-    return sum(-(-rounds // LINES_A_CHUNK) for rounds in generated.rounds_of_files)
+    return sum(-(-rebalances // LINES_A_CHUNK) for rebalances in generated.rebalances_of_files)
 
 
 def _table(replays: dict[str, Replayed], generated: Generated) -> Table:
     size = sum(path.stat().st_size for path in generated.files)
     table = Table(
-        title=f"assignor replay of {generated.rounds:,} generated rounds, {size / generated.rounds / 1000:.1f} KB each"
+        title=f"assignor replay of {generated.rebalances:,} generated rebalances, "
+        f"{size / generated.rebalances / 1000:.1f} KB each"
     )
     table.add_column("")
     for what in replays:

@@ -1,8 +1,8 @@
 """The HighAvailability shapes on which Kafka's own leader was timed, as groups made of bytes.
 
-A shape is one topic with one store: `tasks` partitions, `clients` processes of `threads` members each. Three rounds are
-timed: in the first nobody holds anything, in the second every member reports what the first one gave it, in the third
-one more process has joined with nothing, so that tasks have to move and warm up.
+A shape is one topic with one store: `tasks` partitions, `clients` processes of `threads` members each. Three rebalances
+are timed: in the first nobody holds anything, in the second every member reports what the first one gave it, in the
+third one more process has joined with nothing, so that tasks have to move and warm up.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ SHAPES = (
 )
 
 
-def first_round(shape: Shape) -> RebalanceSnapshot:
+def first_rebalance(shape: Shape) -> RebalanceSnapshot:
     """Nobody holds anything yet, and the changelog is still empty on every member."""
     return _snapshot(shape, shape.clients, {})
 
 
-def second_round(shape: Shape, assignments: Mapping[str, bytes]) -> RebalanceSnapshot:
-    """`assignments`: what the first round sent. Actives run, standbys have caught up."""
+def second_rebalance(shape: Shape, assignments: Mapping[str, bytes]) -> RebalanceSnapshot:
+    """`assignments`: what the first rebalance sent. Actives run, standbys have caught up."""
     return _snapshot(shape, shape.clients, assignments)
 
 
-def client_added_round(shape: Shape, assignments: Mapping[str, bytes]) -> RebalanceSnapshot:
-    """The second round with one process more, which holds nothing."""
+def client_added_rebalance(shape: Shape, assignments: Mapping[str, bytes]) -> RebalanceSnapshot:
+    """The second rebalance with one process more, which holds nothing."""
     return _snapshot(shape, shape.clients + 1, assignments)
 
 

@@ -8,7 +8,7 @@
 `cluster_admin` with `cluster_metadata`,       questions to a cluster, and topics made
 `partition_leaders`, `groups`,
 `topic_creation`
-`cluster_view`, `cluster_provider`             a cluster as the leader of a round sees it; for the coordinator, too
+`cluster_view`, `cluster_provider`             a cluster as the leader of a rebalance sees it; for the coordinator, too
 `offsets_topic`                                `__consumer_offsets`, read as it is written
 `group_membership` with `group_requests`,      one member of a classic group, on raw bytes
 `membership_errors`

@@ -18,8 +18,8 @@ from kafka_client.client_settings import ClientSettings
 from kafka_client.cluster_metadata import fetch_metadata
 from kafka_client.connections import Connections
 from kafka_client.groups import CommittedOffset as CommittedOffset
-from kafka_client.groups import GroupDescription as GroupDescription
-from kafka_client.groups import GroupMember as GroupMember
+from kafka_client.groups import ConsumerGroupDescription as ConsumerGroupDescription
+from kafka_client.groups import MemberDescription as MemberDescription
 from kafka_client.groups import committed_offsets, describe_group
 from kafka_client.partition_leaders import EARLIEST, LATEST, LeaderRequest
 from kafka_client.topic_creation import create_topics, topic_configs
@@ -107,7 +107,7 @@ class ClusterAdmin:
             lambda: request.delete(before, self.settings.request_timeout_s),
         )
 
-    async def describe_group(self, group: str) -> GroupDescription:
+    async def describe_group(self, group: str) -> ConsumerGroupDescription:
         """State `Dead`, without members, for one that is not there."""
         return await call(self.settings, f"group {group}", lambda: describe_group(self._connections, group))
 

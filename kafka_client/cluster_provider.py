@@ -27,7 +27,7 @@ except ModuleNotFoundError as missing:
 CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
-"""Shorter than the coordinator waits for a cluster, so that a round is placed without lags rather than put off."""
+"""Shorter than the coordinator waits for a cluster, so that a rebalance is placed without lags rather than put off."""
 
 
 def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:

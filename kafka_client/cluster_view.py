@@ -1,7 +1,7 @@
-"""A Kafka cluster as the leader of a round sees it: topics, racks, changelog ends and committed offsets, now.
+"""A Kafka cluster as the leader of a rebalance sees it: topics, racks, changelog ends and committed offsets, now.
 
-Rules: topics that cannot be listed fail the round. Offsets that cannot be had do not: the leader does without lags for
-once, as Kafka's does. End offsets are high watermarks, and a source topic that serves as changelog ends at the
+Rules: topics that cannot be listed fail the rebalance. Offsets that cannot be had do not: the leader does without lags
+for once, as Kafka's does. End offsets are high watermarks, and a source topic that serves as changelog ends at the
 application's committed offset. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
 `StreamsPartitionAssignor.populateClientStatesMap`.
 """
@@ -77,7 +77,7 @@ async def _or_none(look_up: Awaitable[T], timeout_s: float | None) -> T | None:
             return await look_up
     except (KafkaClientError, TimeoutError) as error:
         reason = str(error) or f"no answer within {timeout_s:g} s"
-        _logger.warning("a round is placed without lags: %s", reason)
+        _logger.warning("a rebalance is placed without lags: %s", reason)
         return None
 
 

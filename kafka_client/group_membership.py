@@ -27,13 +27,19 @@ from kafka_client.calls import call
 from kafka_client.client_settings import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientSettings
 from kafka_client.connections import Connections
 from kafka_client.errors import KafkaRefused, KafkaUnavailable
-from kafka_client.group_requests import Heartbeat, JoinGroup, LeaveGroup, ListGroups, SyncGroup
+from kafka_client.group_requests import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
 from kafka_client.membership_errors import (
     FencedInstance,
-    IllegalGeneration,
+    GroupRebalancing,
     InconsistentProtocol,
     InvalidSessionTimeout,
-    RebalanceInProgress,
+    StaleGeneration,
     UnknownMember,
 )
 
@@ -69,7 +75,7 @@ _PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSettings:
+class MembershipSettings:
     """Who joins what. `group_instance_id`: None for a dynamic member. Times in milliseconds."""
 
     group: str
@@ -90,7 +96,7 @@ class JoinedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedGeneration:
     """One generation. `members`: in the order received, for the leader only. `skip_assignment`: the leader came back
     and the group keeps the assignments it has (KIP-814): sync without any.
     """
@@ -109,7 +115,7 @@ class Joined:
 class GroupMembership:
     """For one event loop, as `async with`; the end of the block closes connections and does not leave the group."""
 
-    def __init__(self, settings: ClientSettings, member: MemberSettings) -> None:
+    def __init__(self, settings: ClientSettings, member: MembershipSettings) -> None:
         longest_join_ms = str(member.rebalance_timeout_ms + _JOIN_TIMEOUT_MARGIN_MS)
         patient = settings.with_properties({REQUEST_TIMEOUT_MS: longest_join_ms, API_TIMEOUT_MS: longest_join_ms})
         self._settings = settings
@@ -143,7 +149,7 @@ class GroupMembership:
         await self._parking.close()
         await self._connections.close()
 
-    async def join(self, metadata: bytes, reason: str) -> Joined:
+    async def join(self, metadata: bytes, reason: str) -> JoinedGeneration:
         """Wait until the group's next generation has formed, or give back the current one.
 
         Raises MembershipError, KafkaRefused, KafkaUnavailable.
@@ -156,7 +162,7 @@ class GroupMembership:
             raise
         self._joining = False
         self._member_id, self._generation_id = response.member_id, response.generation_id
-        return Joined(
+        return JoinedGeneration(
             generation_id=response.generation_id,
             member_id=response.member_id,
             leader_id=response.leader,
@@ -167,7 +173,7 @@ class GroupMembership:
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
         """Hand in everybody's assignment as the leader, or nothing; gives the own one. Raises as `join`."""
         member = self._member
-        request = SyncGroup(
+        request = SyncGroupRequest(
             member.group,
             self._generation_id,
             self._member_id,
@@ -181,7 +187,7 @@ class GroupMembership:
     async def heartbeat(self) -> None:
         """Raises MembershipError when there is something to do, else as `join`."""
         member = self._member
-        request = Heartbeat(member.group, self._generation_id, self._member_id, member.group_instance_id)
+        request = HeartbeatRequest(member.group, self._generation_id, self._member_id, member.group_instance_id)
         await self._called("heartbeat to", request, self._parking)
 
     async def leave(self, reason: str) -> None:
@@ -190,7 +196,7 @@ class GroupMembership:
         parked_static = self._joining and member.group_instance_id is not None
         if self._member_id == UNKNOWN_MEMBER_ID and not parked_static:
             return
-        request = LeaveGroup(member.group, self._member_id, member.group_instance_id, reason)
+        request = LeaveGroupRequest(member.group, self._member_id, member.group_instance_id, reason)
         response = await self._called("leave", request, self._connections)
         for _, _, code, *_ in response.members:
             if code != _UNKNOWN_MEMBER_ID:
@@ -200,7 +206,7 @@ class GroupMembership:
     async def group_type(self) -> str | None:
         """`classic`, `consumer`, `streams` or `share`; None when there is no such group, or brokers do not tell."""
         try:
-            response = await self._called("look for", ListGroups(), self._connections)
+            response = await self._called("look for", ListGroupsRequest(), self._connections)
         except KafkaRefused as error:
             if isinstance(error.__cause__, IncompatibleBrokerVersion | NotImplementedError):
                 return None
@@ -230,9 +236,9 @@ class GroupMembership:
                     ) from None
                 await asyncio.sleep(_PAUSE_S)
 
-    def _join_request(self, metadata: bytes, reason: str) -> JoinGroup:
+    def _join_request(self, metadata: bytes, reason: str) -> JoinGroupRequest:
         member = self._member
-        return JoinGroup(
+        return JoinGroupRequest(
             member.group,
             member.session_timeout_ms,
             member.rebalance_timeout_ms,
@@ -277,9 +283,9 @@ class GroupMembership:
         """Nothing for no error. Raises MembershipError, KafkaRefused, NotNow."""
         group, instance = self._member.group, self._member.group_instance_id
         if code == _REBALANCE_IN_PROGRESS:
-            raise RebalanceInProgress(f"group {group!r} prepares a new generation")
+            raise GroupRebalancing(f"group {group!r} prepares a new generation")
         if code == _ILLEGAL_GENERATION:
-            raise IllegalGeneration(f"group {group!r} has gone on from generation {self._generation_id}")
+            raise StaleGeneration(f"group {group!r} has gone on from generation {self._generation_id}")
         if code == _UNKNOWN_MEMBER_ID:
             self._forget()
             raise UnknownMember(f"group {group!r} does not know this member any more")

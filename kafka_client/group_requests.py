@@ -105,7 +105,7 @@ class JoinGroupRequest_v9(RequestStruct):
 
 
 @dataclass(frozen=True, slots=True)
-class JoinGroup(Request[JoinGroupRequest_v5 | JoinGroupRequest_v9]):
+class JoinGroupRequest(Request[JoinGroupRequest_v5 | JoinGroupRequest_v9]):
     """`member_id`: empty for a first join. `metadata`: the subscription, for the one protocol offered."""
 
     API_KEY = 11
@@ -184,7 +184,7 @@ class SyncGroupRequest_v5(RequestStruct):
 
 
 @dataclass(frozen=True, slots=True)
-class SyncGroup(Request[SyncGroupRequest_v3 | SyncGroupRequest_v5]):
+class SyncGroupRequest(Request[SyncGroupRequest_v3 | SyncGroupRequest_v5]):
     """`assignments`: member id to assignment; a follower sends none."""
 
     API_KEY = 14
@@ -219,7 +219,7 @@ class HeartbeatRequest_v3(RequestStruct):
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat(Request[HeartbeatRequest_v3]):
+class HeartbeatRequest(Request[HeartbeatRequest_v3]):
     API_KEY = 12
 
     group: str
@@ -282,7 +282,7 @@ class LeaveGroupRequest_v5(RequestStruct):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveGroup(Request[LeaveGroupRequest_v3 | LeaveGroupRequest_v5]):
+class LeaveGroupRequest(Request[LeaveGroupRequest_v3 | LeaveGroupRequest_v5]):
     """`member_id`: empty to name a static member by its group.instance.id alone."""
 
     API_KEY = 13
@@ -328,7 +328,7 @@ class ListGroupsRequest_v5(RequestStruct):
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroups(Request[ListGroupsRequest_v5]):
+class ListGroupsRequest(Request[ListGroupsRequest_v5]):
     """All groups of one broker with their types (KIP-848); brokers before 3.8 do not know this version."""
 
     API_KEY = 16

@@ -31,7 +31,7 @@ class CommittedOffset(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class MemberDescription:
     """`subscription`, `assignment`: the bytes of the group's protocol; empty while the group rebalances."""
 
     member_id: str
@@ -43,7 +43,7 @@ class GroupMember:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDescription:
+class ConsumerGroupDescription:
     """A group of the classic protocol. `state`: Kafka's word, `Dead` for one that is not there. Who leads is not told.
 
     `protocol_type` is `consumer` for consumers and Kafka Streams, `protocol` is the assignor's name (`stream`), or
@@ -54,7 +54,7 @@ class GroupDescription:
     state: str
     protocol_type: str
     protocol: str
-    members: tuple[GroupMember, ...] = ()
+    members: tuple[MemberDescription, ...] = ()
 
 
 async def committed_offsets(
@@ -78,14 +78,14 @@ async def committed_offsets(
     return found
 
 
-async def describe_group(connections: Connections, group: str) -> GroupDescription:
+async def describe_group(connections: Connections, group: str) -> ConsumerGroupDescription:
     """One try. Raises NotNow, KafkaRefused."""
     coordinator = await _coordinator(connections, group)
     answer = await connections.send(DescribeGroupRequest(group), coordinator)
     ((code, name, state, protocol_type, protocol, members, _),) = answer.groups
     check(code, "group")
-    return GroupDescription(
-        name, state, protocol_type, protocol, tuple(GroupMember(*member) for member in sorted(members))
+    return ConsumerGroupDescription(
+        name, state, protocol_type, protocol, tuple(MemberDescription(*member) for member in sorted(members))
     )
 
 

@@ -9,11 +9,11 @@ class MembershipError(KafkaClientError):
     """Base of the answers that a member lives with; `KafkaRefused` and `KafkaUnavailable` come besides."""
 
 
-class RebalanceInProgress(MembershipError):
+class GroupRebalancing(MembershipError):
     """The group prepares its next generation: join again."""
 
 
-class IllegalGeneration(MembershipError):
+class StaleGeneration(MembershipError):
     """The group has gone on without this member: join again, under the same member id."""
 
 

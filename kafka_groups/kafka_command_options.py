@@ -18,5 +18,5 @@ ClientProperties = Annotated[
     Path | None,
     typer.Option("--command-config", metavar="FILE", help="Properties of the Kafka client: TLS, SASL, time-outs."),
 ]
-CoordinatorUrl = Annotated[str | None, typer.Option(metavar="URL", help="Report every round there, too.")]
+CoordinatorUrl = Annotated[str | None, typer.Option(metavar="URL", help="Report every rebalance there, too.")]
 TokenFile = Annotated[Path | None, typer.Option(help="Its token; else ASSIGNOR_AUTH_TOKEN.")]

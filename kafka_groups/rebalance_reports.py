@@ -1,7 +1,7 @@
-"""Telling a coordinator of a round that was led elsewhere, so that it shows the group like any other.
+"""Telling a coordinator of a rebalance that was led elsewhere, so that it shows the group like any other.
 
-One POST of the rebalance/1 document, gzipped. Whoever calls goes on without when it fails: RoundNotReported is for a
-warning.
+One POST of the rebalance/1 document, gzipped. Whoever calls goes on without when it fails: RebalanceNotReported is for
+a warning.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _TRY_AGAIN_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 _MOST_WORDS = 300
 
 
-class RoundNotReported(AssignorFault):
-    """The coordinator was not reached, or did not take the round; one line says why."""
+class RebalanceNotReported(AssignorFault):
+    """The coordinator was not reached, or did not take the rebalance; one line says why."""
 
 
 class _TryAgain(Exception):
     pass
 
 
-def report_round(coordinator_url: str, token_file: Path | None, document: Mapping[str, object]) -> None:
+def report_rebalance(coordinator_url: str, token_file: Path | None, document: Mapping[str, object]) -> None:
     """`document`: rebalance/1. The token is read anew each time, so that it may be changed; without a file it is that
-    of ASSIGNOR_AUTH_TOKEN, if any. A round that the coordinator has already is fine.
+    of ASSIGNOR_AUTH_TOKEN, if any. A rebalance that the coordinator has already is fine.
 
-    Raises RoundNotReported; InputError for a URL or a token file that cannot be used.
+    Raises RebalanceNotReported; InputError for a URL or a token file that cannot be used.
     """
     token = check_coordinator(coordinator_url, token_file)
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
@@ -61,7 +61,7 @@ def report_round(coordinator_url: str, token_file: Path | None, document: Mappin
                 with attempt:
                     _post(http, url, body)
         except _TryAgain as fault:
-            raise RoundNotReported(f"coordinator at {coordinator_url}: {fault}") from None
+            raise RebalanceNotReported(f"coordinator at {coordinator_url}: {fault}") from None
 
 
 def check_coordinator(coordinator_url: str, token_file: Path | None) -> str | None:
@@ -103,7 +103,7 @@ def _post(http: httpx.Client, url: str, body: bytes) -> None:
         return
     if response.status_code in _TRY_AGAIN_STATUSES:
         raise _TryAgain(f"status {response.status_code}")
-    raise RoundNotReported(f"{url}: status {response.status_code}: {_words(response)}")
+    raise RebalanceNotReported(f"{url}: status {response.status_code}: {_words(response)}")
 
 
 def _words(response: httpx.Response) -> str:

@@ -40,7 +40,9 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """A word count on Spark executors, one of them killed, checked to the last count; then Kafka's recorded rounds."""
+    """A word count on Spark executors, one of them killed, checked to the last count; then Kafka's recorded
+    rebalances.
+    """
     from spark_jobs.demo.demo import Demo
     from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 

@@ -24,7 +24,7 @@ _INSTANCE_HELP = "group.instance.id that all leaders of the group share. [defaul
 _STANDBY_HELP = "When another `assignor lead` leads: wait, and take over when it ends."
 _JOIN_HELP = "Join although someone else leads; tasks that this member is handed sit idle until it leads."
 _WAIT_HELP = "When someone else leads: wait until the group is empty, then join first."
-_OUTPUT_HELP = "Append every led round as rebalance/1 here; - for stdout."
+_OUTPUT_HELP = "Append every led rebalance as rebalance/1 here; - for stdout."
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +43,7 @@ def lead(
     group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None,
     session_timeout_ms: Annotated[int, typer.Option(min=1, help="As session.timeout.ms of a consumer.")] = 45_000,
     round_timeout_ms: Annotated[
-        int, typer.Option(min=1, help="How long a round that fails is tried again before the lead is handed back.")
+        int, typer.Option(min=1, help="How long a rebalance that fails is tried again before the lead is handed back.")
     ] = 120_000,
     standby: Annotated[bool, typer.Option("--standby", help=_STANDBY_HELP)] = False,
     join_anyway: Annotated[bool, typer.Option("--join-anyway", help=_JOIN_HELP)] = False,
@@ -55,14 +55,14 @@ def lead(
 ) -> None:
     """Join a Kafka Streams group as its first member and lead its rebalances, until SIGTERM or Ctrl-C.
 
-    Start it before the application. Progress goes to stderr, one line a round. Exit 0: the lead was handed over or
+    Start it before the application. Progress goes to stderr, one line a rebalance. Exit 0: the lead was handed over or
     back; 1: the group cannot be led, or not any longer.
     """
     from kafka_client.client_settings import client_settings, read_properties_file
     from kafka_groups.application_file import configured_assignor, placement_configs, read_application_file
     from kafka_groups.leader.definition import configs_from_options
     from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
-    from kafka_groups.leader.leading import Application, Reporting, lead_until_stopped
+    from kafka_groups.leader.leading import LedApplication, Reporting, lead_until_stopped
     from kafka_groups.leader.own_member import default_instance_id, leader_client_id
     from kafka_groups.leader.store_options import stores_from_options
     from kafka_groups.rebalance_reports import check_coordinator
@@ -80,7 +80,7 @@ def lead(
             group,
             group_instance_id or default_instance_id(group),
             session_timeout_ms=session_timeout_ms,
-            round_timeout_ms=round_timeout_ms,
+            retry_timeout_ms=round_timeout_ms,
             metadata_max_age_ms=metadata_max_age_ms,
             stand_by=standby,
             join_anyway=join_anyway,
@@ -90,7 +90,7 @@ def lead(
             check_coordinator(coordinator, token_file)
         stores = stores_from_options(store or [])
         chosen = assignor or configured_assignor(of_application)
-        application = Application(read_application_file(topology), configs, chosen, stores)
+        application = LedApplication(read_application_file(topology), configs, chosen, stores)
         reporting = Reporting(output, coordinator, token_file)
         asyncio.run(lead_until_stopped(client, settings, application, reporting, say))
     except InputError as fault:

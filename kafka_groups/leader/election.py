@@ -17,11 +17,11 @@ from typing import Self
 from assignor.errors import AssignorFault
 from kafka_client.client_settings import ClientSettings
 from kafka_client.errors import KafkaUnavailable
-from kafka_client.group_membership import GroupMembership, Joined, MemberSettings
+from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
 from kafka_client.membership_errors import (
-    IllegalGeneration,
+    GroupRebalancing,
     InvalidSessionTimeout,
-    RebalanceInProgress,
+    StaleGeneration,
     UnknownMember,
 )
 from kafka_groups.leader.own_member import LEADER_TAG
@@ -48,7 +48,7 @@ class Election:
         self._beat_s = session_timeout_ms / 1000 / _BEATS_PER_SESSION
         self._membership = GroupMembership(
             settings,
-            MemberSettings(
+            MembershipSettings(
                 f"{group}-{LEADER_TAG}", PROTOCOL_TYPE, PROTOCOL, session_timeout_ms, session_timeout_ms, None
             ),
         )
@@ -97,7 +97,7 @@ class Election:
         """The next candidate is elected at once. Raises MembershipError, KafkaRefused, KafkaUnavailable."""
         await self._membership.leave("resigned")
 
-    async def _next(self) -> Joined:
+    async def _next(self) -> JoinedGeneration:
         """Sit through one generation of candidates; brokers that cannot be reached are waited for."""
         is_over = False
         while True:
@@ -106,18 +106,18 @@ class Election:
                     return await self._join("election")
                 await asyncio.sleep(self._beat_s)
                 await self._membership.heartbeat()
-            except (RebalanceInProgress, IllegalGeneration, UnknownMember):
+            except (GroupRebalancing, StaleGeneration, UnknownMember):
                 is_over = True
             except KafkaUnavailable as error:
                 self._say(f"election: {error}")
 
-    async def _join(self, reason: str) -> Joined:
+    async def _join(self, reason: str) -> JoinedGeneration:
         while True:
             try:
                 joined = await self._membership.join(_CANDIDATE, reason)
                 candidates = {member.member_id: _CANDIDATE for member in joined.members}
                 await self._membership.sync(candidates if joined.is_leader else {})
-            except (RebalanceInProgress, IllegalGeneration, UnknownMember):
+            except (GroupRebalancing, StaleGeneration, UnknownMember):
                 continue
             self._candidates = len(joined.members)
             return joined

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from assignor.errors import AssignorFault
 from kafka_client.cluster_admin import ClusterAdmin
-from kafka_client.group_membership import GroupMembership, Joined
-from kafka_client.membership_errors import IllegalGeneration, InconsistentProtocol, UnknownMember
+from kafka_client.group_membership import GroupMembership, JoinedGeneration
+from kafka_client.membership_errors import InconsistentProtocol, StaleGeneration, UnknownMember
+from kafka_groups.leader.lead_assessment import LeadAssessment, LeadState, assess_group
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.standing import GroupStanding, Standing, group_standing
 
 _LOOK_AGAIN_S = 1.0
 LEAVES_AT_ONCE = "it would not lead, and has no use for tasks"
@@ -29,14 +29,14 @@ class GroupEntry:
         self._membership = membership
         self._say = say
 
-    async def join(self, subscription: Callable[[], bytes], reason: str) -> Joined:
+    async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
         """As the leader, or with --join-anyway as a follower. Raises LeadRefused; KafkaRefused, KafkaUnavailable."""
         said = ""
         while True:
             standing = await self._standing()
-            if standing.standing is Standing.FOREIGN:
+            if standing.standing is LeadState.FOREIGN:
                 raise LeadRefused(standing.words)
-            if standing.standing is not Standing.LED or self._settings.join_anyway:
+            if standing.standing is not LeadState.LED or self._settings.join_anyway:
                 joined = await self._joined(subscription(), reason)
                 if joined is not None:
                     return joined
@@ -48,29 +48,29 @@ class GroupEntry:
                 self._say(said)
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def stay_or_leave(self, joined: Joined) -> Joined | None:
+    async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
         """None when the member has left because it does not lead."""
         if joined.is_leader or self._settings.join_anyway:
             return joined
         await self._membership.leave(LEAVES_AT_ONCE)
         return None
 
-    async def _joined(self, subscription: bytes, reason: str) -> Joined | None:
+    async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
         """None when another one leads, and this one has left."""
         while True:
             try:
                 return await self.stay_or_leave(await self._membership.join(subscription, reason))
-            except (UnknownMember, IllegalGeneration):
+            except (UnknownMember, StaleGeneration):
                 continue
             except InconsistentProtocol as error:
                 raise LeadRefused(
                     f"{error}: name the application.id of a Kafka Streams application with group.protocol=classic"
                 ) from None
 
-    async def _standing(self) -> GroupStanding:
+    async def _standing(self) -> LeadAssessment:
         group_type = await self._membership.group_type()
         group = await self._admin.describe_group(self._settings.group)
-        return group_standing(
+        return assess_group(
             self._settings.group,
             self._settings.group_instance_id,
             group_type=group_type,

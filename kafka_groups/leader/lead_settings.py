@@ -8,7 +8,7 @@ from assignor.errors import InputError
 
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
-DEFAULT_ROUND_TIMEOUT_MS = 120_000
+DEFAULT_RETRY_TIMEOUT_MS = 120_000
 DEFAULT_METADATA_MAX_AGE_MS = 10_000
 _LONGEST_ELECTION_MS = 6_000
 _LONGEST_HEARTBEAT_INTERVAL_MS = 1_000
@@ -16,8 +16,8 @@ _LONGEST_HEARTBEAT_INTERVAL_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LeadSettings:
-    """`rebalance_timeout_ms`: how long the brokers wait for members in a round (max.poll.interval.ms).
-    `round_timeout_ms`: how long a round that fails is tried again, before the lead is handed back. Less than the
+    """`rebalance_timeout_ms`: how long the brokers wait for members in a rebalance (max.poll.interval.ms).
+    `retry_timeout_ms`: how long a rebalance that fails is tried again, before the lead is handed back. Less than the
     rebalance timeout, after which the brokers throw the leader out. `metadata_max_age_ms`: how often the source topics
     are looked at.
     """
@@ -26,7 +26,7 @@ class LeadSettings:
     group_instance_id: str
     session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
     rebalance_timeout_ms: int = DEFAULT_REBALANCE_TIMEOUT_MS
-    round_timeout_ms: int = DEFAULT_ROUND_TIMEOUT_MS
+    retry_timeout_ms: int = DEFAULT_RETRY_TIMEOUT_MS
     metadata_max_age_ms: int = DEFAULT_METADATA_MAX_AGE_MS
     stand_by: bool = False
     join_anyway: bool = False
@@ -37,7 +37,7 @@ class LeadSettings:
             raise InputError("must be the application.id, not empty", "--group")
         if self.session_timeout_ms < 1:
             raise InputError(f"must be at least 1, not {self.session_timeout_ms}", "--session-timeout-ms")
-        if not 1 <= self.round_timeout_ms < self.rebalance_timeout_ms:
+        if not 1 <= self.retry_timeout_ms < self.rebalance_timeout_ms:
             raise InputError(f"must be from 1 to {self.rebalance_timeout_ms - 1}", "--round-timeout-ms")
 
     @property

@@ -1,14 +1,14 @@
-"""Leading a group of Kafka Streams from outside: join first, lead its rounds, keep the lead, hand it back.
+"""Leading a group of Kafka Streams from outside: join first, lead its rebalances, keep the lead, hand it back.
 
 Rules:
 
-- Whoever is in the group gets an assignment that it can read, or waits: a round that cannot be computed is tried again
-  while the group waits (its members go on with the tasks they own), until `round_timeout_ms`; then the lead is handed
-  back, and a JVM leader decides what becomes of the group. Kafka's leader throws instead, and its stream thread dies.
-  What Kafka answers with an error assignment is answered with one here.
+- Whoever is in the group gets an assignment that it can read, or waits: a rebalance that cannot be computed is tried
+  again while the group waits (its members go on with the tasks they own), until `retry_timeout_ms`; then the lead is
+  handed back, and a JVM leader decides what becomes of the group. Kafka's leader throws instead, and its stream thread
+  dies. What Kafka answers with an error assignment is answered with one here.
 - Who finds itself not leading leaves at once, unless told to stay.
 - The leader joins again by itself when source topics change. Members that were told to rejoin at once, and the one that
-  carries the probing deadline, begin their rounds themselves.
+  carries the probing deadline, begin their rebalances themselves.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -26,15 +26,15 @@ from assignor.recording import rebalance_document
 from assignor.story.past import SeenRebalance
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaUnavailable
-from kafka_client.group_membership import GroupMembership, Joined
-from kafka_client.membership_errors import IllegalGeneration, RebalanceInProgress, UnknownMember
+from kafka_client.group_membership import GroupMembership, JoinedGeneration
+from kafka_client.membership_errors import GroupRebalancing, StaleGeneration, UnknownMember
 from kafka_groups.leader.group_entry import GroupEntry
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.led_rebalance import GroupMembers, LedRound, group_members
+from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members
 from kafka_groups.leader.own_member import own_subscription
-from kafka_groups.leader.rebalance_records import RoundRecords
-from kafka_groups.leader.rebalance_text import round_text, seen_round, why_in_words
-from kafka_groups.leader.rebalance_work import DecidedRound, RoundFailed, RoundWork
+from kafka_groups.leader.progress_text import progress_text, seen_rebalance, why_in_words
+from kafka_groups.leader.rebalance_decider import DecidedRebalance, LedRebalanceFailed, RebalanceDecider
+from kafka_groups.leader.rebalance_records import RebalanceRecords
 from kafka_groups.leader.source_partitions import PartitionCounts, change_in_words, known_to, without_owner
 from kafka_groups.leader.subscribed_topics import mismatch_in_words
 
@@ -44,9 +44,9 @@ _UNREACHABLE_PAUSE_S = 1.0
 
 
 class _Held(NamedTuple):
-    """What the leader watches until the next round. `partitions`: of the source topics, as the last round knew them;
-    None when they are not to be watched. `probing_at_ms`: a deadline that no member could be told. `reason`: to begin
-    the next round at once.
+    """What the leader watches until the next rebalance. `partitions`: of the source topics, as the last rebalance knew
+    them; None when they are not to be watched. `probing_at_ms`: a deadline that no member could be told. `reason`: to
+    begin the next rebalance at once.
     """
 
     partitions: PartitionCounts | None = None
@@ -62,8 +62,8 @@ class Leader:
         settings: LeadSettings,
         admin: ClusterAdmin,
         membership: GroupMembership,
-        work: RoundWork,
-        records: RoundRecords,
+        work: RebalanceDecider,
+        records: RebalanceRecords,
         say: Callable[[str], None],
     ) -> None:
         self._settings = settings
@@ -79,15 +79,15 @@ class Leader:
         self._mismatch = ""
 
     async def lead(self) -> None:
-        """Until cancelled. Raises LeadRefused, FencedInstance, RoundFailed, KafkaRefused; KafkaUnavailable only before
-        the first join.
+        """Until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed, KafkaRefused; KafkaUnavailable only
+        before the first join.
         """
         joined = await self._entry.join(self._subscription, "assignor lead starts")
         while True:
             try:
                 await self._generation(joined)
                 joined = await self._rejoined()
-            except (RebalanceInProgress, IllegalGeneration):
+            except (GroupRebalancing, StaleGeneration):
                 joined = await self._patiently(self._rejoined)
             except UnknownMember:
                 self._say("this member is not in the group any more: its session ended, or it was removed")
@@ -96,29 +96,29 @@ class Leader:
                 self._say(str(error))
                 joined = await self._patiently(self._rejoined)
 
-    async def _rejoined(self) -> Joined:
+    async def _rejoined(self) -> JoinedGeneration:
         try:
             joined = await self._membership.join(self._subscription(), self._reason or "a rebalance is in progress")
         except UnknownMember:
             return await self._anew()
         return await self._entry.stay_or_leave(joined) or await self._anew()
 
-    async def _anew(self) -> Joined:
+    async def _anew(self) -> JoinedGeneration:
         return await self._entry.join(self._subscription, "assignor lead joins anew")
 
-    async def _patiently(self, join: Callable[[], Coroutine[Any, Any, Joined]]) -> Joined:
+    async def _patiently(self, join: Callable[[], Coroutine[Any, Any, JoinedGeneration]]) -> JoinedGeneration:
         """A leader outlives brokers that are down."""
         while True:
             try:
                 return await join()
-            except IllegalGeneration:
+            except StaleGeneration:
                 continue
             except KafkaUnavailable as error:
                 self._say(str(error))
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
-    async def _generation(self, joined: Joined) -> None:
-        """From the join to the reason to join again. Raises MembershipError, RoundFailed, KafkaUnavailable."""
+    async def _generation(self, joined: JoinedGeneration) -> None:
+        """From the join to the reason to join again. Raises MembershipError, LedRebalanceFailed, KafkaUnavailable."""
         own_reason, self._reason = self._reason, ""
         if not joined.is_leader:
             await self._follow(joined)
@@ -126,13 +126,13 @@ class Leader:
         elif joined.skip_assignment:
             held = await self._resume(joined)
         else:
-            held = await self._round(joined, own_reason)
+            held = await self._lead_rebalance(joined, own_reason)
         if not held.reason:
             watches = (self._beating(), self._probing(held.probing_at_ms), self._topics_change(held.partitions))
             held = held._replace(reason=await _first(*watches))
         self._reason = held.reason
 
-    async def _round(self, joined: Joined, own_reason: str) -> _Held:
+    async def _lead_rebalance(self, joined: JoinedGeneration, own_reason: str) -> _Held:
         began = time.monotonic()
         told = ((member.member_id, member.group_instance_id, member.metadata) for member in joined.members)
         members = group_members(self._settings.group, told, joined.member_id)
@@ -144,7 +144,7 @@ class Leader:
             )
         try:
             decided = await _first(self._work.decide(joined.generation_id, members), self._beating())
-        except RoundFailed as failure:
+        except LedRebalanceFailed as failure:
             if failure.led is not None and failure.led.led is not None:
                 await self._record(joined.generation_id, failure.led.now_ms, failure.led.led)
             raise
@@ -165,23 +165,23 @@ class Leader:
         )
 
     def _tell_of_mismatch(self, generation_id: int, members: GroupMembers) -> None:
-        """Once, not in every round of a roll-out."""
+        """Once, not in every rebalance of a roll-out."""
         mismatch, before = mismatch_in_words(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
         if mismatch and mismatch != before:
             self._say(f"generation {generation_id}: {mismatch}")
 
     async def _tell(
-        self, generation_id: int, decided: DecidedRound, led: LedRound, own_reason: str, took_ms: int
+        self, generation_id: int, decided: DecidedRebalance, led: LedRebalance, own_reason: str, took_ms: int
     ) -> None:
         await self._record(generation_id, decided.now_ms, led)
         before = self._seen
         self._seen = await asyncio.to_thread(
-            seen_round, self._settings.group, generation_id, decided.now_ms, led, before
+            seen_rebalance, self._settings.group, generation_id, decided.now_ms, led, before
         )
-        self._say(round_text(generation_id, led, why_in_words(self._seen, before, own_reason), took_ms))
+        self._say(progress_text(generation_id, led, why_in_words(self._seen, before, own_reason), took_ms))
 
-    async def _record(self, generation_id: int, now_ms: int, led: LedRound) -> None:
+    async def _record(self, generation_id: int, now_ms: int, led: LedRebalance) -> None:
         await self._records.add(
             rebalance_document(
                 id=f"{self._settings.group}-{generation_id}",
@@ -194,7 +194,7 @@ class Leader:
             )
         )
 
-    async def _resume(self, joined: Joined) -> _Held:
+    async def _resume(self, joined: JoinedGeneration) -> _Held:
         """The group kept its assignments while this leader was away; topics, and the topology, may have changed."""
         await self._membership.sync({})
         self._say(f"generation {joined.generation_id}: the lead is kept, and nobody had to rebalance")
@@ -210,7 +210,7 @@ class Leader:
             return _Held(reason="source topics have partitions that nobody is assigned")
         return _Held(partitions)
 
-    async def _follow(self, joined: Joined) -> None:
+    async def _follow(self, joined: JoinedGeneration) -> None:
         assignment = await self._membership.sync({})
         count = len(decode_assignment(assignment).partitions) if assignment else 0
         self._say(

@@ -20,7 +20,7 @@ from assignor.snapshot import RebalanceSnapshot
 from kafka_client.client_settings import ClientSettings
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_client.first_contact import first_contact
-from kafka_client.group_membership import GroupMembership, MemberSettings
+from kafka_client.group_membership import GroupMembership, MembershipSettings
 from kafka_client.membership_errors import FencedInstance
 from kafka_groups.application_file import ApplicationFile
 from kafka_groups.leader.definition import definition_of
@@ -28,8 +28,8 @@ from kafka_groups.leader.election import Election, LeadTaken
 from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.leader import Leader
 from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
-from kafka_groups.leader.rebalance_records import RoundRecords
-from kafka_groups.leader.rebalance_work import RoundFailed, RoundWork
+from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
+from kafka_groups.leader.rebalance_records import RebalanceRecords
 from kafka_groups.leader.store_options import StoreFacts
 
 _LONGEST_WAY_OUT_S = 10.0
@@ -37,7 +37,7 @@ _LONGEST_REPORT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class LedApplication:
     """What is led. `configs`, `assignor`, `stores`: of the command line."""
 
     file: ApplicationFile
@@ -48,7 +48,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """`output`: a file or `-`. `coordinator_url`, `token_file`: of the service that shows the rounds."""
+    """`output`: a file or `-`. `coordinator_url`, `token_file`: of the service that shows the rebalances."""
 
     output: str | None = None
     coordinator_url: str | None = None
@@ -58,13 +58,13 @@ class Reporting:
 async def lead_until_stopped(
     client: ClientSettings,
     settings: LeadSettings,
-    application: Application,
+    application: LedApplication,
     reporting: Reporting,
     say: Callable[[str], None],
 ) -> None:
     """Returns after SIGTERM or SIGINT. Raises AssignorFault with one clear line."""
     coordinator = None if reporting.coordinator_url is None else (reporting.coordinator_url, reporting.token_file)
-    records = RoundRecords(reporting.output, coordinator, say)
+    records = RebalanceRecords(reporting.output, coordinator, say)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -78,15 +78,15 @@ async def lead_until_stopped(
             return await _definition(admin, settings, application, lambda _: None)
 
         task_assignor = load_own_assignor(definition.assignor) if is_class_path(definition.assignor) else None
-        work = RoundWork(
+        work = RebalanceDecider(
             admin,
             definition,
             task_assignor,
-            settings.round_timeout_ms / 1000,
+            settings.retry_timeout_ms / 1000,
             say,
             redefine if application.file.topology is None else None,
         )
-        member = MemberSettings(
+        member = MembershipSettings(
             settings.group,
             PROTOCOL_TYPE,
             PROTOCOL,
@@ -103,7 +103,7 @@ async def lead_until_stopped(
 
 
 async def _definition(
-    admin: ClusterAdmin, settings: LeadSettings, application: Application, say: Callable[[str], None]
+    admin: ClusterAdmin, settings: LeadSettings, application: LedApplication, say: Callable[[str], None]
 ) -> RebalanceSnapshot:
     counts: dict[str, int] = {}
     if application.file.topology is None:
@@ -122,7 +122,7 @@ class _Run:
         election: Election,
         membership: GroupMembership,
         leader: Leader,
-        records: RoundRecords,
+        records: RebalanceRecords,
         settings: LeadSettings,
         say: Callable[[str], None],
     ) -> None:
@@ -146,9 +146,11 @@ class _Run:
         except FencedInstance as fence:
             await self._resign()
             raise LeadTaken(f"{fence}: it leads group {self._settings.group!r} now, and this process ends") from fence
-        except RoundFailed as failure:
-            await self._hand_back("the lead is handed back: a round failed for too long")
-            raise RoundFailed(f"{failure}; the lead is handed back to the application's own members", None) from None
+        except LedRebalanceFailed as failure:
+            await self._hand_back("the lead is handed back: a rebalance failed for too long")
+            raise LedRebalanceFailed(
+                f"{failure}; the lead is handed back to the application's own members", None
+            ) from None
         except AssignorFault:
             await self._hand_back("the lead is handed back")
             raise

@@ -1,12 +1,12 @@
-"""One round, led from outside of the application: the members' bytes in, everybody's assignment out. Pure.
+"""One rebalance, led from outside of the application: the members' bytes in, everybody's assignment out. Pure.
 
 Rules:
 
-- Members of this program are left out of the round; each is handed an AssignmentInfo without tasks. So are members
+- Members of this program are left out of the rebalance; each is handed an AssignmentInfo without tasks. So are members
   whose subscription nobody can read: Kafka's leader dies of one, the next leader, too, and so on through the group.
-- A probing deadline is given to the lowest process that can carry it, so that it triggers the next round also when the
-  leader is dead then. The round is run as if that process led, so a recorded line gives the same bytes again. When no
-  process can, the leader keeps it itself.
+- A probing deadline is given to the lowest process that can carry it, so that it triggers the next rebalance also when
+  the leader is dead then. The rebalance is run as if that process led, so a recorded line gives the same bytes again.
+  When no process can, the leader keeps it itself.
 - Nobody is ever handed nothing: a result that lacks a member raises here, before anything is sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
@@ -51,8 +51,8 @@ class GroupMembers:
 
 
 @dataclass(frozen=True, slots=True)
-class LedRound:
-    """`snapshot`: all that the round knew, members of this program left out; `result`: all that it decided."""
+class LedRebalance:
+    """`snapshot`: all that the rebalance knew, members of this program left out; `result`: all that it decided."""
 
     snapshot: RebalanceSnapshot
     result: RebalanceResult
@@ -78,7 +78,7 @@ def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], 
     return GroupMembers(streams, tuple(ours), unreadable, sizes, topics)
 
 
-def lead_round(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> LedRound:
+def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> LedRebalance:
     """`snapshot`: with at least one member. What Kafka's leader would have thrown is in `result.error`.
 
     Raises InputError, DecodeError, as `assignor.assign`.
@@ -87,12 +87,12 @@ def lead_round(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssi
     result = assign(undelivered, now_ms, task_assignor)
     carrier = None if result.probing_rebalance_at_ms is None else _carrier(snapshot, result)
     if carrier is None:
-        return LedRound(undelivered, result)
+        return LedRebalance(undelivered, result)
     delivered = replace(snapshot, leader_process_id=carrier)
     with_deadline = assign(delivered, now_ms, task_assignor)
     if with_deadline.probing_rebalance_at_ms is None:  # members before version 7 cannot be told a time
-        return LedRound(undelivered, result)
-    return LedRound(delivered, with_deadline)
+        return LedRebalance(undelivered, result)
+    return LedRebalance(delivered, with_deadline)
 
 
 def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> dict[str, bytes]:
@@ -101,7 +101,7 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
     assignments = {} if result is None else dict(result.assignments)
     if set(assignments) != set(members.streams) or not all(assignments.values()):
         missing = sorted(set(members.streams).symmetric_difference(assignments))
-        raise IllegalStateError(f"the round has no assignment for exactly its members: {', '.join(missing)}")
+        raise IllegalStateError(f"the rebalance has no assignment for exactly its members: {', '.join(missing)}")
     return {**assignments, **dict.fromkeys((*members.ours, *members.unreadable), own)}
 
 
@@ -116,7 +116,7 @@ def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId 
     """The deadline goes to the first consumer of a process, unless that one is to rejoin at once anyway. The dummy
     client for members of a future version is none: its members rejoin at once in a lower one.
     """
-    assert result.problem is not None, "a round with a deadline has been through its placement"
+    assert result.problem is not None, "a rebalance with a deadline has been through its placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
     for process_id in sorted(result.problem.clients):
         consumers = result.problem.clients[process_id].consumers

@@ -87,7 +87,7 @@ def spoken_version(subscriptions: Iterable[bytes]) -> int:
 
 
 def _subscription_info(subscription: bytes) -> SubscriptionInfo | None:
-    """None for bytes that are none; the round itself says so in its own words."""
+    """None for bytes that are none; the rebalance itself says so in its own words."""
     try:
         return decode_subscription_info(decode_subscription(subscription).user_data or b"")
     except DecodeError:

@@ -1,8 +1,8 @@
-"""Where led rounds are kept: rebalance/1 lines in a file, and the coordinator that shows the group.
+"""Where led rebalances are kept: rebalance/1 lines in a file, and the coordinator that shows the group.
 
-Rules: a line is on disk before the next round begins, and a file that ends in the middle of a line, after a crash,
+Rules: a line is on disk before the next rebalance begins, and a file that ends in the middle of a line, after a crash,
 loses that half line and nothing else. Only who leads changes the file: a standby may have the same one. Neither of the
-two ever fails a round: what cannot be kept or reported is said.
+two ever fails a rebalance: what cannot be kept or reported is said.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from assignor.commands.console import as_line
 from assignor.errors import AssignorFault, InputError
-from kafka_groups.rebalance_reports import report_round
+from kafka_groups.rebalance_reports import report_rebalance
 
 STDOUT = "-"
 _MOST_WAITING_REPORTS = 100
 _BLOCK = 1 << 16
 
 
-class RoundRecords:
+class RebalanceRecords:
     """`output`: a file, `-` for stdout, None for none. `coordinator`: URL and token of the service, None for none."""
 
     def __init__(
@@ -39,11 +39,11 @@ class RoundRecords:
             try:
                 await asyncio.to_thread(append, self._output, document)
             except OSError as error:
-                self._say(f"{self._output}: the round cannot be written: {error.strerror}")
+                self._say(f"{self._output}: the rebalance cannot be written: {error.strerror}")
         if self._coordinator is not None:
             if self._waiting.full():
                 self._waiting.get_nowait()
-                self._say("a round is not reported: the coordinator has not answered for too long")
+                self._say("a rebalance is not reported: the coordinator has not answered for too long")
             self._waiting.put_nowait(document)
 
     async def report(self) -> None:
@@ -59,20 +59,20 @@ class RoundRecords:
                 while self._coordinator is not None and not self._waiting.empty():
                     await self._report(self._coordinator, self._waiting.get_nowait())
         except TimeoutError:
-            self._say("the last rounds are not reported: the coordinator does not answer")
+            self._say("the last rebalances are not reported: the coordinator does not answer")
 
     async def _report(self, coordinator: tuple[str, Path | None], document: Mapping[str, object]) -> None:
         url, token_file = coordinator
         try:
-            await asyncio.to_thread(report_round, url, token_file, document)
+            await asyncio.to_thread(report_rebalance, url, token_file, document)
         except AssignorFault as error:
-            self._say(f"the round is not reported: {error}")
+            self._say(f"the rebalance is not reported: {error}")
 
 
 def prepare(path: str) -> None:
     """Make the file. Raises InputError."""
     if path.endswith((".gz", ".parquet")):
-        raise InputError("rounds are appended to a plain file, which ends in .jsonl", path)
+        raise InputError("rebalances are appended to a plain file, which ends in .jsonl", path)
     try:
         with open(path, "ab+") as file:
             file.seek(0, os.SEEK_END)

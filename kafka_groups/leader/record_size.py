@@ -1,4 +1,5 @@
-"""Whether the brokers can keep a round: a generation is one record of `__consumer_offsets`, everybody's bytes in it.
+"""Whether the brokers can keep a rebalance: a generation is one record of `__consumer_offsets`, everybody's bytes in
+it.
 
 One that is too large is answered with an unknown error, to the leader and to every member, and JVM members die of it.
 Source: `GroupMetadataManager.classicGroupSync`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord`.
@@ -19,12 +20,12 @@ _SURELY_KEPT = 500_000
 """Below it nobody is asked for the limit."""
 
 
-class RecordTooLarge(AssignorFault):
-    """The brokers would refuse the round. The message says which member takes most of it, and what to do."""
+class GroupRecordTooLarge(AssignorFault):
+    """The brokers would refuse the rebalance. The message says which member takes most of it, and what to do."""
 
 
 async def check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assignments: Mapping[str, bytes]) -> None:
-    """`sizes`: bytes of subscriptions by member id. Raises RecordTooLarge, KafkaUnavailable."""
+    """`sizes`: bytes of subscriptions by member id. Raises GroupRecordTooLarge, KafkaUnavailable."""
     of_members = {member: size + len(assignments[member]) for member, size in sizes.items()}
     total = sum(of_members.values())
     if total <= _SURELY_KEPT:
@@ -32,7 +33,7 @@ async def check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assig
     limit = await _limit(admin)
     if total > limit:
         largest = max(of_members, key=lambda member: of_members[member])
-        raise RecordTooLarge(
+        raise GroupRecordTooLarge(
             f"its record would have {total} bytes, {of_members[largest]} of them of member {largest}, and {_LIMIT} of "
             f"{_TOPIC} is {limit}: stop that member, or raise {_LIMIT} there"
         )

@@ -1,4 +1,4 @@
-"""Partitions of the topics that the application reads: what the last round knew of them, and whether that changed.
+"""Partitions of the topics that the application reads: what the last rebalance knew of them, and whether that changed.
 
 A leader joins again when a topic appears, goes, or has more partitions, as Kafka's does. Source: the metadata snapshots
 of `ConsumerCoordinator`.
@@ -17,7 +17,7 @@ PartitionCounts = Mapping[str, int]
 
 
 def known_to(snapshot: RebalanceSnapshot, result: RebalanceResult, topics: Iterable[str]) -> PartitionCounts:
-    """After the round, the topics made in it among them."""
+    """After the rebalance, the topics made in it among them."""
     counts = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
     counts |= {name: topic.partitions for name, topic in snapshot.cluster.topics.items()}
     counts |= result.internal_topics

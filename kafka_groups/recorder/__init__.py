@@ -9,7 +9,7 @@
 `looks`                     what the cluster looked like just before and after
 `leader_view`               what of that the leader can have seen: the one view under which its result follows
 `offset_range`              the offsets between two looks that are worth trying
-`round_line`                the line itself
+`rebalance_line`            the line itself
 `output`, `position`        the file, and where to go on after a kill
 `log_import`                what JVM assignors logged, as `placement/1` lines
 ==========================  =====================================================================================

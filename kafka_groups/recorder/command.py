@@ -49,7 +49,7 @@ def record(
     config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None,
     command_config: ClientProperties = None,
     look_every: Annotated[
-        float, typer.Option(min=0.05, metavar="SECONDS", help="Look at topics and offsets between rounds.")
+        float, typer.Option(min=0.05, metavar="SECONDS", help="Look at topics and offsets between rebalances.")
     ] = 0.5,
     coordinator: CoordinatorUrl = None,
     token_file: TokenFile = None,
@@ -95,7 +95,7 @@ def _following(
 ) -> Following:
     from kafka_client.client_settings import client_settings, read_properties_file
     from kafka_groups.recorder.choices import group_choices
-    from kafka_groups.recorder.following import Following, Limits
+    from kafka_groups.recorder.following import Following, RecordingLimits
     from kafka_groups.recorder.output import OutputFile, StandardOutput
 
     if bootstrap_server is None:
@@ -107,7 +107,7 @@ def _following(
         settings=settings,
         groups=groups,
         output=StandardOutput() if output is None else OutputFile(output),
-        limits=Limits(),
+        limits=RecordingLimits(),
         say=say,
     )
 
@@ -122,12 +122,12 @@ def _limit(
     coordinator: str | None,
     token_file: Path | None,
 ) -> None:
-    from kafka_groups.recorder.following import Coordinator, Limits
+    from kafka_groups.recorder.following import CoordinatorAddress, RecordingLimits
 
-    following.limits = Limits(lines, seconds, once)
+    following.limits = RecordingLimits(lines, seconds, once)
     following.from_start = from_start
     following.look_every_s = look_every_s
-    following.coordinator = None if coordinator is None else Coordinator(coordinator, token_file)
+    following.coordinator = None if coordinator is None else CoordinatorAddress(coordinator, token_file)
 
 
 async def _run(following: Following) -> None:

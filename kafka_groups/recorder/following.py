@@ -1,9 +1,9 @@
 """The loop of the recorder: reads what brokers write about the groups, and writes a line for every new generation.
 
 Rules: records are taken and lines written in their order, and a position is saved after the lines that it covers. The
-cluster is looked at as soon as a round is known; what its leader saw is worked out behind, while reading goes on. A new
-group is read from its first record, since only its past tells which generation is the last and what its tasks are; what
-was there before the start is written only when history is asked for. While the cluster does not answer, nothing is
+cluster is looked at as soon as a rebalance is known; what its leader saw is worked out behind, while reading goes on. A
+new group is read from its first record, since only its past tells which generation is the last and what its tasks are;
+what was there before the start is written only when history is asked for. While the cluster does not answer, nothing is
 lost: the recorder says so once and goes on trying.
 """
 
@@ -23,20 +23,20 @@ from kafka_client.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaUnavailable
 from kafka_client.first_contact import first_contact
 from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic
-from kafka_groups.rebalance_reports import report_round
+from kafka_groups.rebalance_reports import report_rebalance
 from kafka_groups.recorder.generations import LastSeen, NotStreams
-from kafka_groups.recorder.group_recorder import GroupChoices, GroupRecorder, LookedAtRound, ReadRound, Say
+from kafka_groups.recorder.group_recorder import GroupChoices, GroupRecorder, ReadRebalance, RebalanceWithLooks, Say
 from kafka_groups.recorder.looks import TopicsLook
 from kafka_groups.recorder.output import Output
 from kafka_groups.recorder.position import Position
-from kafka_groups.recorder.rebalance_line import decoded_round
+from kafka_groups.recorder.rebalance_line import decoded_rebalance
 
 _SAVE_EVERY_S = 2.0
 _LOOK_FOR_TOPIC_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RecordingLimits:
     """When to stop by itself: after so many lines, so many seconds, or at the end of what is there."""
 
     lines: int | None = None
@@ -45,7 +45,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinator:
+class CoordinatorAddress:
     """Who is told of every line besides."""
 
     url: str
@@ -55,17 +55,17 @@ class Coordinator:
 @dataclass(slots=True)
 class Following:
     """`lines`: written in this run; `differing`: those whose output is not what 4.3.1 gives on their input; `unusable`:
-    rounds that could not be recorded.
+    rebalances that could not be recorded.
     """
 
     settings: ClientSettings
     groups: Sequence[GroupChoices]
     output: Output
-    limits: Limits
+    limits: RecordingLimits
     say: Say
     from_start: bool = False
     look_every_s: float = 0.5
-    coordinator: Coordinator | None = None
+    coordinator: CoordinatorAddress | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     lines: int = 0
     differing: int = 0
@@ -112,11 +112,11 @@ class _FoundTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingLine:
     """What is to be done in its turn: a line (None: nothing), and then where the next run goes on."""
 
     recorder: GroupRecorder | None
-    looked_at: LookedAtRound | None
+    looked_at: RebalanceWithLooks | None
     partitions: Mapping[int, int]
     groups: Mapping[str, LastSeen]
 
@@ -147,7 +147,7 @@ class _Reading:
         self._refused: dict[str, NotStreams] = {}
         self._said_refused: set[str] = set()
         self._ends: Mapping[int, int] = {}
-        self._waiting: asyncio.Queue[_Waiting | None] = asyncio.Queue()
+        self._waiting: asyncio.Queue[_PendingLine | None] = asyncio.Queue()
         self._marked_at = time.monotonic()
 
     async def run(self) -> None:
@@ -204,28 +204,28 @@ class _Reading:
             self._mark()
 
     async def _take_record(self, record: GroupRecord, read_at: float, read_ms: int) -> bool:
-        """Whether it is a round to be written."""
+        """Whether it is a rebalance to be written."""
         recorder = self._groups[record.key.group]
         before = recorder.generations.seen
         try:
             if record.offset <= before.offset:
                 recorder.show_again(record)
                 return False
-            a_round = recorder.generations.take(record)
+            rebalance = recorder.generations.take(record)
             self._refused.pop(recorder.group, None)
-            if a_round is None or not recorder.has_workers(a_round):
+            if rebalance is None or not recorder.has_workers(rebalance):
                 return False
             if record.offset < recorder.write_from:
-                recorder.show(a_round)
+                recorder.show(rebalance)
                 return False
-            if not decoded_round(a_round).members:
-                return False  # a leader of this project alone: no round of the application
+            if not decoded_rebalance(rebalance).members:
+                return False  # a leader of this project alone: no rebalance of the application
             is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
-            looked_at = await self._look_at(recorder, ReadRound(a_round, read_at, read_ms, is_history))
+            looked_at = await self._look_at(recorder, ReadRebalance(rebalance, read_at, read_ms, is_history))
             if looked_at is None:
                 recorder.generations.seen = before  # stopped before it could be looked at: the next run reads it again
                 return False
-            self._waiting.put_nowait(_Waiting(recorder, looked_at, dict(self._positions), self._seen()))
+            self._waiting.put_nowait(_PendingLine(recorder, looked_at, dict(self._positions), self._seen()))
             return True
         except NotStreams as fault:
             self._refused[recorder.group] = fault
@@ -233,10 +233,10 @@ class _Reading:
                 self._check_refused()
         except (DecodeError, InputError) as fault:
             self._following.unusable += 1
-            self._say(f"{recorder.group}: a round cannot be recorded and is passed over: {fault}")
+            self._say(f"{recorder.group}: a rebalance cannot be recorded and is passed over: {fault}")
         return False
 
-    async def _look_at(self, recorder: GroupRecorder, read: ReadRound) -> LookedAtRound | None:
+    async def _look_at(self, recorder: GroupRecorder, read: ReadRebalance) -> RebalanceWithLooks | None:
         """Tries until the cluster answers; None when it was stopped meanwhile."""
         said = False
         while True:
@@ -244,7 +244,7 @@ class _Reading:
                 return await recorder.look_at(read)
             except KafkaUnavailable as fault:
                 if not said:
-                    self._say(f"{recorder.group}: generation {read.round.value.generation} waits: {fault}")
+                    self._say(f"{recorder.group}: generation {read.rebalance.value.generation} waits: {fault}")
                     said = True
                 if self._following.stop.is_set():
                     return None
@@ -258,12 +258,12 @@ class _Reading:
             if self._following.limits.lines is not None and self._following.lines >= self._following.limits.lines:
                 return
 
-    async def _write(self, recorder: GroupRecorder, looked_at: LookedAtRound) -> None:
+    async def _write(self, recorder: GroupRecorder, looked_at: RebalanceWithLooks) -> None:
         line = await asyncio.to_thread(recorder.line, looked_at)
         self._following.output.append(line.document)
         self._following.lines += 1
         self._following.differing += bool(line.differences)
-        value = looked_at.read.round.value
+        value = looked_at.read.rebalance.value
         self._say(f"{recorder.group}: generation {value.generation}, {len(value.members)} members")
         if line.differences:
             self._say(
@@ -277,7 +277,7 @@ class _Reading:
         if coordinator is None:
             return
         try:
-            await asyncio.to_thread(report_round, coordinator.url, coordinator.token_file, document)
+            await asyncio.to_thread(report_rebalance, coordinator.url, coordinator.token_file, document)
         except AssignorFault as fault:
             self._say(f"not reported: {fault}")
 
@@ -307,7 +307,7 @@ class _Reading:
                 self._say(f"{group}: generation {seen.generation}, {seen.members} members; following")
 
     def _mark(self) -> None:
-        self._waiting.put_nowait(_Waiting(None, None, dict(self._positions), self._seen()))
+        self._waiting.put_nowait(_PendingLine(None, None, dict(self._positions), self._seen()))
         self._marked_at = time.monotonic()
 
     def _seen(self) -> dict[str, LastSeen]:

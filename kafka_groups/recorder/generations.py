@@ -1,11 +1,11 @@
 """Which records of a group are a new generation of a Kafka Streams application, and which only look like one.
 
-Rules: a record is a round when all of its members have an assignment and it is not what was seen last. A static member
-that comes back rewrites its generation under a new member id, so the same generation with the same assignments is no
-round. A group that is made new has generation 0 and nobody in it; one that everybody left has a generation without
-members; both are no rounds. After a tombstone generations count from 1 again. A rebalance that another one overtook
-never gets a record: generations may be missing. Pure.
-Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
+Rules: a record is a rebalance when all of its members have an assignment and it is not what was seen last. A static
+member that comes back rewrites its generation under a new member id, so the same generation with the same assignments
+is no rebalance. A group that is made new has generation 0 and nobody in it; one that everybody left has a generation
+without members; both are no rebalances. After a tombstone generations count from 1 again. A rebalance that another one
+overtook never gets a record: generations may be missing. Pure. Source:
+`GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NotStreams(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ObservedRebalance:
     """A new generation. `written_ms`: the broker's clock."""
 
     group: str
@@ -66,8 +66,10 @@ class GroupGenerations:
         self.group = group
         self.seen = seen or LastSeen()
 
-    def take(self, record: GroupRecord) -> Round | None:
-        """None when the record is no new round. Raises NotStreams, and DecodeError for a value that cannot be read."""
+    def take(self, record: GroupRecord) -> ObservedRebalance | None:
+        """None when the record is no new rebalance. Raises NotStreams, and DecodeError for a value that cannot be
+        read.
+        """
         if record.offset <= self.seen.offset:
             return None
         before = self.seen
@@ -90,10 +92,10 @@ class GroupGenerations:
         self.seen = LastSeen(record.offset, value.generation, len(value.members), digest)
         if before.generation == value.generation and before.digest in (digest, ""):
             return None
-        return Round(self.group, value, record.partition, record.offset, record.timestamp_ms)
+        return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms)
 
     def wrote(self, generation: int, offset: int) -> None:
-        """A line of this round is in the output already, although what was seen then is not known."""
+        """A line of this rebalance is in the output already, although what was seen then is not known."""
         if offset > self.seen.offset:
             self.seen = LastSeen(offset, generation, self.seen.members, "")
 

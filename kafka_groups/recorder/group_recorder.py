@@ -20,15 +20,15 @@ from assignor.task_assignors.base import TaskAssignor
 from assignor.topology.described.group_topology import DescribedTopology
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_client.offsets_topic import GroupRecord
-from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, Round
+from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, ObservedRebalance
 from kafka_groups.recorder.leader_view import LeaderView, Looks, has_state, leader_view
 from kafka_groups.recorder.looks import ClusterLooks
 from kafka_groups.recorder.rebalance_line import (
-    DecodedRound,
+    DecodedRebalance,
     created_topics_of,
-    decoded_round,
+    decoded_rebalance,
+    recorded_document,
     recorded_output,
-    round_document,
     snapshot_of,
 )
 from kafka_groups.recorder.shown_tasks import ShownTasks
@@ -54,24 +54,24 @@ class GroupChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRound:
+class ReadRebalance:
     """A generation and when its record was read: `read_at` by `time.monotonic`, `read_ms` since the epoch.
 
     `is_history`: its record was there before the recorder was.
     """
 
-    round: Round
+    rebalance: ObservedRebalance
     read_at: float
     read_ms: int
     is_history: bool
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAtRound:
+class RebalanceWithLooks:
     """A generation with what the cluster looked like. `looked_ms`: when the look after it was over."""
 
-    read: ReadRound
-    decoded: DecodedRound
+    read: ReadRebalance
+    decoded: DecodedRebalance
     definition: RebalanceSnapshot
     looks: Looks
     looked_ms: int
@@ -84,7 +84,7 @@ class RecordedLine:
 
 
 class GroupRecorder:
-    """`write_from`: rounds whose record has a lower offset are looked at, and not written."""
+    """`write_from`: rebalances whose record has a lower offset are looked at, and not written."""
 
     def __init__(
         self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, look_every_s: float, say: Say
@@ -105,26 +105,26 @@ class GroupRecorder:
         """Keep looking at the cluster until cancelled."""
         await self.looks.run()
 
-    def has_workers(self, a_round: Round) -> bool:
+    def has_workers(self, rebalance: ObservedRebalance) -> bool:
         """Whether it has a member besides a leader of our own, which gets no tasks. Raises DecodeError."""
-        return bool(decoded_round(a_round).members)
+        return bool(decoded_rebalance(rebalance).members)
 
-    def show(self, a_round: Round) -> None:
+    def show(self, rebalance: ObservedRebalance) -> None:
         """Learn from a generation that is not written. Raises DecodeError."""
-        self._shown.add(decoded_round(a_round).members)
+        self._shown.add(decoded_rebalance(rebalance).members)
 
     def show_again(self, record: GroupRecord) -> None:
         """Learn from the last record that an earlier run took. Raises DecodeError."""
         with contextlib.suppress(NotStreams):
-            a_round = GroupGenerations(self.group).take(record)
-            if a_round is not None:
-                self.show(a_round)
+            rebalance = GroupGenerations(self.group).take(record)
+            if rebalance is not None:
+                self.show(rebalance)
 
-    async def look_at(self, read: ReadRound) -> LookedAtRound:
-        """At once when the round is known. Raises DecodeError for members that cannot be read, InputError for a
+    async def look_at(self, read: ReadRebalance) -> RebalanceWithLooks:
+        """At once when the rebalance is known. Raises DecodeError for members that cannot be read, InputError for a
         topology that does not fit, KafkaClientError when the cluster does not answer.
         """
-        decoded = decoded_round(read.round)
+        decoded = decoded_rebalance(read.rebalance)
         is_first = not self._shown.assigned
         self._shown.add(decoded.members)
         definition = self._definition_for(decoded, await self._partition_counts())
@@ -132,13 +132,13 @@ class GroupRecorder:
         looked_ms = int(time.time() * 1000)
         may_create = is_first and not has_state(snapshot_of(decoded, definition))
         if read.is_history:
-            return LookedAtRound(read, decoded, definition, Looks((after,), None, may_create), looked_ms)
+            return RebalanceWithLooks(read, decoded, definition, Looks((after,), None, may_create), looked_ms)
         joined_at = _joined_at(read)
         before = self.looks.before(joined_at, definition, after)
         since = self.looks.since(joined_at, definition) or (after,)
-        return LookedAtRound(read, decoded, definition, Looks(since, before, may_create), looked_ms)
+        return RebalanceWithLooks(read, decoded, definition, Looks(since, before, may_create), looked_ms)
 
-    def line(self, looked_at: LookedAtRound) -> RecordedLine:
+    def line(self, looked_at: RebalanceWithLooks) -> RecordedLine:
         """Takes its time; may run in a thread of its own."""
         decoded, looks = looked_at.decoded, looked_at.looks
         snapshot = snapshot_of(decoded, looked_at.definition)
@@ -154,7 +154,7 @@ class GroupRecorder:
         created = created_topics_of(chosen.view, looks.after) if looks.before is not None else None
         if self._choices.configs.rack_aware and created is not None:
             snapshot = _with_created(snapshot, created, looks.after)
-        document = round_document(
+        document = recorded_document(
             decoded,
             snapshot.seen(chosen.view),
             recorded_output(decoded, internal, created),
@@ -173,7 +173,7 @@ class GroupRecorder:
     async def _partition_counts(self) -> dict[str, int]:
         return {name: topic.partitions for name, topic in (await self._admin.topics()).items()}
 
-    def _definition_for(self, decoded: DecodedRound, counts: Mapping[str, int]) -> RebalanceSnapshot:
+    def _definition_for(self, decoded: DecodedRebalance, counts: Mapping[str, int]) -> RebalanceSnapshot:
         try:
             self._topology = self._worked_out(counts)
         except InputError:
@@ -201,16 +201,18 @@ class GroupRecorder:
             members={},
         )
 
-    def _note(self, looked_at: LookedAtRound, chosen: LeaderView) -> str:
-        written_ms = looked_at.read.round.written_ms
+    def _note(self, looked_at: RebalanceWithLooks, chosen: LeaderView) -> str:
+        written_ms = looked_at.read.rebalance.written_ms
         late_ms = max(looked_at.looked_ms - written_ms, 0)
         parts = [f"topology: {self._choices.topology.origin}"]
         if looked_at.read.is_history:
-            parts.append(f"history: topics and offsets are not those of the round but of {_utc(looked_at.looked_ms)}")
+            parts.append(
+                f"history: topics and offsets are not those of the rebalance but of {_utc(looked_at.looked_ms)}"
+            )
         elif late_ms > _LATE_MS:
-            parts.append(f"topics and offsets were looked up {late_ms / 1000:.0f} s after the round")
+            parts.append(f"topics and offsets were looked up {late_ms / 1000:.0f} s after the rebalance")
         if looked_at.looks.before is None and not looked_at.read.is_history:
-            parts.append("nobody looked at the cluster before the round")
+            parts.append("nobody looked at the cluster before the rebalance")
         if chosen.words:
             parts.append(f"taken because the leader's result follows from it: {chosen.words}")
         if looked_at.decoded.has_future_members:
@@ -220,12 +222,12 @@ class GroupRecorder:
         return "; ".join(parts)
 
 
-def _joined_at(read: ReadRound) -> float:
+def _joined_at(read: ReadRebalance) -> float:
     """When the last member had joined, by `time.monotonic`: that is when the leader began."""
-    a_round = read.round
-    began_ms = a_round.value.state_timestamp_ms
-    took_ms = 0 if began_ms is None else max(a_round.written_ms - began_ms, 0)
-    late_ms = max(read.read_ms - a_round.written_ms, 0)  # nothing when the broker's clock is ahead of ours
+    rebalance = read.rebalance
+    began_ms = rebalance.value.state_timestamp_ms
+    took_ms = 0 if began_ms is None else max(rebalance.written_ms - began_ms, 0)
+    late_ms = max(read.read_ms - rebalance.written_ms, 0)  # nothing when the broker's clock is ahead of ours
     return read.read_at - (took_ms + late_ms) / 1000 - _CLOCK_MARGIN_S
 
 

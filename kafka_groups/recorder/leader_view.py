@@ -1,10 +1,11 @@
-"""What the leader of a round saw of the cluster, told from looks at it around the round, and from what it decided.
+"""What the leader of a rebalance saw of the cluster, told from looks at it around the rebalance, and from what it
+decided.
 
-Rules: a view must lie between the look before the round and the one after it: internal topics that were not there
-before are created in the round, and offsets only grow. The first look after all members had joined counts; when this
-project's own leader decides otherwise on it, others in between are tried, and the first under which it decides what
-the group's leader did is taken, and named. When there is none, the line keeps the first look and says how the results
-differ. Pure, but for the time it may take.
+Rules: a view must lie between the look before the rebalance and the one after it: internal topics that were not there
+before are created in the rebalance, and offsets only grow. The first look after all members had joined counts; when
+this project's own leader decides otherwise on it, others in between are tried, and the first under which it decides
+what the group's leader did is taken, and named. When there is none, the line keeps the first look and says how the
+results differ. Pure, but for the time it may take.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _STUCK_AFTER = 60
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """The cluster around a round. `since`: looks after all members had joined, the last of them after the round, never
-    empty. `before`: the last one before that, None when nobody looked then. `may_create`: nothing says that internal
-    topics were there before, so the round may have created them all.
+    """The cluster around a rebalance. `since`: looks after all members had joined, the last of them after the
+    rebalance, never empty. `before`: the last one before that, None when nobody looked then. `may_create`: nothing says
+    that internal topics were there before, so the rebalance may have created them all.
     """
 
     since: tuple[ClusterView, ...]
@@ -82,7 +83,7 @@ def leader_view(
         first = first or found
         if not time_is_left():
             break
-    assert first is not None, "there always is the look after the round"
+    assert first is not None, "there always is the look after the rebalance"
     for base, words in _topic_variants(looks.after, looks):
         between = OffsetRange(snapshot, looks.before, (*looks.since[:-1], base))
         draw = random.Random(",".join(snapshot.members))  # noqa: S311 (drawn to be repeated, not to be secret)
@@ -111,19 +112,19 @@ def _looks_themselves(looks: Looks) -> Iterator[tuple[ClusterView, str]]:
     if before is not None:
         offsets = before if before.changelog_end_offsets is not None else looks.after
         for view, words in _topic_variants(looks.after, looks):
-            yield _with_offsets_of(view, offsets), _joined(words, "offsets of the look before the round")
-        yield replace(before, changelog_end_offsets=offsets.changelog_end_offsets), "the look before the round"
+            yield _with_offsets_of(view, offsets), _joined(words, "offsets of the look before the rebalance")
+        yield replace(before, changelog_end_offsets=offsets.changelog_end_offsets), "the look before the rebalance"
 
 
 def _topic_variants(look: ClusterView, looks: Looks) -> Iterator[tuple[ClusterView, str]]:
-    """`look` with the internal topics that were there before the round, as far as that is known."""
+    """`look` with the internal topics that were there before the rebalance, as far as that is known."""
     if looks.before is not None:
         created = looks.after.existing_internal_topics.keys() - looks.before.existing_internal_topics.keys()
         yield _without(look, created), ""
         if created:
             yield look, "internal topics as existing before"
     elif looks.may_create:
-        yield _without(look, look.existing_internal_topics.keys()), "internal topics as created in this round"
+        yield _without(look, look.existing_internal_topics.keys()), "internal topics as created in this rebalance"
         yield look, "internal topics as existing before"
     else:
         yield look, ""

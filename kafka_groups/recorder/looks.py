@@ -1,7 +1,7 @@
-"""Looks at the cluster, one after the other, so that a round finds one from just before it.
+"""Looks at the cluster, one after the other, so that a rebalance finds one from just before it.
 
-A round is known only when it is over; what the leader saw lies between the last look before all members had joined and
-the one after its record came. While the topology is not known, a look tells only which topics there are. Looks that
+A rebalance is known only when it is over; what the leader saw lies between the last look before all members had joined
+and the one after its record came. While the topology is not known, a look tells only which topics there are. Looks that
 fail are passed over: then the last one before is older.
 """
 

@@ -1,4 +1,4 @@
-"""All offsets that a leader can have seen: per task a sum between a look before the round and one after it.
+"""All offsets that a leader can have seen: per task a sum between a look before the rebalance and one after it.
 
 What a leader does with offsets depends on a task's sum only: on how far each member is behind it, and whether that is
 within `acceptable.recovery.lag`. So between the looks a few sums per task are worth trying: the ends, and those at
@@ -61,7 +61,7 @@ class OffsetRange:
 
     def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
         self._after = since[-1]
-        self.words = "0 and those of now" if before is None else "the look before the round and the one after it"
+        self.words = "0 and those of now" if before is None else "the look before the rebalance and the one after it"
         reported = reported_sums(snapshot)
         lag = snapshot.configs.acceptable_recovery_lag
         ranges = (
@@ -101,7 +101,7 @@ class OffsetRange:
         return changed
 
     def view(self, sums: Mapping[int, int]) -> ClusterView:
-        """The look after the round with these sums."""
+        """The look after the rebalance with these sums."""
         offsets: dict[TopicPartition, int] = {}
         for index, total in sums.items():
             offsets |= self._tasks[index].offsets(total)

@@ -2,10 +2,9 @@
 
 Rules: members keep the order in which the broker stored them, which is that in which the leader received them. The
 leader is the member whose id the record names; a leader that is this project's own is out of process: it and its
-standbys are left out of the members, and the line says `led_by`. The time of a round is its probing deadline less the
-interval, where a member was told one, because the leader added them up; else the time at which the broker wrote it.
-Pure.
-Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
+standbys are left out of the members, and the line says `led_by`. The time of a rebalance is its probing deadline less
+the interval, where a member was told one, because the leader added them up; else the time at which the broker wrote it.
+Pure. Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from assignor.recording.written import rebalance_document
 from assignor.snapshot import ClusterView, Member, RebalanceSnapshot
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId
 from kafka_groups.leader.own_member import is_leader_of_ours
-from kafka_groups.recorder.generations import Round
+from kafka_groups.recorder.generations import ObservedRebalance
 
 LED_BY_OWN_LEADER = "assignor"
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedRound:
+class DecodedRebalance:
     """`members`: without a leader of our own. `leader_process_id`: None when it is not one of them.
 
     `led_by`: as in rebalance/1, None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: as told to a member.
     """
 
-    round: Round
+    rebalance: ObservedRebalance
     members: tuple[MemberMetadata, ...]
     leader_process_id: ProcessId | None
     led_by: str | None
@@ -49,30 +48,30 @@ class DecodedRound:
     def now_ms(self, configs: AssignmentConfigs) -> int:
         """When the leader placed the tasks, in ms since the epoch."""
         if self.probing_rebalance_at_ms is None:
-            return self.round.written_ms
+            return self.rebalance.written_ms
         return max(self.probing_rebalance_at_ms - configs.probing_rebalance_interval_ms, 0)
 
 
-def decoded_round(a_round: Round) -> DecodedRound:
+def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
     """Raises DecodeError."""
-    value = a_round.value
+    value = rebalance.value
     infos = {member.member_id: _info(member) for member in value.members}
     led_by, leader_process_id = None, None
     members = value.members
     leader = next((member for member in members if member.member_id == value.leader), None)
     if leader is not None:
         info = infos[leader.member_id]
-        if _is_ours(a_round.group, leader):
+        if _is_ours(rebalance.group, leader):
             led_by = LED_BY_OWN_LEADER
-            members = tuple(member for member in members if not _is_ours(a_round.group, member))
+            members = tuple(member for member in members if not _is_ours(rebalance.group, member))
         else:
             leader_process_id = info.process_id
             if info.latest_supported_version < LATEST_SUPPORTED_VERSION:
                 led_by = f"a Kafka Streams of subscription version {info.latest_supported_version}"
     told = [_told(member) for member in members]
     deadlines = [info.next_rebalance_ms for info in told if 0 < info.next_rebalance_ms < JAVA_LONG_MAX]
-    return DecodedRound(
-        round=a_round,
+    return DecodedRebalance(
+        rebalance=rebalance,
         members=members,
         leader_process_id=leader_process_id,
         led_by=led_by,
@@ -83,8 +82,8 @@ def decoded_round(a_round: Round) -> DecodedRound:
     )
 
 
-def snapshot_of(decoded: DecodedRound, definition: RebalanceSnapshot) -> RebalanceSnapshot:
-    """`definition` with the members of the round, and without what the cluster tells."""
+def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> RebalanceSnapshot:
+    """`definition` with the members of the rebalance, and without what the cluster tells."""
     members = {
         member.member_id: Member(member.subscription, member.client_id, member.group_instance_id)
         for member in decoded.members
@@ -101,7 +100,7 @@ def snapshot_of(decoded: DecodedRound, definition: RebalanceSnapshot) -> Rebalan
 
 
 def recorded_output(
-    decoded: DecodedRound, internal_topics: Mapping[str, int], created: Iterable[str] | None
+    decoded: DecodedRebalance, internal_topics: Mapping[str, int], created: Iterable[str] | None
 ) -> RecordedOutput:
     """`internal_topics`: those of the topology that are there afterwards. `created`: None when that is not known."""
     made_ready = decoded.error_code == AssignorErrorCode.NONE
@@ -117,14 +116,14 @@ def recorded_output(
     )
 
 
-def round_document(
-    decoded: DecodedRound, snapshot: RebalanceSnapshot, output: RecordedOutput, now_ms: int, note: str
+def recorded_document(
+    decoded: DecodedRebalance, snapshot: RebalanceSnapshot, output: RecordedOutput, now_ms: int, note: str
 ) -> dict[str, object]:
     """The line. `snapshot`: with the view of the cluster."""
     document = rebalance_document(
-        id=decoded.round.id,
-        group_id=decoded.round.group,
-        generation_id=decoded.round.value.generation,
+        id=decoded.rebalance.id,
+        group_id=decoded.rebalance.group,
+        generation_id=decoded.rebalance.value.generation,
         now_ms=now_ms,
         source="kafka",
         snapshot=snapshot,
@@ -137,7 +136,7 @@ def round_document(
 
 
 def created_topics_of(view: ClusterView, after: ClusterView) -> frozenset[str]:
-    """Internal topics that the round created when `view` is what its leader saw."""
+    """Internal topics that the rebalance created when `view` is what its leader saw."""
     return frozenset(after.existing_internal_topics.keys() - view.existing_internal_topics.keys())
 
 

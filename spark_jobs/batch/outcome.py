@@ -41,7 +41,7 @@ class PartDamaged(AssignorFault):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """`rows_file`: all rows in input order, without compute times; `rejects_file`: JSON Lines; `timings_file`: None
     when the work measures no compute times. `seconds`: from the start of the first chunk to the last part;
     `start_up_seconds`: what went before (processes or Spark); `merge_seconds`: from parts to the files. All three are

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from spark_jobs.batch.local_engine import LocalProcesses
 from spark_jobs.batch.merging import merge
-from spark_jobs.batch.outcome import ChunksFailed, Engine, EngineFailed, Outcome, PartDamaged, PartsNotSeen
+from spark_jobs.batch.outcome import ChunksFailed, Engine, EngineFailed, PartDamaged, PartsNotSeen, RunOutcome
 from spark_jobs.batch.output_directory import Finished, OutputDirectory, open_directory
 from spark_jobs.batch.parts import PartsSeen, forget_last_run, read_failure
 from spark_jobs.batch.progress import RowsProgress
@@ -26,7 +26,7 @@ from spark_jobs.batch.spans import spans
 from spark_jobs.batch.work import ChunkT, Plan
 from spark_jobs.batch.worker import Job
 
-__all__ = ["ChunksFailed", "Engine", "EngineFailed", "Outcome", "PartDamaged", "PartsNotSeen", "run_plan"]
+__all__ = ["ChunksFailed", "Engine", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
 
 MAX_FAILURES = 10
 """Failed chunks after which the rest is not tried."""
@@ -60,8 +60,8 @@ def run_plan(
     cores: int | None = None,
     spark_conf: Mapping[str, str] | None = None,
     restart: bool = False,
-) -> Outcome:
-    """Run the chunks that have no part in `directory` yet, and merge all parts into the files of `Outcome`.
+) -> RunOutcome:
+    """Run the chunks that have no part in `directory` yet, and merge all parts into the files of `RunOutcome`.
 
     `cores`: processes of the local engine, else all of the machine; Spark has what `master` gives it, and is told here
     only how finely to cut when that cannot be seen from `master`. `restart`: throw away what earlier runs left there.
@@ -182,8 +182,8 @@ def _outcome(
     times: _Times,
     merge_seconds: float,
     finished_before: bool,
-) -> Outcome:
-    return Outcome(
+) -> RunOutcome:
+    return RunOutcome(
         rows_file=output.rows_file,
         rejects_file=output.rejects_file,
         timings_file=output.timings_file,

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 
 LINES_A_CHUNK = 256
-"""The one decision of chunk size. A round takes 1 to 3 ms, so a chunk takes about half a second: often enough for a
+"""The one decision of chunk size. A rebalance takes 1 to 3 ms, so a chunk takes about half a second: often enough for a
 progress bar, little to do again when an executor dies, and some hundred kilobytes in memory; its Parquet part and its
 scheduling cost a few milliseconds, under 1 %."""
 BYTES_A_CHUNK = 8 * 1024 * 1024

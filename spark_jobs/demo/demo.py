@@ -2,8 +2,8 @@
 
 A word count with a stream-table join and a repartition step over the sources of Python's standard library, under
 exactly-once, on Spark executors. One executor is killed while it runs. At the end all counts are compared with a plain
-loop over the same text. Everything that was started is stopped at the end. Then recorded rounds of real Kafka groups
-run through the same leader.
+loop over the same text. Everything that was started is stopped at the end. Then recorded rebalances of real Kafka
+groups run through the same leader.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from rich.console import Console
 from assignor.errors import AssignorFault
 from spark_jobs.demo.kafka_rebalances import recorded_groups, replay
 from spark_jobs.demo.progress import Progress, ProgressMeter
-from spark_jobs.demo.rebalances_seen import rounds_seen
 from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
-from spark_jobs.demo.tables import assignment_table, recordings_table, rounds_table, takeovers_table
+from spark_jobs.demo.tables import assignment_table, rebalances_table, recordings_table, takeovers_table
 from spark_jobs.demo.takeovers import Takeover, takeovers
+from spark_jobs.demo.witnessed_rebalances import witnessed_rebalances
 from spark_jobs.demo.word_count import (
     COUNT_STORE,
     LINES,
@@ -43,7 +43,7 @@ from spark_jobs.workers.group_view import (
     NotInTime,
     explanation_text,
     group_view,
-    round_summaries,
+    listed_rebalances,
     wait_until_held,
 )
 from spark_jobs.workers.member_process import EXECUTOR_TAG
@@ -180,9 +180,9 @@ class Demo:
         return kill
 
     def _show_what_happened(self, client: CoordinatorClient, kill: Kill, lines: list[OwnershipLine]) -> None:
-        seen = {one.generation_id: one for one in rounds_seen(lines) if one.ended_ms >= kill.at_ms}
-        summaries = [one for one in round_summaries(client, APPLICATION_ID) if one.generation_id in seen]
-        self._show(rounds_table("rounds since the kill", summaries, seen))
+        seen = {one.generation_id: one for one in witnessed_rebalances(lines) if one.ended_ms >= kill.at_ms}
+        summaries = [one for one in listed_rebalances(client, APPLICATION_ID) if one.generation_id in seen]
+        self._show(rebalances_table("rebalances since the kill", summaries, seen))
         deaths = {line.pid: kill.at_ms for line in lines if line.jvm_pid == kill.jvm_pid}
         lost = takeovers(lines, kill.at_ms, deaths)
         self._show(takeovers_table(f"the tasks of executor {kill.executor}, counted from its death", lost))
@@ -207,11 +207,11 @@ class Demo:
         )
 
     def _kafka_again(self) -> None:
-        self._say("running recorded rounds of real Kafka Streams 4.3.1 groups through the same leader")
-        replayed = [replay(name, rounds) for name, rounds in recorded_groups()]
+        self._say("running recorded rebalances of real Kafka Streams 4.3.1 groups through the same leader")
+        replayed = [replay(name, rebalances) for name, rebalances in recorded_groups()]
         self._show(recordings_table("what Kafka's own leader sent, and what comes out here", replayed))
-        rounds, equal = sum(one.rounds for one in replayed), sum(one.equal for one in replayed)
-        self._say(f"{equal} of {rounds} rounds equal what Kafka's own leader sent")
+        rebalances, equal = sum(one.rebalances for one in replayed), sum(one.equal for one in replayed)
+        self._say(f"{equal} of {rebalances} rebalances equal what Kafka's own leader sent")
         different = [difference for one in replayed for difference in one.differences]
         if different:
             raise DemoFailed("not equal to Kafka: " + "; ".join(different[:5]))

@@ -1,6 +1,6 @@
-"""The recorded rounds of real Kafka Streams groups once more through this project's pipeline, and what is equal.
+"""The recorded rebalances of real Kafka Streams groups once more through this project's pipeline, and what is equal.
 
-Only rounds that Kafka Streams 4.3.1 led are compared: of those with `led_by` the output is another leader's.
+Only rebalances that Kafka Streams 4.3.1 led are compared: of those with `led_by` the output is another leader's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _SUFFIX = ".jsonl.gz"
 
 @dataclass(frozen=True, slots=True)
 class ReplayedGroup:
-    """Of one recording: rounds led by Kafka 4.3.1, how many came out equal after decoding and to the byte, and the
+    """Of one recording: rebalances led by Kafka 4.3.1, how many came out equal after decoding and to the byte, and the
     others.
     """
 
     name: str
-    rounds: int
+    rebalances: int
     equal: int
     bytes_equal: int
     led_by_others: int
@@ -33,7 +33,7 @@ class ReplayedGroup:
 
 
 def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
-    """Every recording that comes with the package: its name and its rounds, by name."""
+    """Every recording that comes with the package: its name and its rebalances, by name."""
     for entry in sorted(files("spark_jobs.demo.recordings").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(_SUFFIX):
             lines = gzip.decompress(entry.read_bytes()).decode("utf-8").splitlines()
@@ -41,7 +41,7 @@ def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
 
 
 def replay(name: str, recorded: list[RecordedRebalance]) -> ReplayedGroup:
-    """Run each round again and compare."""
+    """Run each rebalance again and compare."""
     ours = [one for one in recorded if one.led_by is None and one.output is not None]
     equal = bytes_equal = 0
     differences: list[str] = []

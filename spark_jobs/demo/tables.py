@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from rich.table import Table
 
 from spark_jobs.demo.kafka_rebalances import ReplayedGroup
-from spark_jobs.demo.rebalances_seen import RoundSeen
 from spark_jobs.demo.takeovers import Takeover
-from spark_jobs.workers.group_view import GroupView, RoundSummary
+from spark_jobs.demo.witnessed_rebalances import WitnessedRebalance
+from spark_jobs.workers.group_view import GroupView, ListedRebalance
 
 
 def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
@@ -23,7 +23,7 @@ def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) 
     return table
 
 
-def rounds_table(title: str, summaries: Iterable[RoundSummary], seen: Mapping[int, RoundSeen]) -> Table:
+def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Mapping[int, WitnessedRebalance]) -> Table:
     """One line a round: what the coordinator says of it, and what the members saw."""
     table = Table(title=title, title_justify="left")
     for column in ("generation", "why", "members", "tasks moved", "then", "took"):
@@ -77,9 +77,9 @@ def recordings_table(title: str, replayed: Iterable[ReplayedGroup]) -> Table:
     table = Table(title=title, title_justify="left", show_footer=True)
     groups = list(replayed)
     table.add_column("recorded group", "all")
-    for column in ("rounds", "equal", "equal to the byte"):
+    for column in ("rebalances", "equal", "equal to the byte"):
         of_column = column.replace(" to the ", "_").replace("equal_byte", "bytes_equal")
         table.add_column(column, str(sum(getattr(one, of_column) for one in groups)), justify="right")
     for one in groups:
-        table.add_row(one.name, str(one.rounds), str(one.equal), str(one.bytes_equal))
+        table.add_row(one.name, str(one.rebalances), str(one.equal), str(one.bytes_equal))
     return table

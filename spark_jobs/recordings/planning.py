@@ -116,7 +116,7 @@ def _identity(chunk: RecordingChunk, lines: int) -> dict[str, object]:
     return {**identity, "path": as_text(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
 
 
-class _Line(NamedTuple):
+class _PlannedLine(NamedTuple):
     """Where a line begins, its number, and its length in bytes."""
 
     place: int
@@ -181,19 +181,19 @@ def _plain_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
         yield from _cut(_numbered(raw), size, tell)
 
 
-def _numbered(raw: Iterable[bytes]) -> Iterator[_Line]:
+def _numbered(raw: Iterable[bytes]) -> Iterator[_PlannedLine]:
     """Every line that is not blank, found by its byte."""
     offset = 0
     for number, content in enumerate(raw, 1):
         if content.strip():
-            yield _Line(offset, number, len(content))
+            yield _PlannedLine(offset, number, len(content))
         offset += len(content)
 
 
 def _gzip_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
     with opened(source) as raw:
         numbered = ((int(where.rpartition(":")[2]), len(content)) for where, content in lines_of(source, raw))
-        lines = (_Line(number - 1, number, length) for number, length in numbered)
+        lines = (_PlannedLine(number - 1, number, length) for number, length in numbered)
         yield from _cut(lines, size, lambda _: tell(raw.tell()))
 
 
@@ -203,7 +203,7 @@ def _parquet_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
         yield _Cut(start, start + 1, min(size, rows - start))
 
 
-def _cut(lines: Iterator[_Line], size: int, tell: Tell) -> Iterator[_Cut]:
+def _cut(lines: Iterator[_PlannedLine], size: int, tell: Tell) -> Iterator[_Cut]:
     """Cuts of `size` lines, of fewer when they are long, the last of as many as are left; a damage further on comes
     after the cut before it.
     """

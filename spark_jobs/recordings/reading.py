@@ -26,7 +26,7 @@ class ChunkLines(NamedTuple):
 
 def read_chunks(chunks: Iterable[RecordingChunk]) -> Iterator[ChunkLines]:
     """Every chunk with its lines, read when it is its turn. Raises InputError when an input has changed."""
-    reader: _Reader | None = None
+    reader: _RecordingReader | None = None
     try:
         for chunk in chunks:
             if chunk.readable == 0:
@@ -35,7 +35,7 @@ def read_chunks(chunks: Iterable[RecordingChunk]) -> Iterator[ChunkLines]:
             if reader is None or not reader.goes_on_with(chunk):
                 if reader is not None:
                     reader.close()
-                reader = _Reader(chunk)
+                reader = _RecordingReader(chunk)
             lines, damage = reader.take(chunk)
             yield ChunkLines(chunk, lines, damage or _known_damage(chunk))
     finally:
@@ -47,7 +47,7 @@ def _known_damage(chunk: RecordingChunk) -> DamagedSource | None:
     return None if chunk.damage is None else DamagedSource(chunk.damage, chunk.damaged_at or chunk.source)
 
 
-class _Reader:
+class _RecordingReader:
     """The lines of one input, from those of a chunk on."""
 
     def __init__(self, chunk: RecordingChunk) -> None:

@@ -1,4 +1,4 @@
-"""`assignor replay`: recorded rounds run again by many processes, with a row for each."""
+"""`assignor replay`: recorded rebalances run again by many processes, with a row for each."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def replay_inputs(
     changes: Changes,
     format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
 ) -> None:
-    """Run recorded rounds again, one row each: equal or not, what moved, how even the load is, how long it took.
+    """Run recorded rebalances again, one row each: equal or not, what moved, how even the load is, how long it took.
 
-    Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a round differs or was refused, 2 when a
-    line was unusable. With changes (--set, --add-instances, ...) rounds are meant to differ.
+    Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a rebalance differs or was refused, 2 when
+    a line was unusable. With changes (--set, --add-instances, ...) rebalances are meant to differ.
     """
     # Arrow is loaded when the command runs, so that the other commands start without it
     from spark_jobs.batch.outcome import Engine
@@ -72,6 +72,6 @@ def _stdout() -> Console:
 
 
 def _say_what_is_where(output: Path, rejects: int) -> None:
-    say(f"rounds: {output / 'rounds.parquet'}")
+    say(f"rebalances: {output / 'rounds.parquet'}")
     if rejects:
-        say(f"lines that gave no round: {output / 'rejects.jsonl'}")
+        say(f"lines that gave no rebalance: {output / 'rejects.jsonl'}")

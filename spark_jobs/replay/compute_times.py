@@ -1,4 +1,4 @@
-"""Compute times counted in classes of 1 %: the median of millions of rounds in some kilobytes, within 1 %."""
+"""Compute times counted in classes of 1 %: the median of millions of rebalances in some kilobytes, within 1 %."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LOWEST_MS = 1e-3
 
 
 class ComputeTimes:
-    """Milliseconds of single rounds."""
+    """Milliseconds of single rebalances."""
 
     def __init__(self) -> None:
         self._classes: Counter[int] = Counter()
@@ -23,7 +23,7 @@ class ComputeTimes:
         self._max_ms = max(self._max_ms, milliseconds)
 
     def quantile(self, share: float) -> float | None:
-        """The time that this share of the rounds took at most; None without any."""
+        """The time that this share of the rebalances took at most; None without any."""
         rank = share * self._classes.total()
         passed = 0
         for each in sorted(self._classes):

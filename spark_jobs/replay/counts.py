@@ -10,7 +10,7 @@ from spark_jobs.batch.work import REFUSED
 
 @dataclass(slots=True)
 class Counts:
-    """Lines, as `assignor assign --check` counts them, but that a line without a recorded output is a round as any
+    """Lines, as `assignor assign --check` counts them, but that a line without a recorded output is a rebalance as any
     other: `nothing_recorded`. `not_compared`: led by a leader that is not to be compared with.
     """
 
@@ -54,7 +54,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Mean:
-    """Of the rounds that have the number."""
+    """Of the rebalances that have the number."""
 
     sum: float = 0.0
     count: int = 0
@@ -71,9 +71,10 @@ class Mean:
 
 @dataclass(slots=True)
 class MeasureSums:
-    """What the rounds did. `measured`: rounds that ended with a placement; all but the first five are sums over them.
+    """What the rebalances did. `measured`: rebalances that ended with a placement; all but the first five are sums over
+    them.
 
-    `records_to_restore`: of the rounds in which all lags are known.
+    `records_to_restore`: of the rebalances in which all lags are known.
     """
 
     rounds: int = 0
@@ -117,7 +118,7 @@ class MeasureSums:
 
 @dataclass(slots=True)
 class Beside:
-    """The same rounds as they were recorded and as they are now, where both are measured."""
+    """The same rebalances as they were recorded and as they are now, where both are measured."""
 
     rounds: int = 0
     recorded_active_moved: int = 0

@@ -1,12 +1,12 @@
-"""Replay inside a Spark program: a DataFrame of recorded rounds in, a DataFrame with a row for each of them out.
+"""Replay inside a Spark program: a DataFrame of recorded rebalances in, a DataFrame with a row for each of them out.
 
     from spark_jobs.replay.dataframe import replayed
 
-    rounds = replayed(spark.read.text("s3://…/rebalances/"))
-    rounds.where("equal = false").select("id", "difference").show()
+    rebalances = replayed(spark.read.text("s3://…/rebalances/"))
+    rebalances.where("equal = false").select("id", "difference").show()
 
-The rows are those of `assignor replay`, without `input` and `line`, which a DataFrame does not know; a round that could
-not be run is a row with `reject` set. Executors need this project: installed, or sent by
+The rows are those of `assignor replay`, without `input` and `line`, which a DataFrame does not know; a rebalance that
+could not be run is a row with `reject` set. Executors need this project: installed, or sent by
 `spark.sparkContext.addPyFile(write_code_archive(directory))` (`spark_jobs.session` does that by itself).
 """
 
@@ -57,12 +57,12 @@ _SPARK_TYPES: dict[pa.DataType, DataType] = {
 
 
 def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_CHANGES) -> DataFrame:
-    """One row for each round of `df`, by `mapInArrow`; blank lines have none.
+    """One row for each rebalance of `df`, by `mapInArrow`; blank lines have none.
 
     `df` has a text column `column` with lines of JSON (`spark.read.text`), or the fields of rebalance/1 or placement/1
     as columns (`spark_jobs.recordings.columns`). Columns out: those of docs/batch/replay.md, and `reject_kind`
-    ("refused", "unusable"), `reject` (the reason) and `reject_line`, which are null for a round that was run. Raises
-    InputError when `df` has not these columns.
+    ("refused", "unusable"), `reject` (the reason) and `reject_line`, which are null for a rebalance that was run.
+    Raises InputError when `df` has not these columns.
     """
     if FORMAT_COLUMN not in df.columns and column in df.columns:
         lines = df.select(df[f"`{column}`"].alias(LINE_COLUMN))

@@ -1,8 +1,8 @@
-"""What one round gives: the columns of rounds.parquet, and the row of a round that was run.
+"""What one rebalance gives: the columns of rounds.parquet, and the row of a rebalance that was run.
 
-The measures are `assignor.measures`; `recorded_…` are the same of the placement that was recorded. When the round run
-again is equal to the recording, that is the placement it came to; when it is not, it is read from the recorded bytes,
-where a warm-up is a standby and a task that is held back until its owner gives it up is active nowhere.
+The measures are `assignor.measures`; `recorded_…` are the same of the placement that was recorded. When the rebalance
+run again is equal to the recording, that is the placement it came to; when it is not, it is read from the recorded
+bytes, where a warm-up is a standby and a task that is held back until its owner gives it up is active nowhere.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode
 from spark_jobs.recordings.chunk import as_text
 
 Recorded = RecordedRebalance | RecordedPlacement
-Round = Rerun
 
 MAX_THREADS = 1_000_000
-"""Above it a round has no measures: a line may claim any capacity, and every thread is an entry of `thread_loads`."""
+"""Above it a rebalance has no measures: a line may claim any capacity, and every thread is an entry of
+`thread_loads`.
+"""
 
 COMPUTE_COLUMN = "compute_ms"
 TIMING_COLUMNS = ("input", "line", "id")
@@ -72,14 +73,14 @@ SCHEMA = pa.schema(
 
 
 class Replayed(NamedTuple):
-    """A round that was run. `recorded`: its line as it was; `ran`: run again, under changes if there are any.
+    """A rebalance that was run. `recorded`: its line as it was; `ran`: run again, under changes if there are any.
 
     `as_recorded`: the line run without the changes; the same as `ran` when there are none, None when it was not run.
     """
 
     recorded: Recorded
-    ran: Round
-    as_recorded: Round | None
+    ran: Rerun
+    as_recorded: Rerun | None
     compute_ms: float
 
 
@@ -105,7 +106,7 @@ def row_of(input_name: str, line: int | None, replayed: Replayed) -> dict[str, o
     }
 
 
-def compared(recorded: Recorded, ran: Round) -> Comparison | None:
+def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
     """What was decided against what was recorded; None when nothing was, or by a leader that is not to be compared."""
     if recorded.output is None:
         return None
@@ -127,7 +128,7 @@ class _Result(NamedTuple):
     followup: bool
 
 
-def _result(ran: Round) -> _Result:
+def _result(ran: Rerun) -> _Result:
     if isinstance(ran, RerunPlacement):
         needed = ran.placement.probing_rebalance_needed
         return _Result(ran.recorded.problem, ran.placement, None, needed, None, False)
@@ -139,7 +140,7 @@ def _result(ran: Round) -> _Result:
     return _Result(result.problem, result.placement, error, at_ms is not None, at_ms, result.followup_rebalance)
 
 
-def _identity(recorded: Recorded, ran: Round) -> dict[str, object]:
+def _identity(recorded: Recorded, ran: Rerun) -> dict[str, object]:
     if isinstance(ran, RerunPlacement):
         return {"id": recorded.id, "format": PLACEMENT_FORMAT, "assignor": ran.recorded.assignor}
     assert isinstance(recorded, RecordedRebalance)
@@ -160,7 +161,7 @@ def _bytes_equal(recorded: Recorded, comparison: Comparison | None) -> bool | No
 
 
 def _measures(problem: PlacementProblem | None, placement: Placement | None) -> RebalanceMeasures | None:
-    """None for a round that ended without a placement, and for one of more threads than there can be."""
+    """None for a rebalance that ended without a placement, and for one of more threads than there can be."""
     if problem is None or placement is None or problem.clients.keys() != placement.clients.keys():
         return None
     if sum(client.capacity for client in problem.clients.values()) > MAX_THREADS:
@@ -201,7 +202,7 @@ def _recorded_measures(replayed: Replayed) -> dict[str, object]:
     }
 
 
-def _measures_as_recorded(recorded: Recorded, as_recorded: Round | None) -> RebalanceMeasures | None:
+def _measures_as_recorded(recorded: Recorded, as_recorded: Rerun | None) -> RebalanceMeasures | None:
     if recorded.output is None or as_recorded is None:
         return None
     result = _result(as_recorded)

@@ -1,4 +1,4 @@
-"""A replay from inputs to summary: planned, run by an engine, summed up in `summary.json` beside the rounds."""
+"""A replay from inputs to summary: planned, run by an engine, summed up in `summary.json` beside the rebalances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assignor.recording import is_class_path
 from assignor.what_if import changes_document
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.beside_rows import spool_directory, write_document
-from spark_jobs.batch.outcome import Engine, Outcome
+from spark_jobs.batch.outcome import Engine, RunOutcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
 from spark_jobs.recordings.chunk import as_text
@@ -36,7 +36,7 @@ class Ended:
     """A replay that is complete."""
 
     summary: Summary
-    outcome: Outcome
+    outcome: RunOutcome
     document: dict[str, object]
 
 
@@ -51,7 +51,7 @@ def replay(
     cores: int | None = None,
     restart: bool = False,
 ) -> Ended:
-    """Run every round of `inputs` again, and leave the result in `directory`. `console`: talk and progress.
+    """Run every rebalance of `inputs` again, and leave the result in `directory`. `console`: talk and progress.
 
     Raises what `plan_recordings` and `run_plan` do.
     """
@@ -88,7 +88,7 @@ def replay(
     return Ended(summary, outcome, document)
 
 
-def _run_document(outcome: Outcome, engine: Engine) -> dict[str, object]:
+def _run_document(outcome: RunOutcome, engine: Engine) -> dict[str, object]:
     done_now = outcome.rows - outcome.rows_found_done
     return {
         "engine": str(engine),

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 
 import pyarrow.parquet as pq
 
-from spark_jobs.batch.outcome import Outcome
+from spark_jobs.batch.outcome import RunOutcome
 from spark_jobs.batch.work import REFUSED
 from spark_jobs.replay.compute_times import ComputeTimes
 from spark_jobs.replay.counts import Beside, Counts, MeasureSums
@@ -53,7 +53,7 @@ _COLUMNS = [
 class Summary:
     """`differences`: the first ones, as text; `refusals`: reasons with their lines; both of bounded number.
 
-    `changes`: as a document, empty when the rounds were run as they were recorded.
+    `changes`: as a document, empty when the rebalances were run as they were recorded.
     """
 
     changes: Mapping[str, object]
@@ -113,7 +113,7 @@ class Summary:
         return self.inputs.setdefault(str(name), Counts())
 
 
-def summarized(outcome: Outcome, changes: Mapping[str, object], sources: Iterable[str] = ()) -> Summary:
+def summarized(outcome: RunOutcome, changes: Mapping[str, object], sources: Iterable[str] = ()) -> Summary:
     """Reads the files of a run that is complete. `sources`: the inputs in the order in which they are to be shown."""
     summary = Summary(changes)
     with pq.ParquetFile(outcome.rows_file) as rows:
@@ -129,7 +129,7 @@ def summarized(outcome: Outcome, changes: Mapping[str, object], sources: Iterabl
     return summary
 
 
-def _compute_times(outcome: Outcome) -> Iterator[float]:
+def _compute_times(outcome: RunOutcome) -> Iterator[float]:
     if outcome.timings_file is None:
         return
     with pq.ParquetFile(outcome.timings_file) as timings:

@@ -15,7 +15,7 @@ INPUTS_SHOWN = 30
 INPUT_WIDTH = 60
 _TO_THE_BYTE = "to the\nbyte"
 _SUMS = {
-    "rounds": "rounds",
+    "rounds": "rebalances",
     "errors": "ended in an error",
     "probing": "with a probing rebalance to come",
     "followup": "with a follow-up rebalance",
@@ -24,7 +24,7 @@ _SUMS = {
     "standby_moved": "standby tasks moved",
     "warm_ups": "warm-ups",
     "records_to_restore": "records to restore, where lags are known",
-    "mean_skew": "skew of a round's threads, mean",
+    "mean_skew": "skew of a rebalance's threads, mean",
     "mean_active_skew": "skew of active tasks alone, mean",
     "mean_standby_coverage": "standbys there are of those wanted, mean",
     "mean_rack_spread": "spread over racks, mean",
@@ -38,7 +38,7 @@ def print_summary(summary: Summary, console: Console) -> None:
     console.print(_measures_table(summary))
     if summary.changes:
         console.print(_beside_table(summary))
-    differences = [] if summary.changes else summary.differences  # with changes, rounds are meant to differ
+    differences = [] if summary.changes else summary.differences  # with changes, rebalances are meant to differ
     for reason, lines in summary.refusals.items():
         console.print(Text(f"refused: {reason} ({lines:,} lines)"), soft_wrap=True)
     for text in differences:
@@ -57,7 +57,7 @@ def _counts_table(summary: Summary) -> Table:
         "refused": "refused",
         "unusable": "unusable",
     }
-    table = Table(title="Rounds run again", title_justify="left")
+    table = Table(title="Rebalances run again", title_justify="left")
     widest = max(map(len, summary.inputs), default=0)
     table.add_column("input", overflow="fold", min_width=min(widest, INPUT_WIDTH))
     for name in columns:
@@ -90,7 +90,7 @@ def _cells(counts: Counts, columns: Mapping[str, str]) -> list[str]:
 
 
 def _measures_table(summary: Summary) -> Table:
-    table = Table(title="What the rounds do", title_justify="left", show_header=False)
+    table = Table(title="What the rebalances do", title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
     document = summary.measures.document()
@@ -98,7 +98,7 @@ def _measures_table(summary: Summary) -> Table:
         table.add_row(label, _number(document[name]))
     times = summary.compute_times.document()
     for name, label in (("median", "median"), ("p95", "95th of 100"), ("max", "longest")):
-        table.add_row(f"milliseconds to compute a round, {label}", _number(times[name]))
+        table.add_row(f"milliseconds to compute a rebalance, {label}", _number(times[name]))
     return table
 
 
@@ -109,7 +109,7 @@ def _beside_table(summary: Summary) -> Table:
     assert isinstance(recorded, dict)
     assert isinstance(now, dict)
     table = Table(title="As recorded, and now", title_justify="left")
-    table.add_column(f"{beside.rounds:,} rounds that have both")
+    table.add_column(f"{beside.rounds:,} rebalances that have both")
     table.add_column("recorded", justify="right")
     table.add_column("now", justify="right")
     for name, label in _BESIDE.items():

@@ -1,7 +1,7 @@
 """What a chunk of a replay does: every line run again, one row or one reject each. The same for every engine.
 
 A line is a reject for the reasons, and with the words, that `assignor assign` has: "refused" when it asks for what a
-later release brings, "unusable" when it is wrong. Changes that a round cannot be given make it unusable, too.
+later release brings, "unusable" when it is wrong. Changes that a rebalance cannot be given make it unusable, too.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import pyarrow as pa
 from assignor.errors import AssignorFault, NotBuiltYet
 from assignor.reading.sources import RawLine
 from assignor.recording import RecordedRebalance, document_of_line
-from assignor.rerun import parse_recorded, run_recorded
+from assignor.rerun import Rerun, parse_recorded, run_recorded
 from assignor.what_if import changed
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import REFUSED, UNUSABLE, ChunkOutput, Reject
 from spark_jobs.recordings.chunk import RecordingChunk, as_text
 from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.recordings.reading import ChunkLines, read_chunks
-from spark_jobs.replay.rows import SCHEMA, Recorded, Replayed, Round, batch_of, row_of
+from spark_jobs.replay.rows import SCHEMA, Recorded, Replayed, batch_of, row_of
 
 NO_CHANGES = Changes()
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayWork:
-    """`changes` are made to every round; the row compares with what was recorded all the same."""
+    """`changes` are made to every rebalance; the row compares with what was recorded all the same."""
 
     own_assignors: OwnAssignors
     changes: Changes = field(default=NO_CHANGES)
@@ -83,7 +83,7 @@ class ReplayWork:
             return changed(recorded, self.changes)
         return changed(recorded, self.changes)
 
-    def _as_recorded(self, recorded: Recorded) -> Round | None:
+    def _as_recorded(self, recorded: Recorded) -> Rerun | None:
         """Run without the changes, to know what was measured then; None when nothing was, or it cannot be run."""
         if recorded.output is None:
             return None

@@ -1,8 +1,10 @@
-"""What a sweep starts from: the rounds at which something happened to a group, picked out of all its recorded rounds.
+"""What a sweep starts from: the rebalances at which something happened to a group, picked out of all its recorded
+rebalances.
 
-An episode is the first round of a group, and every round whose processes, or whose threads per process, are not those
-of the round before: an instance came, went, was killed or started again. Rounds in between only follow up or probe, and
-the forecast makes those itself. A placement problem is an episode of the chain it is of, or of a group of its own.
+An episode is the first rebalance of a group, and every rebalance whose processes, or whose threads per process, are not
+those of the rebalance before: an instance came, went, was killed or started again. Rebalances in between only follow up
+or probe, and the forecast makes those itself. A placement problem is an episode of the chain it is of, or of a group of
+its own.
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ from assignor.reading.lines import Line
 from assignor.recording import RecordedPlacement, RecordedRebalance
 from assignor.rerun import parse_recorded
 from spark_jobs.batch.work import LINES_A_CHUNK, REFUSED, UNUSABLE, Reject
-from spark_jobs.sweep.spool import Record, SpooledLines, SpoolWriter, read_spooled
+from spark_jobs.sweep.spool import SpooledLines, SpooledRecord, SpoolWriter, read_spooled
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEpisodes:
-    """`rounds`: how many rounds of the group were read. `lines`: its episodes, in the order they happened."""
+    """`rebalances`: how many rebalances of the group were read. `lines`: its episodes, in the order they happened."""
 
     group_id: str
-    rounds: int
+    rebalances: int
     lines: SpooledLines
 
     @property
@@ -52,22 +54,22 @@ class Episodes:
         return sum(group.episodes for group in self.groups)
 
 
-class _Round(NamedTuple):
+class _GroupRebalance(NamedTuple):
     """In the order it happened. `shape`: the same for the same processes and threads; None is like no other."""
 
     generation: int
     number: int
     shape: bytes | None
-    record: Record
+    record: SpooledRecord
 
 
 def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
     """Reads all `lines` and leaves those of the episodes, and the rejects, in the file `spool`.
 
-    Rounds wait for their turn in a temporary file beside it, so memory holds some 200 bytes a round.
+    Rebalances wait for their turn in a temporary file beside it, so memory holds some 200 bytes a rebalance.
     """
-    rounds: dict[str, list[_Round]] = {}
-    rejects: list[Record] = []
+    rebalances: dict[str, list[_GroupRebalance]] = {}
+    rejects: list[SpooledRecord] = []
     with tempfile.TemporaryFile(dir=spool.parent) as waiting:
         writer = SpoolWriter(waiting)
         for number, line in enumerate(lines):
@@ -77,37 +79,41 @@ def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
                 rejects.append(writer.add(json.dumps(asdict(_reject(line, error))).encode()))
                 continue
             assert line.content is not None
-            rounds.setdefault(group_id, []).append(_Round(generation, number, shape, writer.add(line.content)))
-        return _spooled(rounds, rejects, waiting, spool)
+            rebalances.setdefault(group_id, []).append(
+                _GroupRebalance(generation, number, shape, writer.add(line.content))
+            )
+        return _spooled(rebalances, rejects, waiting, spool)
 
 
 def read_rejects(lines: SpooledLines) -> tuple[Reject, ...]:
     return tuple(Reject(**json.loads(line)) for line in read_spooled(lines))
 
 
-def _spooled(rounds: Mapping[str, list[_Round]], rejects: Sequence[Record], waiting: BinaryIO, spool: Path) -> Episodes:
+def _spooled(
+    rebalances: Mapping[str, list[_GroupRebalance]], rejects: Sequence[SpooledRecord], waiting: BinaryIO, spool: Path
+) -> Episodes:
     with spool.open("wb") as stream:
         writer = SpoolWriter(stream)
 
-        def copied(records: Sequence[Record]) -> SpooledLines:
+        def copied(records: Sequence[SpooledRecord]) -> SpooledLines:
             lines = SpooledLines(str(spool.absolute()), writer.end, len(records))
             for record in records:
                 writer.copy(waiting, record)
             return lines
 
         groups = []
-        for group_id in sorted(rounds):
-            in_order = sorted(rounds[group_id], key=lambda each: (each.generation, each.number))
+        for group_id in sorted(rebalances):
+            in_order = sorted(rebalances[group_id], key=lambda each: (each.generation, each.number))
             groups.append(GroupEpisodes(group_id, len(in_order), copied([each.record for each in _episodes(in_order)])))
         starts = range(0, len(rejects), LINES_A_CHUNK)
         rejected = tuple(copied(rejects[start : start + LINES_A_CHUNK]) for start in starts)
     return Episodes(tuple(groups), rejected, writer.digest())
 
 
-def _episodes(rounds: Iterable[_Round]) -> list[_Round]:
-    episodes: list[_Round] = []
+def _episodes(rebalances: Iterable[_GroupRebalance]) -> list[_GroupRebalance]:
+    episodes: list[_GroupRebalance] = []
     before: bytes | None = None
-    for each in rounds:
+    for each in rebalances:
         if each.shape is None or each.shape != before:
             episodes.append(each)
         before = each.shape
@@ -131,7 +137,7 @@ def _chain(document: Mapping[str, object]) -> str | None:
 
 
 def _shape(recorded: RecordedRebalance) -> bytes:
-    """Raises DecodeError, KafkaError, InputError: such a round is one that no leader can place."""
+    """Raises DecodeError, KafkaError, InputError: such a rebalance is one that no leader can place."""
     snapshot = recorded.snapshot
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")

@@ -18,7 +18,7 @@ from assignor.simulate.model import ForecastModel
 from assignor.what_if import changes_document
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.beside_rows import spool_directory, write_document
-from spark_jobs.batch.outcome import Engine, Outcome
+from spark_jobs.batch.outcome import Engine, RunOutcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
 from spark_jobs.recordings.own_assignors import OwnAssignors
@@ -99,7 +99,9 @@ def _assignors(grid: Grid, changes: Changes) -> list[str]:
 def _plan(order: SweepOrder, grid: Grid, episodes: Episodes, own_assignors: OwnAssignors) -> Plan[SweepChunk]:
     if not episodes.groups:
         rejected = sum(block.count for block in episodes.rejects)
-        raise InputError(f"there is no round to start from ({rejected} lines cannot be used)", " ".join(order.inputs))
+        raise InputError(
+            f"there is no rebalance to start from ({rejected} lines cannot be used)", " ".join(order.inputs)
+        )
     forecasts = len(grid) * episodes.total
     if forecasts > MAX_FORECASTS:
         raise InputError(
@@ -120,7 +122,7 @@ def _plan(order: SweepOrder, grid: Grid, episodes: Episodes, own_assignors: OwnA
     return sweep_plan(SweepWork(grid, order.model, order.changes, order.max_rounds, own_assignors), episodes, identity)
 
 
-def _tell(result: SweepResult, outcome: Outcome, directory: Path, plot: Path, forecasts: int) -> None:
+def _tell(result: SweepResult, outcome: RunOutcome, directory: Path, plot: Path, forecasts: int) -> None:
     took = "found finished" if outcome.finished_before else f"in {outcome.seconds:.1f} s"
     say(f"{forecasts:,} forecasts {took}; {result.settled:,} of {len(result.totals):,} combinations settle everywhere")
     say(f"rows: {outcome.rows_file}  front: {directory / FRONT_NAME}  picture: {plot}")

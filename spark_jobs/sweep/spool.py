@@ -28,7 +28,7 @@ class SpooledLines:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SpooledRecord:
     """The place of one record, with its length in front."""
 
     offset: int
@@ -51,19 +51,19 @@ class SpoolWriter:
         """Of everything written: the same lines in the same order have the same one."""
         return self._sha256.hexdigest()
 
-    def add(self, line: bytes) -> Record:
+    def add(self, line: bytes) -> SpooledRecord:
         packed = zlib.compress(line, _LEVEL)
         return self._append(len(packed).to_bytes(_LENGTH_BYTES, "big") + packed)
 
-    def copy(self, source: BinaryIO, record: Record) -> Record:
+    def copy(self, source: BinaryIO, record: SpooledRecord) -> SpooledRecord:
         """Append a record of another file."""
         source.seek(record.offset)
         return self._append(source.read(record.length))
 
-    def _append(self, content: bytes) -> Record:
+    def _append(self, content: bytes) -> SpooledRecord:
         self._stream.write(content)
         self._sha256.update(content)
-        record = Record(self._end, len(content))
+        record = SpooledRecord(self._end, len(content))
         self._end += len(content)
         return record
 

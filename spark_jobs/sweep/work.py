@@ -1,7 +1,7 @@
 """What a chunk of a sweep does: forecasts some combinations from every episode of one group, one row each.
 
 Chunks are cut so that one takes about half a second, as everywhere (`spark_jobs.batch.work`): a forecast is some tens
-of rounds. A row is never cut, so a group of very many episodes has chunks of one combination that take longer.
+of rebalances. A row is never cut, so a group of very many episodes has chunks of one combination that take longer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SweepChunk = CombinationsOfGroup | RejectedLines
 
 
 class _Episode(NamedTuple):
-    """`start`: the recorded round with the changes that all combinations share."""
+    """`start`: the recorded rebalance with the changes that all combinations share."""
 
     recorded: Recorded
     start: Recorded

@@ -24,7 +24,8 @@ class NotInTime(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """`joined`: sent its subscription for the round that is prepared; `fetched`: has the assignment of the last one.
+    """`joined`: sent its subscription for the rebalance that is prepared; `fetched`: has the assignment of the last
+    one.
 
     `last_heard_ms`: when its last request arrived, in milliseconds since the epoch. `user_endpoint`: host:port under
     which its instance answers, None when it does not serve.
@@ -44,7 +45,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """`outcome`: of the last round, empty before the first. `lags`: (task, member id) to lag, where it is known."""
+    """`outcome`: of the last rebalance, empty before the first. `lags`: (task, member id) to lag, where it is known."""
 
     state: str
     generation_id: int
@@ -54,7 +55,7 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """Stable, everybody has the assignment, and no round follows by itself before the next probing deadline."""
+        """Stable, everybody has the assignment, and no rebalance follows by itself before the next probing deadline."""
         return (
             self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
         )
@@ -69,7 +70,7 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundSummary:
+class ListedRebalance:
     generation_id: int
     reason: str
     outcome: str
@@ -93,12 +94,12 @@ def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
     )
 
 
-def round_summaries(client: CoordinatorClient, group_id: str) -> list[RoundSummary]:
-    """The recorded rounds, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
+def listed_rebalances(client: CoordinatorClient, group_id: str) -> list[ListedRebalance]:
+    """The recorded rebalances, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
     listed = map(_object, _list(client.rebalances(group_id)["rebalances"]))
     return sorted(
         (
-            RoundSummary(
+            ListedRebalance(
                 _number(one["generation_id"]), str(one["reason"]), str(one["outcome"]), _number(one["members"])
             )
             for one in listed
@@ -108,7 +109,7 @@ def round_summaries(client: CoordinatorClient, group_id: str) -> list[RoundSumma
 
 
 def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
-    """Why `task` is where that round put it, in one line. Raises CoordinatorError, CoordinatorUnavailable."""
+    """Why `task` is where that rebalance put it, in one line. Raises CoordinatorError, CoordinatorUnavailable."""
     listed = map(_object, _list(client.explanations(group_id, generation_id)["explanations"]))
     return next((str(one["text"]) for one in listed if one["task"] == task), "")
 

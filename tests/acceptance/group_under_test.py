@@ -51,7 +51,7 @@ class GroupUnderTest:
         )
 
     def declare(self, **configs: object) -> None:
-        """`configs`: of the leader; other ones than before begin a round."""
+        """`configs`: of the leader; other ones than before begin a rebalance."""
         self.client.declare(self.id, group_body(self.application(**configs)))
 
     @property

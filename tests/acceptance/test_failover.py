@@ -1,7 +1,7 @@
 """The whole path with real parts: a uvicorn process, a SQLite file, Spark executors in JVMs of their own.
 
-One group through join, rebalance, kill -9 of an executor and kill -9 of the coordinator in the middle of a round; after
-each it is stable again, and by what the members saw no task was lost or owned twice.
+One group through join, rebalance, kill -9 of an executor and kill -9 of the coordinator in the middle of a rebalance;
+after each it is stable again, and by what the members saw no task was lost or owned twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.session.session import spark_session
 from spark_jobs.workers.coordinator_process import CoordinatorProcess
-from spark_jobs.workers.group_view import GroupView, round_summaries, wait_for_group
+from spark_jobs.workers.group_view import GroupView, listed_rebalances, wait_for_group
 from spark_jobs.workers.member_process import EXECUTOR_TAG, InstanceEnd
 from spark_jobs.workers.ownership_history import executors_of_members
 from spark_jobs.workers.running import run
@@ -42,7 +42,7 @@ MAX_GAP_AFTER_KILL_MS = 5_000
 def coordinator(
     tmp_path_factory: pytest.TempPathFactory, log_directories: LogDirectories
 ) -> Iterator[CoordinatorProcess]:
-    """Its first round waits until all executors are up: who joins later would have to warm up first."""
+    """Its first rebalance waits until all executors are up: who joins later would have to warm up first."""
     settings = {"group.initial.rebalance.delay.ms": 5_000, **log_directories.setting}
     with CoordinatorProcess(tmp_path_factory.mktemp("coordinator"), settings) as one:
         yield one
@@ -87,7 +87,7 @@ def test_should_lose_no_task_and_own_none_twice_through_every_fault(group: Group
     view = join(group)
     view = rebalance(group, view)
     view = kill_an_executor(group, view)
-    kill_the_coordinator_in_the_middle_of_a_round(group, view)
+    kill_the_coordinator_in_the_middle_of_a_rebalance(group, view)
 
 
 def join(group: GroupUnderTest) -> GroupView:
@@ -106,8 +106,8 @@ def join(group: GroupUnderTest) -> GroupView:
 def rebalance(group: GroupUnderTest, before: GroupView) -> GroupView:
     lines_before = len(group.lines())
     group.declare(max_warmup_replicas=3)
-    view = group.wait_until_whole(MEMBERS, "a round", lambda seen: seen.generation_id > before.generation_id)
-    assert reason_of_round(group, before.generation_id + 1) == "definition-changed"
+    view = group.wait_until_whole(MEMBERS, "a rebalance", lambda seen: seen.generation_id > before.generation_id)
+    assert reason_of_rebalance(group, before.generation_id + 1) == "definition-changed"
     group.assert_lost_nothing_since(lines_before)
     group.assert_no_task_lost_or_owned_twice()
     return view
@@ -123,33 +123,35 @@ def kill_an_executor(group: GroupUnderTest, before: GroupView) -> GroupView:
     view = group.wait_until_whole(
         MEMBERS, "Spark to have started a new executor", lambda seen: gone.isdisjoint(ids_of(seen))
     )
-    assert reason_of_round(group, before.generation_id + 1) == "member-left"
+    assert reason_of_rebalance(group, before.generation_id + 1) == "member-left"
     assert group.longest_gap_ms(killed_ms) < MAX_GAP_AFTER_KILL_MS
     assert {member.process_id for member in view.members} == {member.process_id for member in before.members}
     group.assert_no_task_lost_or_owned_twice()
     return view
 
 
-def kill_the_coordinator_in_the_middle_of_a_round(group: GroupUnderTest, before: GroupView) -> None:
+def kill_the_coordinator_in_the_middle_of_a_rebalance(group: GroupUnderTest, before: GroupView) -> None:
     lines_before = len(group.lines())
     group.declare(max_warmup_replicas=4)
     preparing = wait_for_group(group.client, GROUP_ID, lambda seen: True, "the group's state", TIMEOUT_S)
     group.coordinator.kill()
     assert preparing.state == "PreparingRebalance"
     group.coordinator.start()
-    assert round_summaries(group.client, GROUP_ID)[-1].generation_id == before.generation_id, "the round was not over"
+    assert listed_rebalances(group.client, GROUP_ID)[-1].generation_id == before.generation_id, (
+        "the rebalance was not over"
+    )
     view = group.wait_until_whole(
-        MEMBERS, "the round to be over", lambda seen: seen.generation_id > before.generation_id
+        MEMBERS, "the rebalance to be over", lambda seen: seen.generation_id > before.generation_id
     )
     assert ids_of(view) == ids_of(before), "nobody was evicted"
-    assert reason_of_round(group, before.generation_id + 1) == "definition-changed"
+    assert reason_of_rebalance(group, before.generation_id + 1) == "definition-changed"
     group.assert_lost_nothing_since(lines_before)
     group.assert_counts_on(RECORDS)
     group.assert_no_task_lost_or_owned_twice()
 
 
-def reason_of_round(group: GroupUnderTest, generation_id: int) -> str:
-    return {one.generation_id: one.reason for one in round_summaries(group.client, GROUP_ID)}[generation_id]
+def reason_of_rebalance(group: GroupUnderTest, generation_id: int) -> str:
+    return {one.generation_id: one.reason for one in listed_rebalances(group.client, GROUP_ID)}[generation_id]
 
 
 def is_caught_up(view: GroupView) -> bool:

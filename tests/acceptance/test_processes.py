@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.workers.coordinator_process import CoordinatorProcess
-from spark_jobs.workers.group_view import GroupView, group_view, round_summaries, wait_for_group
+from spark_jobs.workers.group_view import GroupView, group_view, listed_rebalances, wait_for_group
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.acceptance.group_under_test import THREADS, TIMEOUT_S, GroupUnderTest
 from tests.acceptance.instance_processes import InstanceProcess, instances
@@ -50,12 +50,12 @@ def test_should_hand_tasks_to_caught_up_standbys_when_a_process_hears_that_its_e
         processes[1].hang_up()
         assert processes[1].wait() == 0
         group.wait_until_whole(2 * THREADS, "the other two to have taken over")
-        # the first ones that had them; later rounds may even out what everybody is caught up with
+        # the first ones that had them; later rebalances may even out what everybody is caught up with
         heirs = {task: group.first_owner_since(hung_up_ms, task) for task in orphaned}
         assert {(task, instance_of(thread)) for task, thread in heirs.items()} <= copies
         assert group.longest_gap_ms(hung_up_ms) < 5_000, "long before a session would have timed out"
-        rounds = {one.generation_id: one for one in round_summaries(group.client, group.id)}
-        assert rounds[before.generation_id + 1].reason == "member-left"
+        rebalances = {one.generation_id: one for one in listed_rebalances(group.client, group.id)}
+        assert rebalances[before.generation_id + 1].reason == "member-left"
         group.assert_counts_on(RECORDS)
         group.assert_no_task_lost_or_owned_twice()
 
@@ -88,16 +88,16 @@ def test_should_take_over_when_the_session_of_a_killed_process_has_run_out(group
         deaths = {pid: killed_ms}
         group.assert_no_task_lost_or_owned_twice(deaths)
         assert 500 < group.longest_gap_ms(killed_ms, deaths) < 10_000
-        assert round_summaries(group.client, group.id)[-1].members == THREADS
+        assert listed_rebalances(group.client, group.id)[-1].members == THREADS
 
 
 @pytest.mark.parametrize("joined", [0, 2 * THREADS])
-def test_should_go_on_when_the_coordinator_is_killed_in_the_middle_of_a_round(
+def test_should_go_on_when_the_coordinator_is_killed_in_the_middle_of_a_rebalance(
     group: GroupUnderTest, joined: int
 ) -> None:
-    """`joined`: how many members have sent their subscription for the round when the coordinator dies.
+    """`joined`: how many members have sent their subscription for the rebalance when the coordinator dies.
 
-    The third instance has just been heard from, and is heard from seldom, so the round cannot be over before.
+    The third instance has just been heard from, and is heard from seldom, so the rebalance cannot be over before.
     """
     with instances(group.settings(), 2) as processes:
         late = group.settings(session_timeout_ms=60_000, heartbeat_interval_ms=5_000)
@@ -121,14 +121,16 @@ def test_should_go_on_when_the_coordinator_is_killed_in_the_middle_of_a_round(
         )
         group.coordinator.kill()
         group.coordinator.start()
-        recovered = round_summaries(group.client, group.id)
-        assert recovered[-1].generation_id == before.generation_id, "the round was not over when the coordinator died"
+        recovered = listed_rebalances(group.client, group.id)
+        assert recovered[-1].generation_id == before.generation_id, (
+            "the rebalance was not over when the coordinator died"
+        )
         after = group.wait_until_whole(
-            3 * THREADS, "the round to be over", lambda view: view.generation_id > before.generation_id
+            3 * THREADS, "the rebalance to be over", lambda view: view.generation_id > before.generation_id
         )
         assert {member.member_id for member in after.members} == {member.member_id for member in before.members}
-        rounds = {one.generation_id: one for one in round_summaries(group.client, group.id)}
-        assert rounds[before.generation_id + 1].reason == "definition-changed"
+        rebalances = {one.generation_id: one for one in listed_rebalances(group.client, group.id)}
+        assert rebalances[before.generation_id + 1].reason == "definition-changed"
         group.assert_counts_on(RECORDS)
         group.assert_lost_nothing_since(lines_before)
         group.assert_no_task_lost_or_owned_twice()

@@ -22,12 +22,12 @@ import pytest
 from tests.checkout import VECTORS
 from tests.program import PROGRAM, assignor, environment, smoke, write_lines
 
-NO_ROUNDS = {"codec.jsonl.gz", "java_collections.jsonl.gz", "java_order.jsonl.gz"}
+NO_REBALANCES = {"codec.jsonl.gz", "java_collections.jsonl.gz", "java_order.jsonl.gz"}
 OWN = "own.jsonl"
-"""A round of a user's own assignor, whose module lies beside it, where the program is started."""
+"""A rebalance of a user's own assignor, whose module lies beside it, where the program is started."""
 FILES = [
     OWN,
-    *sorted(str(file) for file in VECTORS.glob("*.jsonl.gz") if file.name not in NO_ROUNDS),
+    *sorted(str(file) for file in VECTORS.glob("*.jsonl.gz") if file.name not in NO_REBALANCES),
     *sorted(str(file) for file in (VECTORS / "recordings").glob("*.jsonl.gz")),
 ]
 COUNTS = (
@@ -111,9 +111,9 @@ def test_should_count_as_assign_does(local: Path) -> None:
     assert by_input == {
         file: counts(json.loads(assignor("assign", file, "--check", "--format", "json").stdout)) for file in FILES
     }
-    rounds = pq.read_table(local / "rounds.parquet")
-    assert rounds.num_rows == check["total"] - check["refused"]
-    assert rounds.column("equal").to_pylist().count(True) == check["equal_after_decoding"]
+    rebalances = pq.read_table(local / "rounds.parquet")
+    assert rebalances.num_rows == check["total"] - check["refused"]
+    assert rebalances.column("equal").to_pylist().count(True) == check["equal_after_decoding"]
 
 
 @pytest.mark.spark

@@ -30,12 +30,12 @@ def rows(text: str) -> dict[str, list[float]]:
     return found
 
 
-def test_should_print_what_a_recorded_round_takes_and_where_the_time_goes() -> None:
+def test_should_print_what_a_recorded_rebalance_takes_and_where_the_time_goes() -> None:
     found = rows(printed("replay"))
     assert "threads2.jsonl.gz" in found
     total = [sum(column) for column in zip(*(found[name] for name in found if name != "all"), strict=True)]
-    rounds, rate, milliseconds, *parts = found["all"]
-    assert rounds == total[0] > 60
+    rebalances, rate, milliseconds, *parts = found["all"]
+    assert rebalances == total[0] > 60
     assert milliseconds == pytest.approx(sum(parts), abs=0.02)
     assert rate == pytest.approx(1000 / milliseconds, rel=0.02)
 

@@ -32,7 +32,7 @@ def test_should_split_a_takeover_into_its_steps() -> None:
     ]
     (takeover,) = takeovers(lines, DIED_MS, {DEAD: DIED_MS})
     found = handover(takeover, DIED_MS, lines)
-    assert found == Handover(detection=500, rounds=40, restore=30, first_record=10, records=5)
+    assert found == Handover(detection=500, rebalance=40, restore=30, first_record=10, records=5)
     assert found.total == 580
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks import replay_engines
 from benchmarks.process_tree import Kind, PeakMemory, descendants, executors
-from benchmarks.replay_engines import QUICK_ROUNDS, Replayed, compared_rows
+from benchmarks.replay_engines import QUICK_REBALANCES, Replayed, compared_rows
 
 
 @pytest.mark.spark
@@ -26,7 +26,7 @@ def test_should_print_rates_of_both_engines_and_what_became_of_the_rows() -> Non
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     rows = {cells[0]: cells[1:] for line in text.splitlines() if len(cells := _cells(line)) > 1}
-    usable = f"{QUICK_ROUNDS - QUICK_ROUNDS // 1_000:,}"
+    usable = f"{QUICK_REBALANCES - QUICK_REBALANCES // 1_000:,}"
     assert rows["rows"] == [usable] * 3
     local, spark, _ = (float(cell.replace(",", "")) for cell in rows["rows/s"])
     assert [float(ratio) for ratio in rows["ratio to 2 processes"][:2]] == pytest.approx([1, spark / local], abs=0.02)

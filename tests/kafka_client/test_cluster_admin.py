@@ -16,7 +16,7 @@ from assignor.cluster import TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from kafka_client.client_settings import ClientSettings, client_settings
-from kafka_client.cluster_admin import ClusterAdmin, CommittedOffset, GroupDescription
+from kafka_client.cluster_admin import ClusterAdmin, CommittedOffset, ConsumerGroupDescription
 from kafka_client.errors import KafkaRefused, KafkaUnavailable, TopicHasOtherPartitions, UnknownTopic
 from tests.oracle.broker import Broker
 
@@ -160,7 +160,7 @@ def test_should_begin_later_when_records_were_deleted(settings: ClientSettings) 
 def test_should_describe_the_members_of_a_group(settings: ClientSettings) -> None:
     name = a_name()
 
-    async def describe(admin: ClusterAdmin) -> tuple[GroupDescription, GroupDescription]:
+    async def describe(admin: ClusterAdmin) -> tuple[ConsumerGroupDescription, ConsumerGroupDescription]:
         await admin.create_topics({name: created(1)})
         arguments = {**settings.client_arguments(), "client_id": "one", "group_id": name, "group_instance_id": "one-1"}
         consumer = AIOKafkaConsumer(name, **arguments)
@@ -182,7 +182,7 @@ def test_should_describe_the_members_of_a_group(settings: ClientSettings) -> Non
     assert (member.group_instance_id, member.client_id, member.client_host) == ("one-1", "one", "/127.0.0.1")
     assert name.encode() in member.subscription
     assert name.encode() in member.assignment
-    assert none == GroupDescription(f"{name}-2", "Dead", "", "")
+    assert none == ConsumerGroupDescription(f"{name}-2", "Dead", "", "")
 
 
 def test_should_say_which_partition_is_unknown(settings: ClientSettings) -> None:

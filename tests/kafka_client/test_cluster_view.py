@@ -1,4 +1,4 @@
-"""A cluster as the leader of a round sees it, asked from the coordinator's threads, also while its broker dies."""
+"""A cluster as the leader of a rebalance sees it, asked from the coordinator's threads, also while its broker dies."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_should_let_the_leader_do_without_lags_when_offsets_cannot_be_had_in_tim
         {},
         frozenset({"changelog_end_offsets", "committed_offsets"}),
     )
-    assert "a round is placed without lags: no answer within 0 s" in caplog.text
+    assert "a rebalance is placed without lags: no answer within 0 s" in caplog.text
 
 
 def test_should_answer_every_question_that_was_asked_while_its_broker_was_killed_and_started(secured: Broker) -> None:

@@ -12,11 +12,11 @@ import pytest
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from kafka_client.client_settings import client_settings
 from kafka_client.errors import KafkaRefused, KafkaUnavailable
-from kafka_client.group_membership import GroupMembership, JoinedMember, MemberSettings
+from kafka_client.group_membership import GroupMembership, JoinedMember, MembershipSettings
 from kafka_client.membership_errors import (
     FencedInstance,
+    GroupRebalancing,
     InconsistentProtocol,
-    RebalanceInProgress,
     UnknownMember,
 )
 from tests.oracle.broker import Broker
@@ -36,7 +36,7 @@ def _run(broker: Broker, scenario: Callable[[Make], Awaitable[None]]) -> None:
     made: list[GroupMembership] = []
 
     def make(instance: str | None = None, protocol: str = "stream", session_timeout_ms: int = 6000) -> GroupMembership:
-        settings = MemberSettings(group, "consumer", protocol, session_timeout_ms, 10_000, instance)
+        settings = MembershipSettings(group, "consumer", protocol, session_timeout_ms, 10_000, instance)
         made.append(GroupMembership(client_settings(broker.bootstrap_servers), settings))
         return made[-1]
 
@@ -52,7 +52,7 @@ def _run(broker: Broker, scenario: Callable[[Make], Awaitable[None]]) -> None:
 
 
 async def _until_a_rebalance_begins(member: GroupMembership) -> None:
-    with contextlib.suppress(RebalanceInProgress):
+    with contextlib.suppress(GroupRebalancing):
         while True:
             await member.heartbeat()
 
@@ -134,7 +134,7 @@ def test_should_be_refused_in_clear_words(kafka_broker: Broker) -> None:
 def test_should_say_that_nobody_answers() -> None:
     async def join() -> None:
         settings = client_settings("127.0.0.1:1", {"default.api.timeout.ms": "300"})
-        async with GroupMembership(settings, MemberSettings("group", "consumer", "stream", 6000, 10_000)) as member:
+        async with GroupMembership(settings, MembershipSettings("group", "consumer", "stream", 6000, 10_000)) as member:
             await member.join(b"x", "starts")
 
     with pytest.raises(KafkaUnavailable, match=r"127\.0\.0\.1:1: join group 'group': .*nothing listens"):

@@ -1,4 +1,4 @@
-"""A led round on its way to a coordinator: one gzipped POST, repeated when it is down, told when it is refused."""
+"""A led rebalance on its way to a coordinator: one gzipped POST, repeated when it is down, told when it is refused."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from kafka_groups.rebalance_reports import RoundNotReported, report_round
+from kafka_groups.rebalance_reports import RebalanceNotReported, report_rebalance
 
-ROUND = {"format": "rebalance/1", "group_id": "word count", "generation_id": 3}
+REBALANCE = {"format": "rebalance/1", "group_id": "word count", "generation_id": 3}
 
 
 @contextmanager
@@ -49,32 +49,32 @@ def _service(*statuses: int) -> Iterator[tuple[str, list[tuple[str, str | None, 
         server.server_close()
 
 
-def test_should_send_the_round_once_with_the_token_of_the_file(tmp_path: Path) -> None:
+def test_should_send_the_rebalance_once_with_the_token_of_the_file(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("secret\n")
     with _service(201) as (url, asked):
-        report_round(url, token, ROUND)
-    assert asked == [("/v1/groups/word%20count/rebalances", "Bearer secret", ROUND)]
+        report_rebalance(url, token, REBALANCE)
+    assert asked == [("/v1/groups/word%20count/rebalances", "Bearer secret", REBALANCE)]
 
 
 def test_should_try_again_when_the_coordinator_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN", raising=False)
     with _service(503, 200) as (url, asked):
-        report_round(url, None, ROUND)
-    assert asked == [("/v1/groups/word%20count/rebalances", None, ROUND)] * 2
+        report_rebalance(url, None, REBALANCE)
+    assert asked == [("/v1/groups/word%20count/rebalances", None, REBALANCE)] * 2
 
 
-def test_should_say_why_a_round_was_refused_and_not_repeat_it() -> None:
+def test_should_say_why_a_rebalance_was_refused_and_not_repeat_it() -> None:
     with _service(409) as (url, asked):
-        with pytest.raises(RoundNotReported, match="status 409: the generation is over"):
-            report_round(url, None, ROUND)
+        with pytest.raises(RebalanceNotReported, match="status 409: the generation is over"):
+            report_rebalance(url, None, REBALANCE)
         assert len(asked) == 1
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "http://127.0.0.1:abc", "http://[::1", "http://"])
 def test_should_refuse_what_is_no_url(url: str) -> None:
     with pytest.raises(InputError, match="must be a URL"):
-        report_round(url, None, ROUND)
+        report_rebalance(url, None, REBALANCE)
 
 
 def test_should_refuse_a_token_that_no_header_can_carry(tmp_path: Path) -> None:
@@ -82,9 +82,9 @@ def test_should_refuse_a_token_that_no_header_can_carry(tmp_path: Path) -> None:
     for token in ("two\nlines", "t\u00f6ken"):
         path.write_text(token, encoding="utf-8")
         with pytest.raises(InputError, match="a token is one line of printable ASCII"):
-            report_round("http://127.0.0.1:8080", path, ROUND)
+            report_rebalance("http://127.0.0.1:8080", path, REBALANCE)
 
 
 def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        report_round("http://127.0.0.1:8080", tmp_path / "none", ROUND)
+        report_rebalance("http://127.0.0.1:8080", tmp_path / "none", REBALANCE)

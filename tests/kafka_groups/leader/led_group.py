@@ -19,13 +19,13 @@ from kafka_client.client_settings import client_settings
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_groups.application_file import ApplicationFile
 from kafka_groups.leader.lead_settings import LeadSettings
-from kafka_groups.leader.leading import Application, Reporting, lead_until_stopped
+from kafka_groups.leader.leading import LedApplication, Reporting, lead_until_stopped
 from tests.kafka_groups.leader.streams_members import StreamsMember
 
 
 @dataclass
 class LedGroup:
-    """`said`: every line of progress. `rounds`: the file of what was led. `pattern`: the source reads by it, so the
+    """`said`: every line of progress. `rebalances`: the file of what was led. `pattern`: the source reads by it, so the
     topology is given as the text of a description.
     """
 
@@ -53,7 +53,7 @@ class LedGroup:
         return self.directory / f"{self.name}.jsonl"
 
     @property
-    def rounds(self) -> list[dict[str, object]]:
+    def rebalances(self) -> list[dict[str, object]]:
         return [document_of_line(line) for line in self.output.read_bytes().splitlines()]
 
     async def __aenter__(self) -> Self:
@@ -96,7 +96,7 @@ class LedGroup:
             source = f"Source: KSTREAM-SOURCE-0000000000 (topics: {self.pattern})\n      --> none"
             described = f"Topologies:\n   Sub-topology: 0\n    {source}\n"
         file = ApplicationFile("topology", topology if described is None else None, described, {}, None)
-        application = Application(file, {}, None)
+        application = LedApplication(file, {}, None)
         lead_settings = LeadSettings(
             self.name,
             f"{self.name}-assignor-leader",

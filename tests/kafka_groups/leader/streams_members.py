@@ -17,8 +17,8 @@ from assignor.protocol.consumer_protocol import Subscription, decode_assignment,
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 from kafka_client.client_settings import client_settings
-from kafka_client.group_membership import GroupMembership, MemberSettings
-from kafka_client.membership_errors import IllegalGeneration, RebalanceInProgress, UnknownMember
+from kafka_client.group_membership import GroupMembership, MembershipSettings
+from kafka_client.membership_errors import GroupRebalancing, StaleGeneration, UnknownMember
 
 _BEAT_S = 0.05
 _AT_ONCE_MS = 0
@@ -53,7 +53,8 @@ class StreamsMember:
         self._task: asyncio.Task[None] | None = None
         self._unique = 0
         self._membership = GroupMembership(
-            client_settings(bootstrap_servers), MemberSettings(group, "consumer", "stream", session_timeout_ms, 20_000)
+            client_settings(bootstrap_servers),
+            MembershipSettings(group, "consumer", "stream", session_timeout_ms, 20_000),
         )
 
     async def __aenter__(self) -> Self:
@@ -94,7 +95,7 @@ class StreamsMember:
         while True:
             try:
                 await self._generation()
-            except (RebalanceInProgress, IllegalGeneration, UnknownMember):
+            except (GroupRebalancing, StaleGeneration, UnknownMember):
                 continue
 
     async def _generation(self) -> None:

@@ -1,4 +1,4 @@
-"""Leading a real group on a real broker: its rounds, what goes wrong in them, and leaders that come and go."""
+"""Leading a real group on a real broker: its rebalances, what goes wrong in them, and leaders that come and go."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from kafka_client.client_settings import client_settings
 from kafka_client.cluster_admin import ClusterAdmin
-from kafka_client.group_membership import GroupMembership, MemberSettings
+from kafka_client.group_membership import GroupMembership, MembershipSettings
 from kafka_groups.leader.election import LeadTaken
 from kafka_groups.leader.group_entry import LeadRefused
-from kafka_groups.leader.rebalance_work import RoundFailed
+from kafka_groups.leader.rebalance_decider import LedRebalanceFailed
 from tests.kafka_groups.leader.led_group import LedGroup
 from tests.kafka_groups.leader.streams_members import StreamsMember
 from tests.oracle.broker import Broker
@@ -37,7 +37,7 @@ def _run(scenario: Callable[[LedGroup], Awaitable[None]], group: LedGroup) -> No
     asyncio.run(running())
 
 
-def test_should_lead_members_and_record_rounds_that_can_be_run_again(kafka_broker: Broker, tmp_path: Path) -> None:
+def test_should_lead_members_and_record_rebalances_that_can_be_run_again(kafka_broker: Broker, tmp_path: Path) -> None:
     async def scenario(group: LedGroup) -> None:
         await group.lead_alone()
         async with group.member(5) as first:
@@ -46,22 +46,22 @@ def test_should_lead_members_and_record_rounds_that_can_be_run_again(kafka_broke
                 await second.wait_until(lambda: len(second.active) == 1)
                 assert {*first.active, *second.active} == ONE_SUBTOPOLOGY
                 await group.wait_until_said("because follow-up")
-        for document in group.rounds:
+        for document in group.rebalances:
             ran = run(document)
             assert isinstance(ran, RerunRebalance)
             comparison = ran.comparison()
             assert comparison is not None
             assert comparison.bytes_equal
-        assert [document["generation_id"] for document in group.rounds[:2]] == [2, 3]
-        created = run(group.rounds[0])
+        assert [document["generation_id"] for document in group.rebalances[:2]] == [2, 3]
+        created = run(group.rebalances[0])
         assert isinstance(created, RerunRebalance)
         assert dict(created.result.internal_topics) == {group.changelog: 2}
-        assert {document["source"] for document in group.rounds} == {"kafka"}
+        assert {document["source"] for document in group.rebalances} == {"kafka"}
 
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
 
-def test_should_tell_members_of_missing_topics_and_begin_a_round_when_they_appear(
+def test_should_tell_members_of_missing_topics_and_begin_a_rebalance_when_they_appear(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
     async def scenario(group: LedGroup) -> None:
@@ -78,7 +78,7 @@ def test_should_tell_members_of_missing_topics_and_begin_a_round_when_they_appea
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
 
-def test_should_begin_a_round_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
+def test_should_begin_a_rebalance_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
     async def scenario(group: LedGroup) -> None:
         await group.lead_alone()
         async with group.member(1) as member:
@@ -89,19 +89,19 @@ def test_should_begin_a_round_when_a_source_topic_grows(kafka_broker: Broker, tm
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False))
 
 
-def test_should_hand_the_lead_back_when_a_round_fails_for_too_long(kafka_broker: Broker, tmp_path: Path) -> None:
+def test_should_hand_the_lead_back_when_a_rebalance_fails_for_too_long(kafka_broker: Broker, tmp_path: Path) -> None:
     """A changelog has another number of partitions than its source now: Kafka's own leader would throw."""
 
     async def scenario(group: LedGroup) -> None:
-        lead = await group.lead_alone(round_timeout_ms=1500)
+        lead = await group.lead_alone(retry_timeout_ms=1500)
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             await _grow(group, 3)
-            with pytest.raises(RoundFailed, match="the lead is handed back"):
+            with pytest.raises(LedRebalanceFailed, match="the lead is handed back"):
                 await lead
             await member.wait_until(lambda: member.is_leader)
             assert len(member.assignments) == 1  # and it was never handed anything else
-        error = run(group.rounds[-1])
+        error = run(group.rebalances[-1])
         assert isinstance(error, RerunRebalance)
         assert error.recorded.output is not None
         assert str(error.recorded.output.error).startswith("StreamsException: ")
@@ -136,7 +136,7 @@ def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Broker, 
                 said = await group.wait_until_said(
                     "max.message.bytes of __consumer_offsets is 1048588: stop that member"
                 )
-                assert "the round failed, and is tried again in 0.5 s" in said
+                assert "the rebalance failed, and is tried again in 0.5 s" in said
             await member.wait_until(lambda: len(member.assignments) == 2)
             assert len(member.active) == 2
 
@@ -223,7 +223,7 @@ def test_should_keep_the_lead_over_a_crash_and_over_a_standby_without_a_rebalanc
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT))
 
 
-def test_should_begin_a_round_when_it_comes_back_with_a_topology_that_needs_more_topics(
+def test_should_begin_a_rebalance_when_it_comes_back_with_a_topology_that_needs_more_topics(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
     async def scenario(group: LedGroup) -> None:
@@ -245,7 +245,7 @@ def test_should_end_when_another_took_its_place(kafka_broker: Broker, tmp_path: 
         lead = group.lead()
         await group.wait_until_said("without members")
         instance = f"{group.name}-assignor-leader"
-        thief = MemberSettings(group.name, "consumer", "stream", 6000, 10_000, instance)
+        thief = MembershipSettings(group.name, "consumer", "stream", 6000, 10_000, instance)
         async with GroupMembership(client_settings(group.address), thief) as other:
             await other.join(b"", "takes the place")
             with pytest.raises(LeadTaken, match=f"group.instance.id '{instance}' took this one's place"):
@@ -273,7 +273,7 @@ def test_should_refuse_a_group_that_another_leads_until_it_is_empty(kafka_broker
 
 def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path: Path) -> None:
     async def scenario(group: LedGroup) -> None:
-        plain = MemberSettings(group.name, "consumer", "range", 6000, 10_000)
+        plain = MembershipSettings(group.name, "consumer", "range", 6000, 10_000)
         async with GroupMembership(client_settings(group.address), plain) as member:
             joined = await member.join(b"\0\0\0\0\0\0\xff\xff\xff\xff", "test")
             await member.sync({joined.member_id: b""})
@@ -286,7 +286,7 @@ def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path
 
 
 def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_path: Path) -> None:
-    """A new member is far behind: it warms up, and the round has to be looked at again."""
+    """A new member is far behind: it warms up, and the rebalance has to be looked at again."""
 
     async def scenario(group: LedGroup) -> None:
         await group.lead_alone()
@@ -296,11 +296,11 @@ def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_p
             async with group.member(3) as second:
                 await second.wait_until(lambda: bool(second.assignments))
                 await group.wait_until_said("probing at")
-                round = run(group.rounds[-1])
-                assert isinstance(round, RerunRebalance)
-                deadline_ms = round.result.probing_rebalance_at_ms
+                rebalance = run(group.rebalances[-1])
+                assert isinstance(rebalance, RerunRebalance)
+                deadline_ms = rebalance.result.probing_rebalance_at_ms
                 assert deadline_ms is not None
-                assert round.recorded.snapshot.leader_process_id == second.process_id == ProcessId(0, 3)
+                assert rebalance.recorded.snapshot.leader_process_id == second.process_id == ProcessId(0, 3)
                 assert second.assignment.next_rebalance_ms == deadline_ms
 
     _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))

@@ -60,10 +60,10 @@ class _Stand:
         lead.wait_until(lambda: words in lead.last_words(), words, _LONGEST_WAIT_S)
 
     @property
-    def rounds(self) -> list[RerunRebalance]:
+    def rebalances(self) -> list[RerunRebalance]:
         lines = (self.directory / "led.jsonl").read_text().splitlines()
-        rounds = [run(json.loads(line)) for line in lines]
-        return [each for each in rounds if isinstance(each, RerunRebalance)]
+        rebalances = [run(json.loads(line)) for line in lines]
+        return [each for each in rebalances if isinstance(each, RerunRebalance)]
 
 
 @contextmanager
@@ -87,8 +87,8 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
         stand.wait(lead, "2 members of 2 processes")
         second.wait_for_state("RUNNING")
         second.wait_until(lambda: second.tasks().standby != (), "warm-ups")
-        _check_that_a_member_probes(stand.rounds[-1])
-        rounds = len(stand.rounds)
+        _check_that_a_member_probes(stand.rebalances[-1])
+        rebalances = len(stand.rebalances)
 
         lead.kill()
         again = stand.lead("again")
@@ -97,7 +97,7 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
         stand.wait(standby, "standing by")
         again.kill()
         stand.wait(standby, "the lead is kept, and nobody had to rebalance")
-        assert len(stand.rounds) == rounds
+        assert len(stand.rebalances) == rebalances
 
         assert standby.terminate() == 0
         refused = assignor_process(*stand.arguments)
@@ -105,7 +105,7 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
         for instance in (first, second):
             assert (instance.state, instance.exceptions) == ("RUNNING", [])
         assert set(first.tasks().active) | set(second.tasks().active) == TASKS
-        for ran in stand.rounds:
+        for ran in stand.rebalances:
             comparison = ran.comparison()
             assert comparison is not None
             assert comparison.bytes_equal

@@ -1,4 +1,6 @@
-"""A round that is led from outside: who is in it, who carries the probing deadline, and that it can be run again."""
+"""A rebalance that is led from outside: who is in it, who carries the probing deadline, and that it can be run
+again.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from assignor.recording import rebalance_document
 from assignor.rerun import RerunRebalance, run
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
-from kafka_groups.leader.led_rebalance import LedRound, all_assignments, group_members, lead_round
+from kafka_groups.leader.led_rebalance import LedRebalance, all_assignments, group_members, lead_rebalance
 from kafka_groups.leader.own_member import own_assignment, own_subscription
 from tests.group_model import NOW_MS, SimulatedGroup, member, next_rebalance, topology_of
 
@@ -28,9 +30,9 @@ def _snapshot(members: dict[str, Member]) -> RebalanceSnapshot:
     return replace(group.snapshot(), members=members)
 
 
-def _scaled_out() -> LedRound:
+def _scaled_out() -> LedRebalance:
     """All tasks run on process 5; process 3 is new and has to warm up, which takes a probing rebalance."""
-    return lead_round(
+    return lead_rebalance(
         _snapshot(
             {"five": member(ProcessId(0, 5), owned=OWNED, offset_sums=RUNNING), "three": member(ProcessId(0, 3))}
         ),
@@ -52,7 +54,7 @@ def test_should_give_the_deadline_to_the_next_process_when_the_lowest_rejoins_at
     group = SimulatedGroup(topology, cluster, AssignmentConfigs(acceptable_recovery_lag=0), leader_in_group=False)
     owned = (*OWNED, *(TopicPartition("topic-1", number) for number in range(4)))
     members = {"five": member(ProcessId(0, 5), owned=owned, offset_sums=RUNNING), "one": member(ProcessId(0, 1))}
-    led = lead_round(replace(group.snapshot(), members=members), NOW_MS)
+    led = lead_rebalance(replace(group.snapshot(), members=members), NOW_MS)
     assert {name: next_rebalance(each) for name, each in led.result.assignments.items()} == {
         "five": DEADLINE_MS,
         "one": 0,
@@ -64,7 +66,7 @@ def test_should_give_the_deadline_to_the_next_process_when_the_lowest_rejoins_at
 def test_should_keep_the_deadline_when_no_member_can_be_told_a_time() -> None:
     version = FIRST_VERSION_WITH_NEXT_REBALANCE - 1
     five = member(ProcessId(0, 5), owned=OWNED, offset_sums=RUNNING, version=version)
-    led = lead_round(_snapshot({"five": five, "three": member(ProcessId(0, 3), version=version)}), NOW_MS)
+    led = lead_rebalance(_snapshot({"five": five, "three": member(ProcessId(0, 3), version=version)}), NOW_MS)
     assert (led.snapshot.leader_process_id, led.result.probing_rebalance_at_ms) == (None, DEADLINE_MS)
 
 
@@ -87,20 +89,22 @@ def test_should_be_led_again_from_its_recording_to_the_byte() -> None:
     assert comparison.bytes_equal
 
 
-def test_should_leave_members_of_this_program_out_of_the_round_and_hand_them_no_tasks() -> None:
+def test_should_leave_members_of_this_program_out_of_the_rebalance_and_hand_them_no_tasks() -> None:
     ours = own_subscription("app", "app-assignor-leader", ("topic-0",), 11)
     stream = member(ProcessId(0, 5), version=9)
     members = group_members(
         "app", [("me", "app-assignor-leader", ours), ("a", None, stream.subscription), ("idle", "i", ours)], "me"
     )
     assert (dict(members.streams), members.ours) == ({"a": stream}, ("me", "idle"))
-    led = lead_round(_snapshot(dict(members.streams)), NOW_MS)
+    led = lead_rebalance(_snapshot(dict(members.streams)), NOW_MS)
     assignments = all_assignments(members, led.result)
     assert assignments == {"a": led.result.assignments["a"], "me": own_assignment(9), "idle": own_assignment(9)}
 
 
 @pytest.mark.parametrize("assignments", [{}, {"a": b""}, {"a": b"x", "b": b"x"}])
-def test_should_never_hand_out_a_round_that_lacks_a_member_or_has_one_too_many(assignments: dict[str, bytes]) -> None:
+def test_should_never_hand_out_a_rebalance_that_lacks_a_member_or_has_one_too_many(
+    assignments: dict[str, bytes],
+) -> None:
     members = group_members("app", [("a", None, member(ProcessId(0, 5)).subscription)], "me")
     with pytest.raises(IllegalStateError):
         all_assignments(members, RebalanceResult(assignments))

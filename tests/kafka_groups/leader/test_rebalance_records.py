@@ -1,4 +1,4 @@
-"""Led rounds in a file: whole lines only, also after a crash; and what happens when they cannot be kept."""
+"""Led rebalances in a file: whole lines only, also after a crash; and what happens when they cannot be kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from kafka_groups.leader.rebalance_records import RoundRecords, append, prepare
+from kafka_groups.leader.rebalance_records import RebalanceRecords, append, prepare
 from tests.program import environment
 
 FIRST, SECOND = {"generation_id": 1}, {"generation_id": 2}
@@ -20,10 +20,10 @@ FIRST, SECOND = {"generation_id": 1}, {"generation_id": 2}
 
 def test_should_append_lines_and_cut_off_one_that_a_crash_left_half_written(tmp_path: Path) -> None:
     path = tmp_path / "led.jsonl"
-    asyncio.run(RoundRecords(str(path), None, print).add(FIRST))
+    asyncio.run(RebalanceRecords(str(path), None, print).add(FIRST))
     with path.open("ab") as file:
         file.write(b'{"generation_id": 1' + b"x" * 200_000)
-    asyncio.run(RoundRecords(str(path), None, print).add(SECOND))
+    asyncio.run(RebalanceRecords(str(path), None, print).add(SECOND))
     assert path.read_bytes() == b'{"generation_id":1}\n{"generation_id":2}\n'
 
 
@@ -38,7 +38,7 @@ def test_should_leave_the_file_to_the_one_that_leads(tmp_path: Path) -> None:
     """A standby with the same file starts while the leader is in the middle of a line, or of what it died in."""
     path = tmp_path / "led.jsonl"
     path.write_bytes(b'{"generation_id":0}\n{"generat')
-    standby = RoundRecords(str(path), None, print)
+    standby = RebalanceRecords(str(path), None, print)
     assert path.read_bytes() == b'{"generation_id":0}\n{"generat'
     asyncio.run(standby.add(FIRST))
     assert path.read_bytes() == b'{"generation_id":0}\n{"generation_id":1}\n'
@@ -66,13 +66,13 @@ def test_should_refuse_a_file_that_cannot_be_appended_to(name: str, tmp_path: Pa
         prepare(str(tmp_path / name))
 
 
-def test_should_say_that_a_round_cannot_be_written_and_go_on(tmp_path: Path) -> None:
+def test_should_say_that_a_rebalance_cannot_be_written_and_go_on(tmp_path: Path) -> None:
     said: list[str] = []
-    records = RoundRecords(str(tmp_path / "led.jsonl"), None, said.append)
+    records = RebalanceRecords(str(tmp_path / "led.jsonl"), None, said.append)
     (tmp_path / "led.jsonl").unlink()
     (tmp_path / "led.jsonl").mkdir()
     asyncio.run(records.add(FIRST))
-    assert said == [f"{tmp_path}/led.jsonl: the round cannot be written: Is a directory"]
+    assert said == [f"{tmp_path}/led.jsonl: the rebalance cannot be written: Is a directory"]
 
 
 def test_should_say_that_nobody_reads_its_output_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,15 +81,15 @@ def test_should_say_that_nobody_reads_its_output_and_go_on(monkeypatch: pytest.M
     said: list[str] = []
     stdout = os.fdopen(writer, "w")
     monkeypatch.setattr("sys.stdout", stdout)
-    asyncio.run(RoundRecords("-", None, said.append).add(FIRST))
+    asyncio.run(RebalanceRecords("-", None, said.append).add(FIRST))
     with contextlib.suppress(BrokenPipeError):
         stdout.close()
-    assert said == ["-: the round cannot be written: Broken pipe"]
+    assert said == ["-: the rebalance cannot be written: Broken pipe"]
 
 
 def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None:
     said: list[str] = []
-    records = RoundRecords(None, ("http://127.0.0.1:1", None), said.append)
+    records = RebalanceRecords(None, ("http://127.0.0.1:1", None), said.append)
 
     async def report() -> None:
         await records.add({"group_id": "app"})
@@ -97,4 +97,4 @@ def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None:
 
     asyncio.run(report())
     (line,) = said
-    assert line.startswith("the round is not reported: coordinator at http://127.0.0.1:1: ")
+    assert line.startswith("the rebalance is not reported: coordinator at http://127.0.0.1:1: ")

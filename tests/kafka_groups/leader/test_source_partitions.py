@@ -1,4 +1,4 @@
-"""What of the source topics sets off a round."""
+"""What of the source topics sets off a rebalance."""
 
 from __future__ import annotations
 

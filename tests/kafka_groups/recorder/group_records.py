@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` as a broker would have written them for rounds that were recorded elsewhere."""
+"""Records of `__consumer_offsets` as a broker would have written them for rebalances that were recorded elsewhere."""
 
 from __future__ import annotations
 

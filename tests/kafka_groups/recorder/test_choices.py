@@ -140,6 +140,6 @@ def test_should_import_what_a_jvm_leader_logged(tmp_path: Path) -> None:
     assert (tally["total"], tally["equal_after_decoding"]) == (count, count)
 
 
-def test_should_say_that_a_log_has_no_round_in_it() -> None:
+def test_should_say_that_a_log_has_no_rebalance_in_it() -> None:
     ended = assignor("record", "--from-log", "-", stdin=b"INFO nothing of an assignor\n")
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "0 lines\n")

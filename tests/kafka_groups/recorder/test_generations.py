@@ -1,4 +1,4 @@
-"""Which records are rounds: one for every generation that was placed, none for whatever else a broker writes."""
+"""Which records are rebalances: one for every generation that was placed, none for whatever else a broker writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CREATED = GroupMetadataValue("", 0, None, None, ())
 
 
 def ids(values: list[GroupMetadataValue | None]) -> list[str]:
-    """Of the rounds in these records."""
+    """Of the rebalances in these records."""
     generations = GroupGenerations("static")
     taken = [generations.take(each) for each in records("static", values)]
     return [each.id for each in taken if each is not None]

@@ -1,4 +1,6 @@
-"""Which view of the cluster a line gets: the look itself where it explains the round, else one between the looks."""
+"""Which view of the cluster a line gets: the look itself where it explains the rebalance, else one between the
+looks.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.recorded import RECORDINGS, documents
 
 
 class RecordedView:
-    """A recorded round: its members and result apart from what its leader saw of the cluster."""
+    """A recorded rebalance: its members and result apart from what its leader saw of the cluster."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         recorded = parse_recorded_rebalance(document)
@@ -34,7 +36,7 @@ class RecordedView:
         return leader_view(blind, self.now_ms, self.output, looks, lambda: True)
 
 
-ROUNDS = [
+REBALANCES = [
     pytest.param(document, id=document["id"])
     for name in RECORDINGS
     for document in documents(name)
@@ -58,38 +60,38 @@ def moved(view: ClusterView, by: int) -> ClusterView:
     )
 
 
-def after_creation(round_seen: RecordedView) -> ClusterView:
-    """The same with all internal topics that the round made ready, empty ones when they are new."""
-    existing = dict(round_seen.seen.existing_internal_topics)
-    ends = dict(round_seen.seen.changelog_end_offsets or {})
-    some = next(iter(round_seen.snapshot.cluster.topics.values()))
-    for topic, partitions in round_seen.output.internal_topics.items():
+def after_creation(recorded: RecordedView) -> ClusterView:
+    """The same with all internal topics that the rebalance made ready, empty ones when they are new."""
+    existing = dict(recorded.seen.existing_internal_topics)
+    ends = dict(recorded.seen.changelog_end_offsets or {})
+    some = next(iter(recorded.snapshot.cluster.topics.values()))
+    for topic, partitions in recorded.output.internal_topics.items():
         if topic not in existing:
             existing[topic] = replace(some, partitions=partitions, replicas=None, leaders=None)
             ends[topic] = (5,) * partitions
-    return replace(round_seen.seen, existing_internal_topics=existing, changelog_end_offsets=ends)
+    return replace(recorded.seen, existing_internal_topics=existing, changelog_end_offsets=ends)
 
 
-@pytest.mark.parametrize("document", ROUNDS)
-def test_should_take_the_first_look_when_it_explains_the_round(document: dict[str, Any]) -> None:
-    a_round = RecordedView(document)
-    found = a_round.found(Looks((a_round.seen,), before=a_round.seen))
-    assert found == LeaderView(a_round.seen)
+@pytest.mark.parametrize("document", REBALANCES)
+def test_should_take_the_first_look_when_it_explains_the_rebalance(document: dict[str, Any]) -> None:
+    rebalance = RecordedView(document)
+    found = rebalance.found(Looks((rebalance.seen,), before=rebalance.seen))
+    assert found == LeaderView(rebalance.seen)
 
 
-@pytest.mark.parametrize("document", ROUNDS)
+@pytest.mark.parametrize("document", REBALANCES)
 def test_should_take_topics_that_were_not_there_before_as_created(document: dict[str, Any]) -> None:
-    a_round = RecordedView(document)
-    found = a_round.found(Looks((after_creation(a_round),), before=a_round.seen))
+    rebalance = RecordedView(document)
+    found = rebalance.found(Looks((after_creation(rebalance),), before=rebalance.seen))
     assert found.differences == ()
-    assert found.view.existing_internal_topics == a_round.seen.existing_internal_topics
+    assert found.view.existing_internal_topics == rebalance.seen.existing_internal_topics
 
 
 @pytest.mark.parametrize("document", WITH_LAGS)
 def test_should_find_offsets_between_the_looks_when_more_was_written_meanwhile(document: dict[str, Any]) -> None:
-    a_round = RecordedView(document)
-    before, after = moved(a_round.seen, -200), moved(a_round.seen, 1_000)
-    found = a_round.found(Looks((after,), before=before))
+    rebalance = RecordedView(document)
+    before, after = moved(rebalance.seen, -200), moved(rebalance.seen, 1_000)
+    found = rebalance.found(Looks((after,), before=before))
     assert found.differences == ()
     lows, ends, highs = before.changelog_end_offsets, found.view.changelog_end_offsets, after.changelog_end_offsets
     assert lows is not None
@@ -101,30 +103,32 @@ def test_should_find_offsets_between_the_looks_when_more_was_written_meanwhile(d
         )
 
 
-def test_should_know_that_there_was_no_round_before_when_nobody_looked() -> None:
-    a_round = RecordedView(documents("recordings/static.jsonl.gz")[0])
-    assert not has_state(a_round.snapshot)
-    found = a_round.found(Looks((after_creation(a_round),), before=None, may_create=True))
-    assert (found.words, found.differences) == ("internal topics as created in this round", ())
+def test_should_know_that_there_was_no_rebalance_before_when_nobody_looked() -> None:
+    rebalance = RecordedView(documents("recordings/static.jsonl.gz")[0])
+    assert not has_state(rebalance.snapshot)
+    found = rebalance.found(Looks((after_creation(rebalance),), before=None, may_create=True))
+    assert (found.words, found.differences) == ("internal topics as created in this rebalance", ())
     assert found.view.existing_internal_topics == {}
 
 
-def test_should_keep_the_first_look_and_say_what_differs_when_no_view_explains_the_round() -> None:
-    a_round = RecordedView(documents("recordings/static.jsonl.gz")[1])
-    other = replace(a_round.snapshot.configs, num_standby_replicas=2)
-    a_round.snapshot = replace(a_round.snapshot, configs=other)
-    found = a_round.found(Looks((a_round.seen,), before=a_round.seen))
-    assert found.view == a_round.seen
+def test_should_keep_the_first_look_and_say_what_differs_when_no_view_explains_the_rebalance() -> None:
+    rebalance = RecordedView(documents("recordings/static.jsonl.gz")[1])
+    other = replace(rebalance.snapshot.configs, num_standby_replicas=2)
+    rebalance.snapshot = replace(rebalance.snapshot, configs=other)
+    found = rebalance.found(Looks((rebalance.seen,), before=rebalance.seen))
+    assert found.view == rebalance.seen
     assert found.words == ""
     assert any("standby tasks" in difference for difference in found.differences)
 
 
 def test_should_stop_searching_when_the_time_is_over() -> None:
-    a_round = RecordedView(documents("recordings/static.jsonl.gz")[1])
-    a_round.snapshot = replace(a_round.snapshot, configs=replace(a_round.snapshot.configs, num_standby_replicas=2))
+    rebalance = RecordedView(documents("recordings/static.jsonl.gz")[1])
+    rebalance.snapshot = replace(
+        rebalance.snapshot, configs=replace(rebalance.snapshot.configs, num_standby_replicas=2)
+    )
     turns = iter([True] * 20 + [False] * 100)
-    blind = a_round.snapshot.seen(ClusterView(a_round.snapshot.cluster))
-    looks = Looks((moved(a_round.seen, 10_000),), before=a_round.seen)
-    found = leader_view(blind, a_round.now_ms, a_round.output, looks, lambda: next(turns))
+    blind = rebalance.snapshot.seen(ClusterView(rebalance.snapshot.cluster))
+    looks = Looks((moved(rebalance.seen, 10_000),), before=rebalance.seen)
+    found = leader_view(blind, rebalance.now_ms, rebalance.output, looks, lambda: next(turns))
     assert found.view == looks.after
     assert found.differences

@@ -20,7 +20,7 @@ def line(group: str, generation: int, offset: int) -> dict[str, object]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "rounds.jsonl"
+    return tmp_path / "rebalances.jsonl"
 
 
 def written(path: Path, *lines: dict[str, object]) -> OutputFile:
@@ -99,12 +99,12 @@ def test_should_refuse_a_file_that_another_recorder_writes(path: Path) -> None:
 
 def test_should_refuse_names_that_promise_gzip(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is written line by line"):
-        OutputFile(tmp_path / "rounds.jsonl.gz")
+        OutputFile(tmp_path / "rebalances.jsonl.gz")
 
 
 def test_should_say_when_the_position_is_not_one(path: Path) -> None:
-    path.with_name("rounds.jsonl.position").write_text("[]")
-    with pytest.raises(InputError, match=r"rounds.jsonl.position: is not a position of `assignor record`"):
+    path.with_name("rebalances.jsonl.position").write_text("[]")
+    with pytest.raises(InputError, match=r"rebalances.jsonl.position: is not a position of `assignor record`"):
         OutputFile(path)
 
 

@@ -1,4 +1,4 @@
-"""A line says what the bytes of the record say, for every round of the real groups that were recorded before."""
+"""A line says what the bytes of the record say, for every rebalance of the real groups that were recorded before."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from assignor.rerun import run
 from kafka_groups.leader.own_member import own_assignment, own_subscription
 from kafka_groups.recorder.generations import GroupGenerations
 from kafka_groups.recorder.rebalance_line import (
-    DecodedRound,
-    decoded_round,
+    DecodedRebalance,
+    decoded_rebalance,
+    recorded_document,
     recorded_output,
-    round_document,
     snapshot_of,
 )
 from tests.kafka_groups.recorder.group_records import record, value_of
@@ -31,10 +31,10 @@ LINES = [
 ]
 
 
-def decoded(group: str, value: GroupMetadataValue, at_ms: int = 0) -> DecodedRound:
-    a_round = GroupGenerations(group).take(record(group, 12, value, at_ms))
-    assert a_round is not None
-    return decoded_round(a_round)
+def decoded(group: str, value: GroupMetadataValue, at_ms: int = 0) -> DecodedRebalance:
+    rebalance = GroupGenerations(group).take(record(group, 12, value, at_ms))
+    assert rebalance is not None
+    return decoded_rebalance(rebalance)
 
 
 @pytest.mark.parametrize("document", LINES)
@@ -48,7 +48,7 @@ def test_should_write_what_was_recorded(document: dict[str, object]) -> None:
     assert snapshot.leader_process_id == recorded.snapshot.leader_process_id
     now_ms = of_record.now_ms(snapshot.configs)
     output = recorded_output(of_record, recorded.output.internal_topics, None)
-    line = round_document(of_record, recorded.snapshot, output, now_ms, "a note")
+    line = recorded_document(of_record, recorded.snapshot, output, now_ms, "a note")
     written = parse_recorded_rebalance(line)
     assert (written.id, written.generation_id, written.source, written.led_by, written.note) == (
         f"{recorded.group_id}.{recorded.generation_id}@3:12",
@@ -121,4 +121,4 @@ def _with_deadline() -> tuple[dict[str, object], RecordedRebalance]:
             recorded = parse_recorded_rebalance(document)
             if recorded.output is not None and recorded.output.probing_rebalance_at_ms and recorded.led_by is None:
                 return document, recorded
-    raise AssertionError("no recorded round has a probing deadline")
+    raise AssertionError("no recorded rebalance has a probing deadline")

@@ -1,7 +1,7 @@
 """A real Kafka Streams group is recorded while it grows, loses a member and bounces another, and lines flow.
 
 The recorder is killed in between. What it wrote is compared with what an independent reader of the same records saw,
-and every round is run again: this project's own leader decides what Kafka's did.
+and every rebalance is run again: this project's own leader decides what Kafka's did.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUIET_S = 1.5
 LONGEST_WAIT_S = 60.0
 
 
-def test_should_record_every_round_of_a_real_group_so_that_it_can_be_run_again(
+def test_should_record_every_rebalance_of_a_real_group_so_that_it_can_be_run_again(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
     address = kafka_broker.bootstrap_servers

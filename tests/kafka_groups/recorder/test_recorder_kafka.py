@@ -26,7 +26,7 @@ from tests.recorded import documents
 
 pytestmark = pytest.mark.kafka
 
-ROUNDS = [value_of(document) for document in documents("recordings/static.jsonl.gz")]
+REBALANCES = [value_of(document) for document in documents("recordings/static.jsonl.gz")]
 GENERATIONS = 40
 KILLS = 3
 PAUSE_S = 0.05
@@ -53,12 +53,12 @@ def servers(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def generation(number: int) -> GroupMetadataValue:
-    return replace(ROUNDS[number % len(ROUNDS)], generation=number)
+    return replace(REBALANCES[number % len(REBALANCES)], generation=number)
 
 
 def test_should_lose_and_double_no_line_when_it_is_killed(servers: str, tmp_path: Path) -> None:
     groups = ("killed-a", "killed-b")
-    output = tmp_path / "rounds.jsonl"
+    output = tmp_path / "rebalances.jsonl"
     arguments = ["--bootstrap-server", servers, "--output", str(output), "--from-start"]
     writers = []
     for group in groups:
@@ -84,10 +84,10 @@ def test_should_lose_and_double_no_line_when_it_is_killed(servers: str, tmp_path
 
 
 def test_should_begin_with_the_next_generation_and_take_a_rewritten_one_for_none(servers: str, tmp_path: Path) -> None:
-    first = ROUNDS[0]
+    first = REBALANCES[0]
     back = replace(first, members=(replace(first.members[0], member_id="back-again"), *first.members[1:]))
     write_generations(servers, "from-now", [first])
-    output = tmp_path / "rounds.jsonl"
+    output = tmp_path / "rebalances.jsonl"
     arguments = ["--bootstrap-server", servers, "--group", "from-now", "--output", str(output)]
     recorder = RecorderProcess(*arguments, "--until-generations", "1")
     recorder.wait_until_said("from-now: generation 1, 6 members; following")
@@ -109,12 +109,12 @@ def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str) 
 
 def test_should_refuse_the_streams_rebalance_protocol_and_go_on_with_other_groups(servers: str, tmp_path: Path) -> None:
     write_other_kind(servers, "of-kip-1071", GroupKind.STREAMS)
-    write_generations(servers, "beside-it", [ROUNDS[0]])
+    write_generations(servers, "beside-it", [REBALANCES[0]])
     arguments = ["--bootstrap-server", servers, "--group", "of-kip-1071", "--from-start", "--once"]
     alone = RecorderProcess(*arguments)
     assert alone.wait() == 2
     assert "speaks the streams rebalance protocol (KIP-1071)" in alone.said[-1]
-    output = tmp_path / "rounds.jsonl"
+    output = tmp_path / "rebalances.jsonl"
     both = RecorderProcess(*arguments, "--group", "beside-it", "--output", str(output))
     assert both.wait() == 0, both.said
     assert any(line.endswith("; the other groups are recorded") for line in both.said)
@@ -124,7 +124,7 @@ def test_should_refuse_the_streams_rebalance_protocol_and_go_on_with_other_group
 def test_should_wait_for_a_group_that_is_not_there_yet(servers: str) -> None:
     recorder = RecorderProcess("--bootstrap-server", servers, "--group", "later", "--until-generations", "1")
     recorder.wait_until_said("later: there is no such group yet; waiting for its first generation")
-    write_generations(servers, "later", [ROUNDS[0]])
+    write_generations(servers, "later", [REBALANCES[0]])
     assert recorder.wait() == 0, recorder.said
     assert '"id":"later.1@' in recorder.printed
 

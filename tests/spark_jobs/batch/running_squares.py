@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from rich.console import Console
 
-from spark_jobs.batch.running import Engine, Outcome, run_plan
+from spark_jobs.batch.running import Engine, RunOutcome, run_plan
 from spark_jobs.batch.work import Plan
 from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
 
@@ -31,7 +31,7 @@ def run_squares(
     cores: int = 2,
     restart: bool = False,
     talk: io.StringIO | None = None,
-) -> Outcome:
+) -> RunOutcome:
     console = Console(file=talk or io.StringIO(), width=200)
     return run_plan(
         plan,
@@ -45,7 +45,7 @@ def run_squares(
     )
 
 
-def beside(run: Callable[[], Outcome]) -> Future[Outcome]:
+def beside(run: Callable[[], RunOutcome]) -> Future[RunOutcome]:
     """Started in a thread."""
     pool = ThreadPoolExecutor(1)
     started = pool.submit(run)
@@ -112,6 +112,6 @@ def expected_rows(count: int) -> list[dict[str, object]]:
     return [{"number": number, "square": number**2, "name": f"n{number % 10}"} for number in numbers]
 
 
-def rows_of(outcome: Outcome) -> list[dict[str, object]]:
+def rows_of(outcome: RunOutcome) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = pa.Table.from_batches(outcome.batches()).to_pylist()
     return rows

@@ -1,4 +1,6 @@
-"""The recordings that come with the package: every round led by Kafka 4.3.1 comes out as Kafka's own leader sent it."""
+"""The recordings that come with the package: every rebalance led by Kafka 4.3.1 comes out as Kafka's own leader sent
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from spark_jobs.demo.kafka_rebalances import ReplayedGroup, recorded_groups, rep
 
 
 def test_should_equal_what_kafkas_own_leader_sent_to_the_byte() -> None:
-    replayed = [replay(name, rounds) for name, rounds in recorded_groups()]
+    replayed = [replay(name, rebalances) for name, rebalances in recorded_groups()]
     assert replayed == [
         ReplayedGroup("bridge1", 1, 1, 1, 5, ()),
         ReplayedGroup("optimized", 5, 5, 5, 0, ()),
@@ -21,16 +23,16 @@ def test_should_equal_what_kafkas_own_leader_sent_to_the_byte() -> None:
     ]
 
 
-def test_should_name_the_round_and_the_difference_when_one_is_not_equal() -> None:
-    rounds = dict(recorded_groups())["smoke"]
-    replayed = replay("smoke", [swapped(rounds[-1]), *rounds[:-1]])
-    assert (replayed.rounds, replayed.equal, replayed.bytes_equal) == (4, 3, 3)
-    assert all(difference.startswith(f"{rounds[-1].id}: ") for difference in replayed.differences)
+def test_should_name_the_rebalance_and_the_difference_when_one_is_not_equal() -> None:
+    rebalances = dict(recorded_groups())["smoke"]
+    replayed = replay("smoke", [swapped(rebalances[-1]), *rebalances[:-1]])
+    assert (replayed.rebalances, replayed.equal, replayed.bytes_equal) == (4, 3, 3)
+    assert all(difference.startswith(f"{rebalances[-1].id}: ") for difference in replayed.differences)
     assert replayed.differences
 
 
 def swapped(recorded: RecordedRebalance) -> RecordedRebalance:
-    """The same round with two members' assignments exchanged."""
+    """The same rebalance with two members' assignments exchanged."""
     assert recorded.output is not None
     (first, one), (second, other), *rest = recorded.output.assignments.items()
     return replace(recorded, output=replace(recorded.output, assignments={first: other, second: one, **dict(rest)}))

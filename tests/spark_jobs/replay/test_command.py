@@ -73,19 +73,19 @@ def test_should_give_the_same_rows_whatever_the_lines_come_from(tmp_path: Path) 
     url = fill_database(tmp_path, LINES)
     output = tmp_path / "out"
     ran = assignor("replay", str(inputs), url, "-", "--output", str(output), *LOCAL, stdin=b"\n".join(LINES))
-    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (0, f"rounds: {output / 'rounds.parquet'}")
+    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (0, f"rebalances: {output / 'rounds.parquet'}")
     names = [*(str(file) for file in files), f"{url}:the group", "stdin"]
     found = rows_of(output)
     assert [(row["input"], row["line"]) for row in found] == [
         (name, number) for name in names for number in range(1, len(LINES) + 1)
     ]
     assert all(row["compared"] and row["equal"] and row["bytes_equal"] for row in found)
-    rounds = [{key: value for key, value in row.items() if key not in PLACES} for row in found]
-    assert rounds == rounds[: len(LINES)] * len(names)
-    assert [row["id"] for row in rounds[: len(LINES)]] == ["smoke.1", "smoke.2", "smoke.3", "smoke.4"]
+    rebalances = [{key: value for key, value in row.items() if key not in PLACES} for row in found]
+    assert rebalances == rebalances[: len(LINES)] * len(names)
+    assert [row["id"] for row in rebalances[: len(LINES)]] == ["smoke.1", "smoke.2", "smoke.3", "smoke.4"]
 
 
-def test_should_leave_rounds_times_rejects_and_a_summary(tmp_path: Path) -> None:
+def test_should_leave_rebalances_times_rejects_and_a_summary(tmp_path: Path) -> None:
     lines = [*LINES[:2], b"{", as_bytes({**smoke(3), "output": None}), *lines_of("recordings/racks.jsonl.gz")[:1]]
     path = write_plain(lines, tmp_path / "x.jsonl")
     output = tmp_path / "out"
@@ -134,7 +134,7 @@ def test_should_run_what_was_mended_when_rejects_are_given_back(tmp_path: Path) 
     assert [(row["id"], row["equal"]) for row in rows_of(tmp_path / "2")] == [("smoke.2", True)]
 
 
-def test_should_exit_with_one_when_a_round_differs_or_is_refused(tmp_path: Path) -> None:
+def test_should_exit_with_one_when_a_rebalance_differs_or_is_refused(tmp_path: Path) -> None:
     wrong = smoke(3)
     wrong["output"]["followup_rebalance"] = not wrong["output"]["followup_rebalance"]
     path = write_plain([as_bytes(wrong)], tmp_path / "x.jsonl")
@@ -147,7 +147,7 @@ def test_should_exit_with_one_when_a_round_differs_or_is_refused(tmp_path: Path)
     racks = str(VECTORS / sorted(OF_A_LATER_RELEASE)[2])
     ran = assignor("replay", racks, "--output", str(tmp_path / "2"), *LOCAL)
     assert (ran.returncode, rows_of(tmp_path / "2")) == (1, [])
-    assert f"lines that gave no round: {tmp_path / '2' / 'rejects.jsonl'}" in ran.stderr
+    assert f"lines that gave no rebalance: {tmp_path / '2' / 'rejects.jsonl'}" in ran.stderr
 
 
 def test_should_show_recorded_beside_now_and_exit_with_zero_when_there_are_changes(tmp_path: Path) -> None:

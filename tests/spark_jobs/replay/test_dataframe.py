@@ -56,9 +56,9 @@ def expected() -> dict[str, dict[str, Any]]:
 
 
 def test_should_give_the_rows_of_the_command_for_lines_of_text(spark: SparkSession) -> None:
-    rounds = replayed(spark.read.text(FILES))
-    assert rounds.columns == [*(name for name in SCHEMA.names if name not in NOT_THE_SAME[:2]), *REJECT]
-    assert by_id(rounds) == expected()
+    rebalances = replayed(spark.read.text(FILES))
+    assert rebalances.columns == [*(name for name in SCHEMA.names if name not in NOT_THE_SAME[:2]), *REJECT]
+    assert by_id(rebalances) == expected()
     renamed = spark.read.text(FILES).withColumnRenamed("value", "a line")
     assert replayed(renamed, "a line").where("equal").count() == 61
 
@@ -99,9 +99,9 @@ def test_should_give_rejects_as_rows_and_nothing_for_blank_lines(spark: SparkSes
     assert (later["reject_kind"], json.loads(later["reject_line"])) == ("refused", json.loads(refused))
 
 
-def test_should_run_the_rounds_with_changes(spark: SparkSession) -> None:
-    rounds = replayed(spark.read.text(FILES[0]), changes=Changes(configs={"num.standby.replicas": 0}))
-    assert {(row["standby_coverage"], row["standby_moved"]) for row in rounds.collect()} == {(None, 0)}
+def test_should_run_the_rebalances_with_changes(spark: SparkSession) -> None:
+    rebalances = replayed(spark.read.text(FILES[0]), changes=Changes(configs={"num.standby.replicas": 0}))
+    assert {(row["standby_coverage"], row["standby_moved"]) for row in rebalances.collect()} == {(None, 0)}
 
 
 def test_should_refuse_a_dataframe_of_other_columns(spark: SparkSession) -> None:

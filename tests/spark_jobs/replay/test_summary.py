@@ -1,4 +1,4 @@
-"""The summary counts lines as `assignor assign --check` does, and sums the measures of rounds that have them."""
+"""The summary counts lines as `assignor assign --check` does, and sums the measures of rebalances that have them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_should_count_lines_by_input_and_in_all() -> None:
     assert not Counts(refused=1).all_equal
 
 
-def test_should_sum_up_the_measures_of_rounds_that_have_them() -> None:
+def test_should_sum_up_the_measures_of_rebalances_that_have_them() -> None:
     assert filled().document()["measures"] == {
         "rounds": 5,
         "errors": 1,
@@ -138,7 +138,7 @@ def test_should_print_counts_and_measures() -> None:
     assert ["a.jsonl", "2", "2", "1", "1", "0", "0", "0", "0"] in cells
     assert ["b.jsonl", "4", "1", "1", "-", "1", "1", "1", "0"] in cells
     assert ["all", "7", "3", "2", "1", "1", "1", "1", "1"] in cells
-    assert ["skew of a round's threads, mean", "1.000"] in cells
+    assert ["skew of a rebalance's threads, mean", "1.000"] in cells
     assert ["spread over racks, mean", "-"] in cells
     assert "refused: later (1 lines)" in text
     assert "difference: a.jsonl:2 r: x is 1, recorded is 2" in text
@@ -151,7 +151,7 @@ def test_should_print_recorded_beside_now_when_there_were_changes() -> None:
     text = printed(summary)
     cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
     assert "As recorded, and now" in text
-    assert "1 rounds that have both" in text
+    assert "1 rebalances that have both" in text
     assert "difference: " not in text
     assert cells[-3:] == [
         ["active tasks moved", "5", "3"],

@@ -47,14 +47,14 @@ def reject(line: dict[str, Any], changes: Changes = NO_CHANGES) -> Reject:
     return found
 
 
-def test_should_give_a_row_with_all_that_a_round_did() -> None:
+def test_should_give_a_row_with_all_that_a_rebalance_did() -> None:
     line = smoke(3)
     found = row(line)
-    round_ = run(line)
-    assert isinstance(round_, RerunRebalance)
-    assert round_.result.problem is not None
-    assert round_.result.placement is not None
-    measures = asdict(measure(round_.result.problem, round_.result.placement))
+    ran_again = run(line)
+    assert isinstance(ran_again, RerunRebalance)
+    assert ran_again.result.problem is not None
+    assert ran_again.result.placement is not None
+    measures = asdict(measure(ran_again.result.problem, ran_again.result.placement))
     assert found.pop("compute_ms") > 0
     assert found == {
         "input": "in.jsonl",
@@ -91,12 +91,12 @@ def test_should_give_a_row_of_a_placement_without_group_and_bytes() -> None:
     assert (found["format"], found["compared"], found["equal"]) == ("placement/1", True, True)
     assert found["probing"] == line["output"]["probing_rebalance_needed"]
     problem = parse_recorded_placement(line).problem
-    round_ = run(line)
-    assert isinstance(round_, RerunPlacement)
-    assert {name: found[name] for name in ALL_MEASURES} == asdict(measure(problem, round_.placement))
+    ran_again = run(line)
+    assert isinstance(ran_again, RerunPlacement)
+    assert {name: found[name] for name in ALL_MEASURES} == asdict(measure(problem, ran_again.placement))
 
 
-def test_should_say_the_first_difference_and_measure_what_was_recorded_when_a_round_differs() -> None:
+def test_should_say_the_first_difference_and_measure_what_was_recorded_when_a_rebalance_differs() -> None:
     line = smoke(3)
     members = list(line["output"]["assignments"])
     first, second = (line["output"]["assignments"][member] for member in members[:2])
@@ -104,13 +104,13 @@ def test_should_say_the_first_difference_and_measure_what_was_recorded_when_a_ro
     found = row(line)
     assert (found["compared"], found["equal"], found["bytes_equal"]) == (True, False, False)
     assert found["difference"].startswith(f"member {members[0]}: ")
-    round_ = run(line)
-    assert isinstance(round_, RerunRebalance)
-    assert round_.recorded.output is not None
-    assert round_.result.problem is not None
-    placement = recorded_placement(round_.result.problem, round_.recorded.output.assignments)
+    ran_again = run(line)
+    assert isinstance(ran_again, RerunRebalance)
+    assert ran_again.recorded.output is not None
+    assert ran_again.result.problem is not None
+    placement = recorded_placement(ran_again.result.problem, ran_again.recorded.output.assignments)
     assert placement is not None
-    expected = measure(round_.result.problem, placement)
+    expected = measure(ran_again.result.problem, placement)
     names = ("active_moved", "standby_moved", "skew")
     assert [found[f"recorded_{name}"] for name in names] == [getattr(expected, name) for name in names]
     assert found["recorded_skew"] > found["skew"]
@@ -146,7 +146,7 @@ def test_should_not_compare_when_nothing_was_recorded_or_another_leader_led() ->
     assert (found["compared"], found["equal"], found["led_by"]) == (False, None, led["led_by"])
 
 
-def test_should_have_no_measures_when_a_round_ended_in_an_error() -> None:
+def test_should_have_no_measures_when_a_rebalance_ended_in_an_error() -> None:
     failed = next(line for line in documents("rebalances.jsonl.gz") if line["output"]["error"] is not None)
     found = row(failed)
     assert found["error"].partition(":")[0] == failed["output"]["error"].partition(":")[0]
@@ -226,7 +226,7 @@ def test_should_say_which_assignor_placed_when_it_was_changed() -> None:
     assert row(documents("placements.jsonl.gz")[5], changes)["assignor"] == "FallbackPriorTaskAssignor"
 
 
-def test_should_reject_a_round_that_cannot_be_changed_so() -> None:
+def test_should_reject_a_rebalance_that_cannot_be_changed_so() -> None:
     found = reject(smoke(3), Changes(remove=("nobody",)))
     assert found.kind == "unusable"
     assert "nobody" in found.reason

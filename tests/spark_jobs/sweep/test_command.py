@@ -127,13 +127,13 @@ def test_should_refuse_what_makes_no_sweep_in_one_line(options: tuple[str, ...],
     assert "Traceback" not in ran.stderr
 
 
-def test_should_refuse_inputs_without_a_round_and_leave_nothing(tmp_path: Path) -> None:
+def test_should_refuse_inputs_without_a_rebalance_and_leave_nothing(tmp_path: Path) -> None:
     empty = write_lines(tmp_path / "lines.jsonl", [{}, {}])
 
     ran = assignor("sweep", empty, *SMALL, "--output", str(tmp_path / "out"))
 
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert f"{empty}: there is no round to start from (2 lines cannot be used)" in ran.stderr
+    assert f"{empty}: there is no rebalance to start from (2 lines cannot be used)" in ran.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -1,4 +1,4 @@
-"""Which recorded rounds a sweep starts from, and what becomes of the others."""
+"""Which recorded rebalances a sweep starts from, and what becomes of the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def recording(name: str) -> list[dict[str, Any]]:
 def test_should_start_where_something_happened_to_a_group(tmp_path: Path) -> None:
     episodes = gathered(tmp_path, *(str(VECTORS / name) for name in RECORDINGS))
 
-    assert {group.group_id: (group.rounds, group.episodes) for group in episodes.groups} == {
+    assert {group.group_id: (group.rebalances, group.episodes) for group in episodes.groups} == {
         "bridge1": (6, 5),
         "optimized": (5, 3),
         "smoke": (4, 2),
@@ -56,17 +56,17 @@ def test_should_start_where_something_happened_to_a_group(tmp_path: Path) -> Non
     assert rejects(episodes) == []
 
 
-def test_should_bring_rounds_of_all_inputs_into_the_order_they_happened(tmp_path: Path) -> None:
-    rounds = recording("threads2")
-    in_order = ids(of_lines(tmp_path, list(rounds)))
+def test_should_bring_rebalances_of_all_inputs_into_the_order_they_happened(tmp_path: Path) -> None:
+    rebalances = recording("threads2")
+    in_order = ids(of_lines(tmp_path, list(rebalances)))
 
-    backwards = write_lines(tmp_path / "a.jsonl", list(reversed(rounds[5:])))
-    first_rounds = write_lines(tmp_path / "b.jsonl", list(rounds[:5]))
+    backwards = write_lines(tmp_path / "a.jsonl", list(reversed(rebalances[5:])))
+    first_rebalances = write_lines(tmp_path / "b.jsonl", list(rebalances[:5]))
 
-    assert ids(gathered(tmp_path, backwards, first_rounds)) == in_order
+    assert ids(gathered(tmp_path, backwards, first_rebalances)) == in_order
 
 
-def test_should_take_a_round_for_an_episode_when_only_the_threads_of_a_process_are_others(tmp_path: Path) -> None:
+def test_should_take_a_rebalance_for_an_episode_when_only_the_threads_of_a_process_are_others(tmp_path: Path) -> None:
     before, after = recording("threads2")[-1], recording("threads2")[-1]
     after["id"], after["generation_id"] = "one thread less", before["generation_id"] + 1
     after["input"]["members"].popitem()
@@ -75,7 +75,7 @@ def test_should_take_a_round_for_an_episode_when_only_the_threads_of_a_process_a
     assert ids(of_lines(tmp_path, [before, after, again])) == {"threads2": [before["id"], "one thread less"]}
 
 
-def test_should_take_the_same_round_read_twice_for_one_episode(tmp_path: Path) -> None:
+def test_should_take_the_same_rebalance_read_twice_for_one_episode(tmp_path: Path) -> None:
     smoke = str(VECTORS / "recordings/smoke.jsonl.gz")
 
     assert ids(gathered(tmp_path, smoke, smoke)) == {"smoke": ["smoke.1", "smoke.3"]}

@@ -18,7 +18,7 @@ from assignor.reading.lines import read_lines
 from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast
 from assignor.what_if.changes import AddedInstances, Changes
-from spark_jobs.batch.outcome import ChunksFailed, Engine, Outcome
+from spark_jobs.batch.outcome import ChunksFailed, Engine, RunOutcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import ChunkOutput, Plan
 from spark_jobs.recordings.own_assignors import OwnAssignors
@@ -187,7 +187,7 @@ class FailingFrom:
 
 
 def test_should_go_on_with_the_combinations_that_are_missing(tmp_path: Path) -> None:
-    def run(plan: Plan[SweepChunk], name: str) -> Outcome:
+    def run(plan: Plan[SweepChunk], name: str) -> RunOutcome:
         console = Console(file=io.StringIO())
         return run_plan(plan, tmp_path / name, engine=Engine.LOCAL, cores=1, console=console, title="sweep")
 

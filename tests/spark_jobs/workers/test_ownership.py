@@ -1,4 +1,4 @@
-"""Ownership logs: what is written is read again, and what it says about owners, gaps, overlaps and rounds."""
+"""Ownership logs: what is written is read again, and what it says about owners, gaps, overlaps and rebalances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from spark_jobs.demo.rebalances_seen import RoundSeen, rounds_seen
+from spark_jobs.demo.witnessed_rebalances import WitnessedRebalance, witnessed_rebalances
 from spark_jobs.workers.ownership_history import (
     Gap,
     Interval,
@@ -121,7 +121,7 @@ def test_should_tell_who_is_behind() -> None:
     assert executors_of_members(lines) == {"m-a": "0", "m-b": "0"}
 
 
-def test_should_see_rounds_as_the_members_did() -> None:
+def test_should_see_rebalances_as_the_members_did() -> None:
     joining = OwnershipEvent.JOINING
     lines = [
         line(10, "a", event=joining, generation_id=None),
@@ -135,5 +135,5 @@ def test_should_see_rounds_as_the_members_did() -> None:
         line(41, "a", "0_0", generation_id=2),
         line(45, "b", "0_1 0_2", generation_id=2),
     ]
-    assert rounds_seen(lines) == [RoundSeen(1, 2, 10, 23, 0), RoundSeen(2, 2, 30, 45, 1)]
-    assert rounds_seen(lines)[1].duration_ms == 15
+    assert witnessed_rebalances(lines) == [WitnessedRebalance(1, 2, 10, 23, 0), WitnessedRebalance(2, 2, 30, 45, 1)]
+    assert witnessed_rebalances(lines)[1].duration_ms == 15

@@ -1,4 +1,4 @@
-"""One line of progress for a round: who, what, why, how long."""
+"""One line of progress for a rebalance: who, what, why, how long."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from assignor.story import PastRebalance, TriggerKind
 from assignor.story.past import SeenRebalance, see
 from assignor.story.words import Processes, triggers_text
 from assignor.types import AssignorErrorCode
-from kafka_groups.leader.led_rebalance import LedRound
+from kafka_groups.leader.led_rebalance import LedRebalance
 
 _TOPICS_SHOWN = 5
 
 
-def seen_round(
-    group: str, generation_id: int, now_ms: int, led: LedRound, before: SeenRebalance | None
+def seen_rebalance(
+    group: str, generation_id: int, now_ms: int, led: LedRebalance, before: SeenRebalance | None
 ) -> SeenRebalance:
-    """The round beside the last one that this leader led."""
+    """The rebalance beside the last one that this leader led."""
     recorded = RecordedRebalance(
         f"{group}-{generation_id}", group, generation_id, now_ms, source="kafka", snapshot=led.snapshot
     )
@@ -27,7 +27,7 @@ def seen_round(
 
 
 def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
-    """What set the round off, as far as it is known. `own_reason`: why this leader joined again, if it did."""
+    """What set the rebalance off, as far as it is known. `own_reason`: why this leader joined again, if it did."""
     triggers = now.facts.triggers
     told_by_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
     if not told_by_members and own_reason:
@@ -38,14 +38,14 @@ def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: s
     return triggers_text(triggers, processes, None)
 
 
-def round_text(generation_id: int, led: LedRound, why: str, took_ms: int) -> str:
+def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int) -> str:
     """`took_ms`: from the members' bytes to the brokers' word that they have theirs."""
     result, members = led.result, len(led.snapshot.members)
     head = f"generation {generation_id}: {_count(members, 'member')}"
     tail = f"; because {why}; {took_ms} ms" if why else f"; {took_ms} ms"
     if result.error_code is not AssignorErrorCode.NONE:
         return f"{head}; told everybody {result.error_code.name}{_missing(led)}{tail}"
-    assert result.problem is not None, "a round without error has been through its placement"
+    assert result.problem is not None, "a rebalance without error has been through its placement"
     assert result.placement is not None
     measures = measure(result.problem, result.placement)
     placed = result.placement.clients.values()
@@ -58,13 +58,13 @@ def round_text(generation_id: int, led: LedRound, why: str, took_ms: int) -> str
     if result.created_topics:
         said.append(f"{_count(len(result.created_topics), 'internal topic')} created")
     if result.followup_rebalance:
-        said.append("a follow-up round comes when tasks are given up")
+        said.append("a follow-up rebalance comes when tasks are given up")
     if result.probing_rebalance_at_ms is not None:
         said.append(_probing(result.probing_rebalance_at_ms, led))
     return f"{', '.join(said)}{tail}"
 
 
-def _probing(at_ms: int, led: LedRound) -> str:
+def _probing(at_ms: int, led: LedRebalance) -> str:
     try:
         at = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
@@ -73,7 +73,7 @@ def _probing(at_ms: int, led: LedRound) -> str:
     return f"probing at {at} by {'this leader' if carrier is None else f'process {str(carrier)[:8]}'}"
 
 
-def _missing(led: LedRound) -> str:
+def _missing(led: LedRebalance) -> str:
     subtopologies = led.snapshot.topology.subtopologies
     repartition = {topic.name for each in subtopologies for topic in each.repartition_source_topics}
     read = {topic for each in subtopologies for topic in each.source_topics}

@@ -16,7 +16,7 @@ from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
 CLASSIC = "classic"
 
 
-class Standing(StrEnum):
+class LeadState(StrEnum):
     """`FREE`: the next to join leads. `OURS`: our static member is in it. `LED`: someone else leads, for now.
     `FOREIGN`: no group of Kafka Streams on the classic protocol.
     """
@@ -28,14 +28,14 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStanding:
+class LeadAssessment:
     """`words`: one clear line about what stands in the way and what to do; empty when nothing does."""
 
-    standing: Standing
+    standing: LeadState
     words: str = ""
 
 
-def group_standing(
+def assess_group(
     group: str,
     group_instance_id: str,
     *,
@@ -43,22 +43,22 @@ def group_standing(
     protocol_type: str,
     protocol: str,
     instance_ids: Collection[str | None],
-) -> GroupStanding:
+) -> LeadAssessment:
     """`group_type`: None when the brokers do not tell. `instance_ids`: of every member, None for dynamic ones."""
     if group_type is not None and group_type != CLASSIC:
-        return GroupStanding(Standing.FOREIGN, _newer_protocol(group, group_type))
+        return LeadAssessment(LeadState.FOREIGN, _newer_protocol(group, group_type))
     if not instance_ids:
-        return GroupStanding(Standing.FREE)
+        return LeadAssessment(LeadState.FREE)
     if protocol_type not in ("", PROTOCOL_TYPE) or protocol not in ("", PROTOCOL):
         kind = f"protocol {protocol!r} of type {protocol_type!r}"
-        return GroupStanding(
-            Standing.FOREIGN,
+        return LeadAssessment(
+            LeadState.FOREIGN,
             f"group {group!r} is no group of Kafka Streams: its members speak {kind}, not {PROTOCOL!r} of type "
             f"{PROTOCOL_TYPE!r}; name the application.id of a Kafka Streams application",
         )
     if group_instance_id in instance_ids:
-        return GroupStanding(Standing.OURS)
-    return GroupStanding(Standing.LED, _led_by_another(group, len(instance_ids)))
+        return LeadAssessment(LeadState.OURS)
+    return LeadAssessment(LeadState.LED, _led_by_another(group, len(instance_ids)))
 
 
 def _led_by_another(group: str, members: int) -> str:

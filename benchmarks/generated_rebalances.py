@@ -1,9 +1,9 @@
-"""Recorded rounds by the hundred thousand, drawn from a seed: `python -m benchmarks.generated_rounds --help`.
+"""Recorded rebalances by the hundred thousand, drawn from a seed: `python -m benchmarks.generated_rebalances --help`.
 
-The rounds are those of groups that live (`generated_groups.py`) and carry what this project's own leader decided, so a
-replay finds them equal. To show that a replay notices, a few are spoiled: in one of 500 the members got each other's
-assignments, and one line of 1,000 cannot be used. Which ones follows from the seed alone, and so does every byte,
-whatever the number of processes.
+The rebalances are those of groups that live (`generated_groups.py`) and carry what this project's own leader decided,
+so a replay finds them equal. To show that a replay notices, a few are spoiled: in one of 500 the members got each
+other's assignments, and one line of 1,000 cannot be used. Which ones follows from the seed alone, and so does every
+byte, whatever the number of processes.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ class Spoiled:
     unusable: frozenset[int]
 
     @classmethod
-    def of(cls, rounds: int, seed: int) -> Spoiled:
-        """At least one of each when there are two rounds or more."""
-        wrong, unusable = max(rounds // WRONG_OUTPUT_ONE_IN, 1), max(rounds // UNUSABLE_ONE_IN, 1)
-        numbers = Random(f"spoiled {seed}").sample(range(rounds), min(wrong + unusable, rounds))
+    def of(cls, rebalances: int, seed: int) -> Spoiled:
+        """At least one of each when there are two rebalances or more."""
+        wrong, unusable = max(rebalances // WRONG_OUTPUT_ONE_IN, 1), max(rebalances // UNUSABLE_ONE_IN, 1)
+        numbers = Random(f"spoiled {seed}").sample(range(rebalances), min(wrong + unusable, rebalances))
         return cls(frozenset(numbers[:wrong]), frozenset(numbers[wrong:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """`files`: in the order of their names, each with its lines in `rounds_of_files`. `wrong_output`, `unusable`: how
-    many of all lines.
+    """`files`: in the order of their names, each with its lines in `rebalances_of_files`. `wrong_output`, `unusable`:
+    how many of all lines.
     """
 
     files: tuple[Path, ...]
-    rounds_of_files: tuple[int, ...]
+    rebalances_of_files: tuple[int, ...]
     wrong_output: int
     unusable: int
 
     @property
-    def rounds(self) -> int:
-        return sum(self.rounds_of_files)
+    def rebalances(self) -> int:
+        return sum(self.rebalances_of_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class _File:
     number: int
     first: int
     last: int
-    rounds: int
+    rebalances: int
     seed: int
 
 
 def generate(
     directory: Path,
-    rounds: int,
+    rebalances: int,
     seed: int,
     files: int = DEFAULT_FILES,
     processes: int = 2,
@@ -89,20 +89,20 @@ def generate(
     compressed: bool = False,
     console: Console | None = None,
 ) -> Generated:
-    """Write `rounds` lines into `files` files of `directory`, which is made when it is not there.
+    """Write `rebalances` lines into `files` files of `directory`, which is made when it is not there.
 
-    `processes`: 1 writes in this one. `console`: shows a progress bar. The bytes follow from `rounds`, `seed` and
+    `processes`: 1 writes in this one. `console`: shows a progress bar. The bytes follow from `rebalances`, `seed` and
     `files`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     ending = "jsonl.gz" if compressed else "jsonl"
     planned = [
         _File(
-            path=directory / f"rounds-{number:02d}.{ending}",
+            path=directory / f"rebalances-{number:02d}.{ending}",
             number=number,
-            first=rounds * number // files,
-            last=rounds * (number + 1) // files,
-            rounds=rounds,
+            first=rebalances * number // files,
+            last=rebalances * (number + 1) // files,
+            rebalances=rebalances,
             seed=seed,
         )
         for number in range(files)
@@ -111,8 +111,8 @@ def generate(
         for file in planned:
             _write(file)
     else:
-        _write_in_processes(planned, rounds, processes, console)
-    spoiled = Spoiled.of(rounds, seed)
+        _write_in_processes(planned, rebalances, processes, console)
+    spoiled = Spoiled.of(rebalances, seed)
     return Generated(
         tuple(file.path for file in planned),
         tuple(file.last - file.first for file in planned),
@@ -121,9 +121,9 @@ def generate(
     )
 
 
-def lines(first: int, last: int, rounds: int, seed: int, file_number: int) -> Iterator[bytes]:
+def lines(first: int, last: int, rebalances: int, seed: int, file_number: int) -> Iterator[bytes]:
     """The lines of one file, each ending in a line break."""
-    spoiled = Spoiled.of(rounds, seed)
+    spoiled = Spoiled.of(rebalances, seed)
     for number, document in zip(range(first, last), _documents(seed, file_number), strict=False):
         if number in spoiled.wrong_output:
             _give_each_the_assignment_of_another(document)
@@ -133,7 +133,7 @@ def lines(first: int, last: int, rounds: int, seed: int, file_number: int) -> It
 
 def _documents(seed: int, file_number: int) -> Iterator[dict[str, object]]:
     for number in count(1):
-        yield from GeneratedGroup(f"g{file_number}-{number}", f"{seed} {file_number} {number}").rounds()
+        yield from GeneratedGroup(f"g{file_number}-{number}", f"{seed} {file_number} {number}").rebalances()
 
 
 def _give_each_the_assignment_of_another(document: dict[str, object]) -> None:
@@ -164,7 +164,7 @@ def _share(written: Synchronized[int]) -> None:
 
 def _write(file: _File) -> None:
     with _opened(file.path) as output:
-        content = lines(file.first, file.last, file.rounds, file.seed, file.number)
+        content = lines(file.first, file.last, file.rebalances, file.seed, file.number)
         while batch := list(islice(content, _PROGRESS_EVERY)):
             output.write(b"".join(batch))
             if _written is not None:
@@ -183,15 +183,15 @@ def _opened(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
             yield compressed
 
 
-def _write_in_processes(files: Sequence[_File], rounds: int, processes: int, console: Console | None) -> None:
+def _write_in_processes(files: Sequence[_File], rebalances: int, processes: int, console: Console | None) -> None:
     context = multiprocessing.get_context("spawn")
     written = context.Value("q", 0)
     with ProcessPoolExecutor(processes, context, _share, (written,)) as pool, _progress(console) as progress:
-        bar = progress.add_task("rounds written", total=rounds)
+        bar = progress.add_task("rebalances written", total=rebalances)
         running = [pool.submit(_write, file) for file in files]
         while wait(running, timeout=_POLL_S).not_done:
             progress.update(bar, completed=written.value)
-        progress.update(bar, completed=rounds)
+        progress.update(bar, completed=rebalances)
         for done in running:
             done.result()
 
@@ -209,22 +209,22 @@ def _progress(console: Console | None) -> Progress:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.generated_rounds", description="Write recorded rounds drawn from a seed."
+        prog="python -m benchmarks.generated_rebalances", description="Write recorded rebalances drawn from a seed."
     )
-    parser.add_argument("--rounds", type=int, default=100_000, help="how many lines in all (default %(default)s)")
+    parser.add_argument("--rebalances", type=int, default=100_000, help="how many lines in all (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same bytes (default %(default)s)")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory for the files")
     parser.add_argument("--files", type=int, default=DEFAULT_FILES, help="how many files (default %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="how many write at once (default %(default)s)")
     parser.add_argument("--gzip", action="store_true", help="compress the files")
     options = parser.parse_args(arguments)
-    for name in ("rounds", "files", "processes"):
+    for name in ("rebalances", "files", "processes"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} must be at least 1")
     started = time.monotonic()
     generated = generate(
         options.output,
-        options.rounds,
+        options.rebalances,
         options.seed,
         options.files,
         options.processes,
@@ -233,9 +233,10 @@ def main(arguments: Sequence[str]) -> int:
     )
     size = sum(path.stat().st_size for path in generated.files)
     print(
-        f"{generated.rounds:,} rounds in {len(generated.files)} files of {options.output}, {size / 1e6:,.1f} MB "
-        f"({size / generated.rounds / 1e3:.1f} KB a round), {generated.wrong_output:,} of them with a wrong output, "
-        f"{generated.unusable:,} unusable; {time.monotonic() - started:.1f} s"
+        f"{generated.rebalances:,} rebalances in {len(generated.files)} files of {options.output}, "
+        f"{size / 1e6:,.1f} MB ({size / generated.rebalances / 1e3:.1f} KB a rebalance), "
+        f"{generated.wrong_output:,} of them with a wrong output, {generated.unusable:,} unusable; "
+        f"{time.monotonic() - started:.1f} s"
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""How long a round that fails is tried again."""
+"""How long a rebalance that fails is tried again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assignor.types import ProcessId
 from kafka_client.client_settings import client_settings
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_groups.leader.led_rebalance import group_members
-from kafka_groups.leader.rebalance_work import RoundFailed, RoundWork
+from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from tests.group_model import SimulatedGroup, member, topology_of
 
 NOBODY = "127.0.0.1:1"
@@ -22,10 +22,10 @@ def test_should_not_begin_the_time_anew_with_a_new_generation() -> None:
     async def fail() -> None:
         settings = client_settings(NOBODY, {"default.api.timeout.ms": "1", "request.timeout.ms": "1"})
         async with ClusterAdmin(settings) as admin:
-            work = RoundWork(admin, definition, None, 0.9, said.append)
+            work = RebalanceDecider(admin, definition, None, 0.9, said.append)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(work.decide(1, members), 0.45)
-            with pytest.raises(RoundFailed, match="generation 2: the round failed"):
+            with pytest.raises(LedRebalanceFailed, match="generation 2: the rebalance failed"):
                 await work.decide(2, members)
 
     definition = SimulatedGroup(*topology_of([2]), leader_in_group=False).snapshot()

@@ -1,4 +1,4 @@
-"""The rounds of a group as its members saw them, read from their ownership logs."""
+"""The rebalances of a group as its members saw them, read from their ownership logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
 
 
 @dataclass(frozen=True, slots=True)
-class RoundSeen:
+class WitnessedRebalance:
     """One generation. Times in milliseconds.
 
     `members`: threads that got an assignment of it. `started_ms`: the first of them sent its subscription,
@@ -28,7 +28,7 @@ class RoundSeen:
         return self.ended_ms - self.started_ms
 
 
-def rounds_seen(lines: Iterable[OwnershipLine]) -> list[RoundSeen]:
+def witnessed_rebalances(lines: Iterable[OwnershipLine]) -> list[WitnessedRebalance]:
     """Every generation that a member took an assignment of, in order."""
     joining_ms: dict[tuple[str, int], float] = {}
     taken: dict[int, list[tuple[OwnershipLine, float]]] = {}
@@ -39,20 +39,20 @@ def rounds_seen(lines: Iterable[OwnershipLine]) -> list[RoundSeen]:
         elif line.event is OwnershipEvent.ASSIGNED and line.generation_id is not None:
             taken.setdefault(line.generation_id, []).append((line, joining_ms.pop(thread, line.at_ms)))
     last_owner: dict[str, str] = {}
-    rounds = []
-    for generation_id, of_round in sorted(taken.items()):
+    rebalances = []
+    for generation_id, of_generation in sorted(taken.items()):
         moved = 0
-        for line, _ in of_round:
+        for line, _ in of_generation:
             for task in line.active:
                 moved += last_owner.get(task, line.thread) != line.thread
                 last_owner[task] = line.thread
-        rounds.append(
-            RoundSeen(
+        rebalances.append(
+            WitnessedRebalance(
                 generation_id,
-                len({line.thread for line, _ in of_round}),
-                min(started_ms for _, started_ms in of_round),
-                max(line.at_ms for line, _ in of_round),
+                len({line.thread for line, _ in of_generation}),
+                min(started_ms for _, started_ms in of_generation),
+                max(line.at_ms for line, _ in of_generation),
                 moved,
             )
         )
-    return rounds
+    return rebalances

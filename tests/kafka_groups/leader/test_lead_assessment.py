@@ -1,0 +1,45 @@
+"""Which groups can be led from outside, and what is said of those that cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_groups.leader.lead_assessment import LeadState, assess_group
+
+INSTANCE = "app-assignor-leader"
+
+
+@pytest.mark.parametrize(
+    ("group_type", "protocol_type", "protocol", "instance_ids", "standing", "words"),
+    [
+        (None, "", "", [], LeadState.FREE, ""),
+        ("classic", "consumer", "", [], LeadState.FREE, ""),
+        ("classic", "connect", "", [], LeadState.FREE, ""),
+        ("classic", "consumer", "stream", [None, INSTANCE], LeadState.OURS, ""),
+        ("classic", "consumer", "stream", [None, "app-1"], LeadState.LED, "2 members and a leader that is not"),
+        (None, "consumer", "", [None], LeadState.LED, "1 member and a leader that is not"),
+        ("classic", "consumer", "range", [None], LeadState.FOREIGN, "speak protocol 'range' of type 'consumer'"),
+        ("classic", "connect", "v2", [INSTANCE], LeadState.FOREIGN, "is no group of Kafka Streams"),
+        ("streams", "", "", [], LeadState.FOREIGN, "group.protocol=streams (KIP-1071)"),
+        ("consumer", "", "", [None], LeadState.FOREIGN, "is of type 'consumer', not 'classic'"),
+    ],
+)
+def test_should_tell_groups_that_can_be_led_from_others(
+    group_type: str | None,
+    protocol_type: str,
+    protocol: str,
+    instance_ids: list[str | None],
+    standing: LeadState,
+    words: str,
+) -> None:
+    found = assess_group(
+        "app",
+        INSTANCE,
+        group_type=group_type,
+        protocol_type=protocol_type,
+        protocol=protocol,
+        instance_ids=instance_ids,
+    )
+    assert found.standing is standing
+    assert words in found.words
+    assert bool(found.words) == (standing in (LeadState.LED, LeadState.FOREIGN))
