@@ -41,7 +41,7 @@ from streams_runtime.restore.restore_listener import (
     tell_restore_listener,
 )
 from streams_runtime.restore.restore_meter import RestoreMeter
-from streams_runtime.restore.task_deadlines import TaskDeadlines
+from streams_runtime.tasks.task_deadlines import TaskDeadlines
 
 if TYPE_CHECKING:
     from streams_runtime.metrics import ThreadMetrics

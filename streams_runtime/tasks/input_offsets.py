@@ -1,9 +1,10 @@
-"""Where a task reads its input from, and up to where it is committed.
+"""Where a task reads its input from, up to where it is committed, and by what right.
 
 Rules: reading begins at the committed offset, else by `auto.offset.reset` (of the source, else the config's). What is
 committed is the offset of the next record to process: that of the first one buffered, else the consumer's position, so
 that gaps which transactions and compaction leave count as consumed. Only what has moved is committed. Partition time
-goes into the commit's metadata and comes back from it.
+goes into the commit's metadata and comes back from it. A task claims its input before it reads it; from then on no
+earlier owner can commit.
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`.
 """
 
@@ -14,16 +15,16 @@ from collections.abc import Collection, Iterable, Mapping
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import OffsetReset, StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.logs.base import Consumer, Log, OffsetAndMetadata
+from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata
 from streams_runtime.processors.nodes import SourceRunner
+from streams_runtime.tasks.input_buffer import InputPosition
 from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_partition_time
-from streams_runtime.tasks.record_queue import RecordQueue
 
 
 class InputOffsets:
     """`committed`: what this task has read as committed, or committed itself."""
 
-    __slots__ = ("_configs", "_consumer", "_log", "_settled", "_sources", "_task_id", "committed")
+    __slots__ = ("_configs", "_consumer", "_held", "_log", "_settled", "_sources", "_task_id", "committed")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class InputOffsets:
         self._configs = configs
         self.committed: dict[TopicPartition, int] = {}
         self._settled: dict[TopicPartition, int] = {}  # committed, or where reading began: nothing to commit there
+        self._held: dict[TopicPartition, OffsetAndMetadata] | None = None  # what a suspended task has to commit
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Let the consumer read on where the group is; partition times by partition, -1 for one that is not known.
@@ -54,6 +56,7 @@ class InputOffsets:
             self._settled[partition] = offset
         self._consumer.resume(partitions)
         self.committed.update((partition, one.offset) for partition, one in committed.items())
+        self._held = None
         return {partition: decode_partition_time(one.metadata) for partition, one in committed.items()}
 
     def reset(self, partitions: Collection[TopicPartition]) -> None:
@@ -62,26 +65,25 @@ class InputOffsets:
             self._consumer.seek(partition, offset)
             self._settled.pop(partition, None)  # wherever that is, it is news to the group
 
-    def moved(
-        self, queues: Iterable[RecordQueue], unfinished: tuple[TopicPartition, int] | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What there is to commit. `unfinished`: a record that was taken from its queue and has to be processed yet."""
+    def moved(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What there is to commit of a task whose buffer stands at `positions`."""
         moved: dict[TopicPartition, OffsetAndMetadata] = {}
-        for queue in queues:
-            partition = queue.partition
-            if unfinished is not None and partition == unfinished[0]:
-                offset: int | None = unfinished[1]
-            else:
-                offset = queue.next_offset()
-                if offset is None:
-                    offset = self._consumer.position(partition)
-            if offset is not None and self.is_news(partition, offset):
-                moved[partition] = OffsetAndMetadata(offset, encode_partition_time(queue.partition_time_ms))
+        for partition, offset, partition_time_ms in positions:
+            if offset is None:
+                offset = self._consumer.position(partition)
+            if offset is not None and self._is_news(partition, offset):
+                moved[partition] = OffsetAndMetadata(offset, encode_partition_time(partition_time_ms))
         return moved
 
-    def is_news(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the group does not know already that the partition is to be read from there."""
-        return offset != self._settled.get(partition)
+    def hold(self, moved: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Keep what there is to commit: the task's buffer is about to go, and the consumer stands behind it."""
+        self._held = dict(moved)
+
+    def held(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
+        """What was kept and is not committed yet; None when nothing was kept since `begin`."""
+        if self._held is None:
+            return None
+        return {partition: one for partition, one in self._held.items() if self._is_news(partition, one.offset)}
 
     def is_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         for partition, one in offsets.items():
@@ -90,6 +92,11 @@ class InputOffsets:
     def clear(self) -> None:
         self.committed.clear()
         self._settled.clear()
+        self._held = None
+
+    def _is_news(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the group does not know yet that the partition is to be read from there."""
+        return offset != self._settled.get(partition)
 
     def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> dict[TopicPartition, int]:
         by_reset: dict[OffsetReset, list[TopicPartition]] = {}
@@ -108,3 +115,43 @@ class InputOffsets:
         if latest := by_reset.get(OffsetReset.LATEST):
             positions |= self._log.end_offsets(latest)
         return positions
+
+
+class InputClaim:
+    """A task's right to commit offsets of its input. `transactional_id`: of the producer that commits under it."""
+
+    __slots__ = ("_claim", "_group_id", "_is_released", "_log", "_transactional_id")
+
+    def __init__(self, log: Log, group_id: str, transactional_id: str | None) -> None:
+        self._log = log
+        self._group_id = group_id
+        self._transactional_id = transactional_id
+        self._claim: Claim | None = None
+        self._is_released = False
+
+    @property
+    def value(self) -> Claim | None:
+        """None before the first claim."""
+        return self._claim
+
+    def take(self, partitions: frozenset[TopicPartition]) -> Claim:
+        """Claim anew. The log ends the open transaction of an owner that died. Raises LogTimeout."""
+        self._claim = self._log.claim(self._group_id, partitions, self._transactional_id)
+        self._is_released = False
+        return self._claim
+
+    def take_if_needed(self, partitions: frozenset[TopicPartition]) -> Claim:
+        """Claim anew unless exactly these partitions are claimed already. Raises LogTimeout."""
+        if self._claim is None or self._is_released or self._claim.epochs.keys() != partitions:
+            return self.take(partitions)
+        return self._claim
+
+    def release(self) -> None:
+        """The next owner need not fence this thread. Nothing happens when there is no claim."""
+        if self._claim is not None and not self._is_released:
+            self._is_released = True
+            self._log.release(self._claim)
+
+    def forget(self) -> None:
+        self._claim = None
+        self._is_released = False

@@ -4,32 +4,82 @@ Rules of `max.task.idle.ms`, when a partition has nothing buffered: -1 takes wha
 of which the log is known to have more (or of which nothing is known yet); above 0 waits that long beyond that for new
 records, counted for each partition from when it was found to have no more. With nothing buffered at all there is
 nothing to do. Among equal timestamps Java's heap decides, filled in the order in which partitions got records, so that
-partitions mostly take turns. One partition needs none of this: `only`. Source: `PartitionGroup` (KIP-695).
+partitions mostly take turns. Source: `PartitionGroup` (KIP-695).
+
+What the log has: as long as the consumer is behind the end that is known, the log is not asked; a partition that was
+read up to that end is asked about again, but only once at one and the same time. A partition of which the log cannot
+tell counts as having more. Source: `Consumer.currentLag` as `PartitionGroup` uses it.
 
 Differs from Kafka: several partitions are waited for at the same time; there, one after the other, so that n of them
-may take n times `max.task.idle.ms`. `clear` forgets how long was waited; there, that outlives the records.
+may take n times `max.task.idle.ms`. `clear` forgets how long was waited; there, that outlives the records. Kafka's
+consumer learns the end of a partition with every fetch, and never has to ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from operator import itemgetter
-from typing import Any
 
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import RecordBatch
-from streams_runtime.records import Record
-from streams_runtime.tasks.input_lags import InputLags
+from streams_runtime.logs.base import Consumer, Log, RecordBatch
+from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.tasks.record_queue import RecordQueue
 
 MAX_TASK_IDLE_DISABLED = -1
 
+RecordRun = tuple[RecordQueue, int]
+"""The next records to process: so many of this queue's at most, in their order, with none of another queue between."""
+
+
+class InputLags:
+    """The end is that for READ_COMMITTED: no consumer gets stuck before it."""
+
+    __slots__ = ("_asked_at_ms", "_consumer", "_ends", "_log")
+
+    def __init__(self, log: Log, consumer: Consumer) -> None:
+        self._log = log
+        self._consumer = consumer
+        self._ends: dict[TopicPartition, int] = {}
+        self._asked_at_ms: dict[TopicPartition, int] = {}
+
+    def behind(self, partitions: Collection[TopicPartition], now_ms: int) -> set[TopicPartition]:
+        """Those of the partitions that have, or may have, records that were not read yet."""
+        behind: set[TopicPartition] = set()
+        ask: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            position = self._consumer.position(partition)
+            if position is None or position < self._ends.get(partition, -1):
+                behind.add(partition)
+            elif self._asked_at_ms.get(partition) != now_ms:
+                ask[partition] = position
+        if ask:
+            behind |= self._ask(ask, now_ms)
+        return behind
+
+    def read_up_to_here(self, partition: TopicPartition) -> None:
+        """What was buffered of it is processed: what was known of its end is old."""
+        self._asked_at_ms.pop(partition, None)
+
+    def clear(self) -> None:
+        self._ends.clear()
+        self._asked_at_ms.clear()
+
+    def _ask(self, positions: dict[TopicPartition, int], now_ms: int) -> set[TopicPartition]:
+        try:
+            ends = self._log.end_offsets(positions)
+        except LogTimeout:
+            return set(positions)
+        self._ends.update(ends)
+        for partition in positions:
+            self._asked_at_ms[partition] = now_ms
+        return {partition for partition, position in positions.items() if position < ends[partition]}
+
 
 class PartitionGroup:
-    """`only`: the queue, when there is one partition. `polled`: the queue that gave the last record."""
+    """The queues of one task. Those of one partition never wait, and no record is read before its turn."""
 
-    __slots__ = ("_deadlines", "_heap", "_idle", "_lags", "_max_task_idle_ms", "_queues", "only", "polled")
+    __slots__ = ("_deadlines", "_heap", "_idle", "_lags", "_max_task_idle_ms", "_only", "_queues")
 
     def __init__(self, queues: Iterable[RecordQueue], lags: InputLags, max_task_idle_ms: int) -> None:
         self._lags = lags
@@ -39,8 +89,7 @@ class PartitionGroup:
     def set_queues(self, queues: Iterable[RecordQueue]) -> None:
         """Other partitions; queues that stay keep their records."""
         self._queues = {queue.partition: queue for queue in sorted(queues, key=lambda queue: queue.partition)}
-        self.only = next(iter(self._queues.values())) if len(self._queues) == 1 else None
-        self.polled: RecordQueue | None = self.only
+        self._only = next(iter(self._queues.values())) if len(self._queues) == 1 else None
         # a queue is in the heap with its head's timestamp, or idle: empty, or its head has not been looked at; idle
         # ones are in the order in which they get into the heap
         self._heap: JavaPriorityQueue[tuple[int, RecordQueue]] = JavaPriorityQueue(itemgetter(0))
@@ -68,8 +117,8 @@ class PartitionGroup:
 
     def ready(self, now_ms: int) -> bool:
         """Whether a record may be processed. Raises what reading a record raises, when there are several partitions."""
-        if self.only is not None:
-            return len(self.only) > 0
+        if self._only is not None:
+            return len(self._only) > 0
         if self._idle:
             self._look_at_heads()
         if not self._idle:
@@ -80,16 +129,22 @@ class PartitionGroup:
             return False
         return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
-    def poll(self, now_ms: int) -> Record[Any, Any] | None:
-        """The next record, for several partitions; None when not `ready`."""
+    def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
+        """The next run, of `max_records` at most; None when not `ready`. Raises as `ready` does.
+
+        Whoever takes it polls its records. With several partitions a run has one record, since the next one may be
+        another partition's.
+        """
+        only = self._only
+        if only is not None:
+            return (only, max_records) if len(only) else None
         if not self.ready(now_ms):
             return None
         head = self._heap.poll()
-        assert head is not None
+        assert head is not None, "a group that is ready has a head"
         queue = head[1]
         self._idle[queue.partition] = queue
-        self.polled = queue
-        return queue.poll()
+        return queue, 1
 
     def clear(self) -> None:
         """Forget records, times and what was known about the log."""

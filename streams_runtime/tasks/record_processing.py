@@ -1,96 +1,121 @@
-"""The hot path of an active task: from what was polled to the processors.
+"""Runs records and punctuations of an active task through its processors: the hot path.
 
-Rules: with more than buffered.records.per.partition a partition is paused until it is down to that again; stream time
-is the highest timestamp processed; a record that fails goes to the handler, and one that could not be finished for
-another reason is neither committed nor lost: it comes first the next time. Source: `StreamTask.process`, `addRecords`.
+    process                a number of records, by runs of one partition
+    punctuate_...          what stream time or wall-clock time has reached
+    init_processors, close_processors
+
+Rules: stream time is the highest timestamp processed. A record that fails goes to the handler of processing errors;
+one that could not be finished for another reason goes back to the buffer. A punctuation has no input record; an error
+in it goes to the same handler, named with task and node; its time is the time at which it fires. All of it is work to
+be committed. When the log is away, at-least-once tries again; under exactly-once half a record may be in the state,
+which a second try would take in twice, so the task is TaskCorrupted.
+Source: `StreamTask.process`, `StreamTask.punctuate`, `StreamTask.initializeTopology`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
-from assignor.types import TopicPartition
+from assignor.types import TaskId
 from streams_runtime.clock import Clock
-from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.logs.base import Consumer, Log, RecordBatch
+from streams_runtime.errors import (
+    ProcessingFailed,
+    ProcessorStateError,
+    StreamsRuntimeError,
+    TaskCorrupted,
+    TaskMigrated,
+    TaskTimeout,
+)
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.records import Record
-from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord
-from streams_runtime.tasks.input_lags import InputLags
-from streams_runtime.tasks.partition_group import PartitionGroup
+from streams_runtime.tasks.commit_state import CommitState
+from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
+from streams_runtime.tasks.input_buffer import InputBuffer
+from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
+from streams_runtime.tasks.processor_runtime import ProcessorRuntime
+from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import RecordQueue
-from streams_runtime.tasks.stream_task_runtime import ABOUT_THE_TASK, StreamTaskRuntime
-from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task import TaskState
-from streams_runtime.tasks.task_lifecycle import TaskLifecycle
+
+ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
+"""Errors that say nothing about the record they came up with: no handler is asked."""
 
 
-class RecordProcessing(StreamTaskRuntime):
-    """The part of `StreamTask` that buffers and processes; never used alone."""
+class RecordProcessing:
+    """One per active task. It takes records from `buffer`, and has `runtime` answer what processors ask meanwhile."""
+
+    __slots__ = (
+        "_buffer",
+        "_clock",
+        "_collector",
+        "_commits",
+        "_exactly_once",
+        "_graph",
+        "_handling",
+        "_processed",
+        "_task_id",
+        "runtime",
+    )
 
     def __init__(
         self,
-        lifecycle: TaskLifecycle,
-        input_partitions: frozenset[TopicPartition],
+        task_id: TaskId,
         graph: ProcessorGraph,
+        buffer: InputBuffer,
+        runtime: ProcessorRuntime,
         collector: RecordCollector,
         handling: ExceptionHandling,
-        *,
-        log: Log,
-        consumer: Consumer,
-        producer: StreamsProducer,
-        configs: StreamsConfig,
+        commits: CommitState,
         clock: Clock,
+        *,
+        exactly_once: bool,
     ) -> None:
-        super().__init__(lifecycle.task_id, graph, collector, handling, producer, configs, clock)
-        self._lifecycle = lifecycle
-        self._consumer = consumer
-        self._max_buffered = configs.buffered_records_per_partition
-        self._paused: set[TopicPartition] = set()
-        self._unfinished: tuple[RecordQueue, Record[Any, Any]] | None = None
+        self.runtime = runtime
+        self._task_id = task_id
+        self._graph = graph
+        self._buffer = buffer
+        self._collector = collector
+        self._handling = handling
+        self._commits = commits
+        self._clock = clock
+        self._exactly_once = exactly_once
         self._processed = 0
-        self._group = PartitionGroup(
-            [self._queue(partition) for partition in input_partitions],
-            InputLags(log, consumer),
-            configs.max_task_idle_ms,
-        )
 
-    @property
-    def buffered_records(self) -> int:
-        return len(self._group)
+    # --- processors
 
-    @property
-    def dropped_records(self) -> int:
-        """Records with errors or negative timestamps that it went on without."""
-        return self._handling.dropped_records + sum(queue.dropped_records for queue in self._group.queues())
-
-    def add_records(self, batch: RecordBatch) -> None:
-        """Buffer what was polled, of an input partition.
-
-        Of a task that does not run it is dropped: it is read again when the task does.
-        """
-        if self._lifecycle.state is not TaskState.RUNNING:
-            return
-        if self._group.add(batch) > self._max_buffered and batch.partition not in self._paused:
-            self._paused.add(batch.partition)
-            self._consumer.pause((batch.partition,))
-
-    def is_process_ready(self, now_ms: int) -> bool:
-        """Whether `process` would process a record. Raises as it does."""
-        if self._lifecycle.state is not TaskState.RUNNING or self._commit_pending:
-            return False
-        if self._unfinished is not None:
-            return True
+    def init_processors(self) -> None:
+        """Raises StreamsRuntimeError for an error in a processor's `init`; then all of them are closed again."""
+        runtime = self.runtime
+        runtime.init_time_ms = runtime.current_system_time_ms = self._clock.now_ms()
         try:
-            return self._group.ready(now_ms)
+            with self._collector.watched(self._commits.begin_work):
+                self._graph.init(runtime)
+        except Exception as error:
+            # the next try begins from the start
+            with contextlib.suppress(StreamsRuntimeError):
+                self.close_processors()
+            self.clear_punctuations()
+            if isinstance(error.__cause__, ABOUT_THE_TASK):
+                raise error.__cause__ from error
+            raise
+        finally:
+            runtime.init_time_ms = UNKNOWN_TIME
+
+    def close_processors(self) -> None:
+        """Raises StreamsRuntimeError for the last error in a processor's `close`, when all were called."""
+        with self._collector.watched(self._commits.begin_work):
+            self._graph.close()
+
+    # --- records
+
+    def is_ready(self, now_ms: int) -> bool:
+        """Whether `process` would process a record. Raises as it does."""
+        try:
+            return self._buffer.is_ready(now_ms)
         except LogTimeout as error:
             raise self._timed_out(error) from error
-        finally:
-            if self._paused:
-                self._resume_partitions()
 
     def process(self, now_ms: int, max_records: int) -> int:
         """Run up to so many records through the processors; how many were.
@@ -99,42 +124,41 @@ class RecordProcessing(StreamTaskRuntime):
         it may be tried again; after other records were processed it waits for the next call) or TaskCorrupted
         (exactly-once).
         """
-        if self._lifecycle.state is not TaskState.RUNNING or self._commit_pending:
-            return 0
-        self._now_ms = now_ms
+        buffer = self._buffer
+        self.runtime.current_system_time_ms = now_ms
         self._processed = 0
         try:
-            if self._unfinished is not None:
-                self._finish()
-            if self._group.only is not None:
-                self._process_one_partition(self._group.only, max_records)
-            else:
-                self._process_by_time(now_ms, max_records)
+            if (unfinished := buffer.take_unfinished()) is not None:
+                self._process_again(*unfinished)
+            while self._processed < max_records:
+                run = buffer.next_run(now_ms, max_records - self._processed)
+                if run is None:
+                    break
+                self._process_run(*run)
         except LogTimeout as error:
             if self._exactly_once or self._processed == 0:
                 raise self._timed_out(error) from error
         finally:
-            self._record = None
-            if self._paused:
-                self._resume_partitions()
+            self.runtime.record = None
+            buffer.resume_partitions()
         return self._processed
 
-    def _process_one_partition(self, queue: RecordQueue, max_records: int) -> None:
-        """The fast path: nothing to choose from, so no timestamp has to be known before a record's turn."""
-        if not len(queue):
-            return
-        self._work_begins()
-        self._polled = queue
+    def _process_run(self, queue: RecordQueue, max_records: int) -> None:
+        runtime = self.runtime
+        runtime.queue = queue
+        self._commits.begin_work()
         poll, process = queue.poll, queue.process
+        stream_time_ms = runtime.stream_time_ms
         done = self._processed
+        end = done + max_records
         try:
-            while done < max_records:
+            while done < end:
                 record = poll()
                 if record is None:
                     break
-                self._record = record
-                if record[2] > self._stream_time_ms:
-                    self._stream_time_ms = record[2]
+                runtime.record = record
+                if record[2] > stream_time_ms:
+                    runtime.stream_time_ms = stream_time_ms = record[2]
                 try:
                     process(record)
                 except Exception as error:
@@ -143,59 +167,64 @@ class RecordProcessing(StreamTaskRuntime):
         finally:
             self._processed = done
 
-    def _process_by_time(self, now_ms: int, max_records: int) -> None:
-        group = self._group
-        while self._processed < max_records:
-            record = group.poll(now_ms)
-            if record is None:
-                break
-            assert group.polled is not None
-            self._process_record(group.polled, record)
-
-    def _process_record(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
-        self._work_begins()
-        self._polled = queue
-        self._record = record
-        if record[2] > self._stream_time_ms:
-            self._stream_time_ms = record[2]
+    def _process_again(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
+        """A record that was taken before, and counted in stream time, but not finished."""
+        self._commits.begin_work()
+        self.runtime.queue = queue
+        self.runtime.record = record
         try:
             queue.process(record)
         except Exception as error:
             self._processing_failed(queue, record, error)
         self._processed += 1
 
-    def _finish(self) -> None:
-        assert self._unfinished is not None
-        (queue, record), self._unfinished = self._unfinished, None
-        self._process_record(queue, record)
-
     def _processing_failed(self, queue: RecordQueue, record: Record[Any, Any], error: Exception) -> None:
         """Returns when the task may go on without the record."""
-        self._unfinished = (queue, record)  # whatever happens now, its offset is not committed
+        self._buffer.keep_unfinished(queue, record)  # whatever happens now, its offset is not committed
         if isinstance(error, ABOUT_THE_TASK):
             raise error
         self._handling.processing_failed(queue.polled_failed(self._graph.current_node, error))
-        self._unfinished = None
+        self._buffer.forget_unfinished()
 
-    def _reading_failed(self, failed: FailedInputRecord) -> None:
-        self._work_begins()  # the record is consumed, and there may be a dead letter
-        self._handling.deserialization_failed(failed)
+    # --- punctuations
 
-    def _resume_partitions(self) -> None:
-        resumed = {partition for partition in self._paused if len(self._group[partition]) <= self._max_buffered}
-        if resumed:
-            self._consumer.resume(resumed)
-            self._paused -= resumed
+    def punctuate_stream_time(self) -> bool:
+        """Whether anything fired; nothing does before the first record. Raises as `process` does."""
+        time_ms = self.runtime.stream_time_ms
+        if time_ms == UNKNOWN_TIME:
+            return False
+        return self._punctuate(self.runtime.stream_time_punctuations, time_ms)
 
-    def _queue(self, partition: TopicPartition) -> RecordQueue:
-        source = self._graph.sources.get(partition.topic)
-        if source is None:
-            raise StreamsRuntimeError(
-                f"has no source for topic {partition.topic}; do all instances run the same topology?", self._task_id
-            )
-        return RecordQueue(self._task_id, partition, source, self._reading_failed)
+    def punctuate_system_time(self, now_ms: int) -> bool:
+        """Whether anything fired. Raises as `process` does."""
+        return self._punctuate(self.runtime.system_time_punctuations, now_ms)
 
-    def _drop_records(self) -> None:
-        self._unfinished = None
-        self._paused.clear()
-        self._group.clear()
+    def next_wall_clock_punctuation_ms(self) -> int | None:
+        return self.runtime.system_time_punctuations.next_time_ms()
+
+    def clear_punctuations(self) -> None:
+        self.runtime.stream_time_punctuations.clear()
+        self.runtime.system_time_punctuations.clear()
+
+    def _punctuate(self, queue: PunctuationQueue, time_ms: int) -> bool:
+        def punctuate(schedule: PunctuationSchedule) -> None:
+            self._commits.begin_work()
+            self.runtime.current_system_time_ms = self._clock.now_ms()
+            try:
+                schedule.callback(time_ms)
+            except ABOUT_THE_TASK:
+                raise
+            except Exception as error:
+                node = self._graph.current_node or schedule.node
+                failed = FailedInputRecord(self._task_id, NO_RECORD, node, None, None, (), time_ms, error)
+                self._handling.processing_failed(failed)
+
+        try:
+            return queue.maybe_punctuate(time_ms, punctuate)
+        except LogTimeout as error:
+            raise self._timed_out(error) from error
+
+    def _timed_out(self, error: LogTimeout) -> Exception:
+        if not self._exactly_once:
+            return error
+        return TaskCorrupted([self._task_id], f"the log was away in the middle of a transaction ({error})")

@@ -3,7 +3,7 @@
 Rules:
 - It is RUNNING as soon as its stores are open; the changelog reader does the work and moves its offsets.
 - It needs a commit when its offsets moved since its last checkpoint; a commit is a checkpoint, under both guarantees.
-- Recycled it gives its stores away open. Closed dirty under exactly-once it leaves nothing on disk.
+- Recycled, it gives its stores away open. Closed dirty under exactly-once, it leaves nothing on disk.
 
 Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: `commit_needed` is not always true; and a dirty close leaves
 alone what is on disk when this task never had the directory's lock.
@@ -11,19 +11,17 @@ alone what is on disk when this task never had the directory's lock.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import TaskTimeout
-from streams_runtime.state_stores.base import StateStore, StoreContext
+from streams_runtime.state_stores.base import StateStore
+from streams_runtime.tasks.owned_state import OwnedState
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.tasks.task_deadlines import TaskDeadline
 from streams_runtime.tasks.task_lifecycle import TaskLifecycle
 
-_logger = logging.getLogger(__name__)
 _MAY_COMMIT = (TaskState.CREATED, TaskState.RUNNING, TaskState.SUSPENDED)
 
 
@@ -35,10 +33,7 @@ class _NoRecords:
 
 
 class StandbyTask:
-    """Implements `Task`. `state`: made for a standby, or handed over by an active task's `recycle_state`.
-
-    `clock`: as every task gets one; nothing here has a time of its own.
-    """
+    """Implements `Task`. `state`: made for a standby, or handed over by an active task's `recycle_state`."""
 
     def __init__(
         self,
@@ -47,19 +42,13 @@ class StandbyTask:
         state: StateManager,
         *,
         configs: StreamsConfig,
-        clock: Clock,
     ) -> None:
         self._id = task_id
         self._input_partitions = input_partitions
-        self._state_manager = state
-        self._exactly_once = configs.exactly_once
-        self._timeout_ms = configs.task_timeout_ms
-        self._deadline_ms: int | None = None
         self._lifecycle = TaskLifecycle(task_id, TaskType.STANDBY)
+        self._deadline = TaskDeadline(task_id, configs.task_timeout_ms)
+        self._own_state = OwnedState(state, TaskType.STANDBY)
         self._checkpointed: Mapping[TopicPartition, int] | None = None
-        # a recycled task's stores are open, and their directory locked, before it is initialised
-        self._has_directory = state.task_type is not TaskType.STANDBY
-        self._initialized = False
 
     def __repr__(self) -> str:
         return f"StandbyTask({self._id}, {self.state})"
@@ -79,7 +68,7 @@ class StandbyTask:
     @property
     def state_manager(self) -> StateManager:
         """Where the changelog reader applies records."""
-        return self._state_manager
+        return self._own_state.manager
 
     @property
     def input_partitions(self) -> frozenset[TopicPartition]:
@@ -87,11 +76,11 @@ class StandbyTask:
 
     @property
     def changelog_partitions(self) -> frozenset[TopicPartition]:
-        return self._state_manager.changelog_partitions
+        return self.state_manager.changelog_partitions
 
     @property
     def stores(self) -> Mapping[str, StateStore]:
-        return self._state_manager.stores
+        return self.state_manager.stores
 
     # --- its life
 
@@ -99,16 +88,9 @@ class StandbyTask:
         """As `Task` says. Its changelogs are registered with the reader by the thread, afterwards."""
         if self.state is not TaskState.CREATED:
             return
-        state = self._state_manager
-        state.lock()
-        self._has_directory = True
-        context = StoreContext(self._id, state.task_directory, None, _NoRecords())
-        if state.task_type is not TaskType.STANDBY:
-            state.transition_to(TaskType.STANDBY, context)
-        state.open_stores(context)
-        state.load_checkpoint()
-        self._checkpointed = state.changelog_offsets()
-        self._initialized = True
+        self._own_state.lock()
+        self._own_state.open(None, _NoRecords())
+        self._checkpointed = self.state_manager.changelog_offsets()
         self._lifecycle.to(TaskState.RESTORING)
         self._lifecycle.to(TaskState.RUNNING)
 
@@ -120,7 +102,7 @@ class StandbyTask:
 
     def resume(self) -> None:
         if self.state is TaskState.SUSPENDED:
-            if self._initialized:
+            if self._own_state.is_open:
                 self._lifecycle.to(TaskState.RESTORING)
                 self._lifecycle.to(TaskState.RUNNING)
             else:
@@ -133,9 +115,7 @@ class StandbyTask:
         if self.state is TaskState.CLOSED:
             return
         self._lifecycle.expect("be closed", TaskState.SUSPENDED)
-        if self._has_directory:
-            self._state_manager.maybe_checkpoint(enforce=True)
-            self._state_manager.close()
+        self._own_state.close_clean()
         self._closed()
 
     def close_dirty(self) -> None:
@@ -143,23 +123,15 @@ class StandbyTask:
             return
         if self.state is not TaskState.SUSPENDED:
             self._lifecycle.to(TaskState.SUSPENDED)
-        if self._has_directory:
-            try:
-                if self._exactly_once:
-                    self._state_manager.wipe()
-                else:
-                    self._state_manager.close()
-            except Exception:
-                _logger.exception("%s: its state could not be closed in good order", self)
+        self._own_state.close_dirty()
         self._closed()
 
     def recycle_state(self) -> StateManager:
         """SUSPENDED: give up the state manager, stores open and directory locked, and be CLOSED."""
         self._lifecycle.expect("be recycled", TaskState.SUSPENDED)
-        self._initialized = False
-        self._has_directory = False
-        self._lifecycle.to(TaskState.CLOSED)
-        return self._state_manager
+        state = self._own_state.hand_over()
+        self._closed()
+        return state
 
     def revive(self) -> None:
         self._lifecycle.expect("be revived", TaskState.CLOSED)
@@ -168,11 +140,8 @@ class StandbyTask:
 
     def _closed(self) -> None:
         try:
-            if self._has_directory:
-                self._state_manager.unlock()
+            self._own_state.release()
         finally:
-            self._initialized = False
-            self._has_directory = False
             self._checkpointed = None
             self._lifecycle.to(TaskState.CLOSED)
 
@@ -180,7 +149,7 @@ class StandbyTask:
 
     def commit_needed(self) -> bool:
         """Whether its offsets moved since its last checkpoint."""
-        return self._initialized and self._state_manager.changelog_offsets() != self._checkpointed
+        return self._own_state.is_open and self.state_manager.changelog_offsets() != self._checkpointed
 
     def commit_requested(self) -> bool:
         """Nobody can ask a standby for one."""
@@ -194,12 +163,12 @@ class StandbyTask:
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
         """Checkpoint. One that is not initialised leaves the file on disk alone. Raises ProcessorStateError."""
         self._lifecycle.expect("be committed", *_MAY_COMMIT)
-        if self._initialized:
-            self._state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
-            self._checkpointed = self._state_manager.changelog_offsets()
+        if self._own_state.is_open:
+            self.state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
+            self._checkpointed = self.state_manager.changelog_offsets()
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
-        return self._state_manager.changelog_offsets()
+        return self.state_manager.changelog_offsets()
 
     # --- what the thread asks of every task
 
@@ -207,15 +176,11 @@ class StandbyTask:
         self._input_partitions = partitions
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
-        self._state_manager.mark_changelogs_corrupted(partitions)
+        self.state_manager.mark_changelogs_corrupted(partitions)
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
         """Something timed out: the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
-        if self._deadline_ms is None:
-            self._deadline_ms = now_ms + self._timeout_ms
-        elif now_ms > self._deadline_ms:
-            passed_ms = now_ms - self._deadline_ms + self._timeout_ms
-            raise TaskTimeout(f"made no progress within {passed_ms} ms (task.timeout.ms): {cause}", self._id) from cause
+        self._deadline.failed(now_ms, cause)
 
     def clear_task_timeout(self) -> None:
-        self._deadline_ms = None
+        self._deadline.succeeded()

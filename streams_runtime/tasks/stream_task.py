@@ -1,4 +1,4 @@
-"""An active task: reads its input partitions, runs its part of the topology, and knows what is to be committed.
+"""An active task: reads its input partitions, runs its part of the topology, and says what is to be committed.
 
     initialize_if_needed   lock, claim the input, open the stores, read the checkpoint       CREATED -> RESTORING
     complete_restoration   seek the input, initialise the processors                         RESTORING -> RUNNING
@@ -6,11 +6,19 @@
     prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
     suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
 
-Rules: stream time is the highest timestamp processed. At-least-once: outputs are written before or with the offsets,
-and a record that could not be finished because the log was away is tried again. Exactly-once: such a record makes the
-task TaskCorrupted, since its state may have half of it; nothing is processed between `prepare_commit` and
-`post_commit`; no checkpoint is on disk while the task runs; and work of an aborted transaction is never committed.
-Source: `StreamTask`, `AbstractTask`.
+The task is the life cycle, which wires parts that each own one thing and know nothing of the life cycle:
+
+    buffer       `InputBuffer`       what was polled and not processed: queues, pauses, the unfinished record
+    processing   `RecordProcessing`  runs records and punctuations through the graph; `ProcessorRuntime` is what
+                                     processors see meanwhile: the current record, times, schedules
+    commits      `CommitState`       whether there is something to commit, and what was prepared
+    offsets      `InputOffsets`      where reading began, and up to where it is committed
+    claim        `InputClaim`        the right to commit
+    own state    `OwnedState`        the directory's lock, the stores, the checkpoint
+
+Rules: at-least-once: outputs are written before or with the offsets. Exactly-once: nothing is processed between
+`prepare_commit` and `post_commit`; no checkpoint is on disk while the task runs; and work of an aborted transaction is
+never committed. Source: `StreamTask`, `AbstractTask`.
 """
 
 from __future__ import annotations
@@ -21,26 +29,31 @@ from collections.abc import Callable, Collection, Mapping
 from assignor.types import LATEST_OFFSET, TaskId, TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import TaskCorrupted, TaskMigrated, TaskTimeout
-from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata
+from streams_runtime.errors import TaskCorrupted, TaskMigrated
+from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, RecordBatch
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.state_stores.base import StoreContext
-from streams_runtime.tasks.exception_handling import ExceptionHandling, fail
-from streams_runtime.tasks.input_offsets import InputOffsets
+from streams_runtime.state_stores.base import StateStore
+from streams_runtime.tasks.commit_state import CommitState
+from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord, fail
+from streams_runtime.tasks.input_buffer import InputBuffer
+from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
+from streams_runtime.tasks.owned_state import OwnedState
+from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_processing import RecordProcessing
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.tasks.task_deadlines import TaskDeadline
 from streams_runtime.tasks.task_lifecycle import TaskLifecycle
 
 _logger = logging.getLogger(__name__)
 
 
-class StreamTask(RecordProcessing):
-    """Implements `Task` for the thread; records are in `RecordProcessing`, what processors ask in `StreamTaskRuntime`.
+class StreamTask:
+    """Implements `Task`.
 
     `state`: made for an active task, or handed over, stores open, by a standby's `recycle_state`. The consumer has to
     be assigned the input partitions before `complete_restoration`.
@@ -61,53 +74,42 @@ class StreamTask(RecordProcessing):
         processing_handler: ExceptionHandler = fail,
         deserialization_handler: ExceptionHandler = fail,
     ) -> None:
-        changelogs = {
-            state.metadata(partition).store.name: partition
-            for partition in state.changelog_partitions
-            if not state.changelog_as_source(partition)
-        }
-        collector = RecordCollector(task_id, producer, changelogs)
-        super().__init__(
-            TaskLifecycle(task_id, TaskType.ACTIVE),
-            input_partitions,
-            graph,
-            collector,
-            ExceptionHandling(
-                collector, configs.errors_dead_letter_queue_topic_name, processing_handler, deserialization_handler
-            ),
-            log=log,
-            consumer=consumer,
-            producer=producer,
-            configs=configs,
-            clock=clock,
-        )
+        self._id = task_id
         self._input_partitions = input_partitions
-        self._state_manager = state
-        self._log = log
-        self._task_timeout_ms = configs.task_timeout_ms
-        self._deadline_ms: int | None = None
+        self._graph = graph
+        self._producer = producer
+        self._exactly_once = configs.exactly_once
+        self._lifecycle = TaskLifecycle(task_id, TaskType.ACTIVE)
+        self._deadline = TaskDeadline(task_id, configs.task_timeout_ms)
+        self._own_state = OwnedState(state, TaskType.ACTIVE)
+        self._collector = RecordCollector(task_id, producer, _written_changelogs(state))
+        self._handling = ExceptionHandling(
+            self._collector, configs.errors_dead_letter_queue_topic_name, processing_handler, deserialization_handler
+        )
+        self._commits = CommitState(task_id, producer)
         self._offsets = InputOffsets(task_id, graph.sources, log, consumer, configs)
-        # a recycled task's stores are open, and their directory locked, before it is initialised
-        self._has_directory = state.task_type is not TaskType.ACTIVE
-        self._forget()
-
-    def _forget(self) -> None:
-        """As when it was new."""
-        self._claim: Claim | None = None
-        self._released = False
-        self._initialized = False
-        self._stores = {}
-        self._held: dict[TopicPartition, OffsetAndMetadata] | None = None  # what a suspended task has to commit
-        self._prepared: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._offsets.clear()
-        self._clear_commit_statuses()
+        self._claim = InputClaim(log, configs.application_id, producer.transactional_id)
+        self._buffer = InputBuffer(
+            task_id, input_partitions, graph.sources, log, consumer, configs, on_failure=self._reading_failed
+        )
+        self._processing = RecordProcessing(
+            task_id,
+            graph,
+            self._buffer,
+            ProcessorRuntime(task_id, configs.application_id, graph, self._collector, self._commits, clock),
+            self._collector,
+            self._handling,
+            self._commits,
+            clock,
+            exactly_once=configs.exactly_once,
+        )
 
     def __repr__(self) -> str:
-        return f"StreamTask({self._task_id}, {self.state})"
+        return f"StreamTask({self._id}, {self.state})"
 
     @property
     def id(self) -> TaskId:
-        return self._task_id
+        return self._id
 
     @property
     def type(self) -> TaskType:
@@ -123,24 +125,43 @@ class StreamTask(RecordProcessing):
 
     @property
     def changelog_partitions(self) -> frozenset[TopicPartition]:
-        return self._state_manager.changelog_partitions
+        return self.state_manager.changelog_partitions
 
     @property
     def state_manager(self) -> StateManager:
         """Where the changelog reader applies records."""
-        return self._state_manager
+        return self._own_state.manager
+
+    @property
+    def stores(self) -> Mapping[str, StateStore]:
+        """Empty while they are not open."""
+        return self.runtime.stores
+
+    @property
+    def runtime(self) -> ProcessorRuntime:
+        """What its processors and stores see of it."""
+        return self._processing.runtime
 
     @property
     def claim(self) -> Claim:
         """The right to move the offsets of its input. Raises StreamsRuntimeError before it is initialised."""
-        if self._claim is None:
+        if self._claim.value is None:
             raise self._lifecycle.illegal("have a claim before it is initialised")
-        return self._claim
+        return self._claim.value
+
+    @property
+    def buffered_records(self) -> int:
+        return len(self._buffer)
+
+    @property
+    def dropped_records(self) -> int:
+        """Records with errors or negative timestamps that it went on without."""
+        return self._handling.dropped_records + self._buffer.dropped_records
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         if self.state is TaskState.RUNNING:
             return dict.fromkeys(self.changelog_partitions, LATEST_OFFSET)
-        return self._state_manager.changelog_offsets()
+        return self.state_manager.changelog_offsets()
 
     # --- its life
 
@@ -148,18 +169,11 @@ class StreamTask(RecordProcessing):
         """As `Task` says. Its changelogs are registered with the reader by the thread, afterwards."""
         if self.state is not TaskState.CREATED:
             return
-        state = self._state_manager
-        state.lock()
-        self._has_directory = True
+        self._own_state.lock()  # before the claim, which ends the work of whoever has the task still
         self._producer.initialize()
-        self._claim = self._new_claim()
-        context = StoreContext(self._task_id, state.task_directory, self._collector, self)
-        if state.task_type is not TaskType.ACTIVE:
-            state.transition_to(TaskType.ACTIVE, context)
-        state.open_stores(context)
-        state.load_checkpoint()
-        self._stores = dict(state.stores)
-        self._initialized = True
+        self._claim.take(self._input_partitions)
+        self._own_state.open(self._collector, self.runtime)
+        self.runtime.stores = dict(self.state_manager.stores)
         self._lifecycle.to(TaskState.RESTORING)
 
     def complete_restoration(self) -> None:
@@ -170,21 +184,18 @@ class StreamTask(RecordProcessing):
         if self.state is TaskState.RUNNING:
             return
         self._lifecycle.expect("complete its restoration", TaskState.RESTORING)
-        partitions = self._input_partitions
-        if self._claim is None or self._released or self._claim.epochs.keys() != partitions:
-            self._claim = self._new_claim()
-        self._drop_records()
-        self._stream_time_ms = UNKNOWN_TIME
-        for partition, time_ms in self._offsets.begin(partitions).items():
-            self._group[partition].partition_time_ms = time_ms
-            self._stream_time_ms = max(self._stream_time_ms, time_ms)
+        claim = self._claim.take_if_needed(self._input_partitions)
+        self._buffer.clear()
+        self.runtime.stream_time_ms = UNKNOWN_TIME
+        partition_times_ms = self._offsets.begin(self._input_partitions)
+        self._buffer.set_partition_times(partition_times_ms)
+        self.runtime.stream_time_ms = max(partition_times_ms.values(), default=UNKNOWN_TIME)
         if self._exactly_once:
-            self._state_manager.delete_checkpoint()
+            self.state_manager.delete_checkpoint()
         else:
-            self._state_manager.maybe_checkpoint(enforce=True)
-        self._held = None
-        self._producer.guard(self._task_id, self._claim)
-        self._init_processors()
+            self.state_manager.maybe_checkpoint(enforce=True)
+        self._producer.guard(self._id, claim)
+        self._processing.init_processors()
         self._lifecycle.to(TaskState.RUNNING)
 
     def suspend(self) -> None:
@@ -198,20 +209,18 @@ class StreamTask(RecordProcessing):
         if self.state is TaskState.SUSPENDED:
             return
         try:
-            # the consumer stands behind what was buffered, so this has to be known before the buffer goes
-            self._held = self._moved()
-            self._close_processors()
+            self._offsets.hold(self._moved())
+            self._processing.close_processors()
         finally:
-            self._producer.guard(self._task_id, None)
-            self._drop_records()
-            self._clear_punctuations()
+            self._producer.guard(self._id, None)
+            self._buffer.clear()
+            self._processing.clear_punctuations()
             self._lifecycle.to(TaskState.SUSPENDED)
 
     def release_claim(self) -> None:
-        """Suspended and committed: who claims next needs not fence this thread. When it is resumed it claims anew."""
-        if self._claim is not None and not self._released and not self._commit_needed:
-            self._released = True
-            self._log.release(self._claim)
+        """Suspended and committed: the next owner need not fence this thread. Resumed, the task claims anew."""
+        if not self._commits.is_needed:
+            self._claim.release()
 
     def resume(self) -> None:
         """As `Task` says; one that was suspended before it was initialised is CREATED again.
@@ -219,9 +228,9 @@ class StreamTask(RecordProcessing):
         Raises TaskCorrupted when, under exactly-once, it has work in a transaction that nobody committed.
         """
         if self.state is TaskState.SUSPENDED:
-            if self._exactly_once and self._commit_needed:
-                raise TaskCorrupted([self._task_id], "suspended with work that was not committed")
-            self._lifecycle.to(TaskState.RESTORING if self._initialized else TaskState.CREATED)
+            if self._exactly_once and self._commits.is_needed:
+                raise TaskCorrupted([self._id], "suspended with work that was not committed")
+            self._lifecycle.to(TaskState.RESTORING if self._own_state.is_open else TaskState.CREATED)
         elif self.state is TaskState.CLOSED:
             raise self._lifecycle.illegal("be resumed")
 
@@ -232,9 +241,7 @@ class StreamTask(RecordProcessing):
         self._lifecycle.expect("be closed", TaskState.SUSPENDED)
         self._expect_committed()
         self.release_claim()
-        if self._has_directory:
-            self._state_manager.maybe_checkpoint(enforce=True)
-            self._state_manager.close()
+        self._own_state.close_clean()
         self._closed()
 
     def close_dirty(self) -> None:
@@ -243,46 +250,41 @@ class StreamTask(RecordProcessing):
             return
         if self.state is not TaskState.SUSPENDED:
             self._swallow("suspend", self.suspend)
-        if self._exactly_once and self._commit_needed:
+        if self._exactly_once and self._commits.is_needed:
             self._producer.abort()
-        if self._has_directory:
-            self._swallow(
-                "close its state", self._state_manager.wipe if self._exactly_once else self._state_manager.close
-            )
-        self._swallow("unlock its directory", self._closed)
+        self._own_state.close_dirty()
+        self._swallow("forget what it knew", self._closed)
 
     def recycle_state(self) -> StateManager:
         """SUSPENDED and committed: give up the state manager, stores open and directory locked, and be CLOSED."""
         self._lifecycle.expect("be recycled", TaskState.SUSPENDED)
         self._expect_committed()
         self.release_claim()
-        self._has_directory = False
+        state = self._own_state.hand_over()
         self._closed()
-        return self._state_manager
+        return state
 
     def revive(self) -> None:
         self._lifecycle.expect("be revived", TaskState.CLOSED)
         self.clear_task_timeout()
         self._lifecycle.to(TaskState.CREATED)
 
-    def _new_claim(self) -> Claim:
-        self._released = False
-        return self._log.claim(self._application_id, self._input_partitions, self._producer.transactional_id)
-
     def _closed(self) -> None:
+        """As when it was new, but for the deadline and what was dropped."""
         try:
-            if self._has_directory:
-                self._state_manager.unlock()
+            self._own_state.release()
         finally:
-            self._has_directory = False
+            self.runtime.stores = {}
             self._collector.clear()
-            self._drop_records()
-            self._forget()
+            self._buffer.clear()
+            self._claim.forget()
+            self._offsets.clear()
+            self._commits.clear()
             self._lifecycle.to(TaskState.CLOSED)
 
     def _expect_committed(self) -> None:
-        if self._commit_needed:
-            raise TaskMigrated("has records that are not committed and cannot be closed cleanly", self._task_id)
+        if self._commits.is_needed:
+            raise TaskMigrated("has records that are not committed and cannot be closed cleanly", self._id)
 
     def _swallow(self, what: str, action: Callable[[], object]) -> None:
         try:
@@ -290,16 +292,53 @@ class StreamTask(RecordProcessing):
         except Exception:
             _logger.exception("%s could not %s while it is closed dirty", self, what)
 
+    # --- records and punctuations
+
+    def add_records(self, batch: RecordBatch) -> None:
+        """Buffer what was polled, of an input partition.
+
+        Of a task that does not run it is dropped: it is read again when the task does.
+        """
+        if self.state is TaskState.RUNNING:
+            self._buffer.add(batch)
+
+    def is_process_ready(self, now_ms: int) -> bool:
+        """Whether `process` would process a record. Raises as it does."""
+        return self._may_process() and self._processing.is_ready(now_ms)
+
+    def process(self, now_ms: int, max_records: int) -> int:
+        """Process up to so many records; how many were. Raises as `RecordProcessing.process` does."""
+        return self._processing.process(now_ms, max_records) if self._may_process() else 0
+
+    def maybe_punctuate_stream_time(self) -> bool:
+        """Fire what stream time has reached; nothing before the first record. Raises as `process` does."""
+        return self.state is TaskState.RUNNING and self._processing.punctuate_stream_time()
+
+    def maybe_punctuate_system_time(self, now_ms: int) -> bool:
+        """Fire what wall-clock time has reached. Raises as `process` does."""
+        return self.state is TaskState.RUNNING and self._processing.punctuate_system_time(now_ms)
+
+    def next_wall_clock_punctuation_ms(self) -> int | None:
+        """When the thread has to call at the latest; None when nothing is scheduled."""
+        return self._processing.next_wall_clock_punctuation_ms()
+
+    def _may_process(self) -> bool:
+        return self.state is TaskState.RUNNING and not self._commits.is_pending
+
+    def _reading_failed(self, failed: FailedInputRecord) -> None:
+        self._commits.begin_work()  # the record is consumed, and there may be a dead letter
+        self._handling.deserialization_failed(failed)
+
     # --- commits
 
     def commit_needed(self) -> bool:
         """Whether it processed or punctuated, or gaps were passed, since the last commit."""
-        if not self._commit_needed and self._moved():
-            self._work_begins()
-        return self._commit_needed
+        if not self._commits.is_needed and self._moved():
+            self._commits.begin_work()
+        return self._commits.is_needed
 
     def commit_requested(self) -> bool:
-        return self._commit_requested
+        return self._commits.is_requested
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
         """As `Task` says: the offsets, without what `offsets_to_commit` puts beside them.
@@ -308,32 +347,27 @@ class StreamTask(RecordProcessing):
         """
         if self.state is TaskState.CLOSED:
             raise self._lifecycle.illegal("prepare a commit")
-        self._prepared = {}
-        if not self.commit_needed():
-            return {}
-        if self._exactly_once:
-            if self._producer.aborted != self._aborted_before:
-                raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
-            self._commit_pending = True
-        # at-least-once: the commit writes what was sent, so that who was fenced meanwhile writes nothing
-        self._prepared = self._moved()
-        return {partition: one.offset for partition, one in self._prepared.items()}
+        # at-least-once: the commit itself writes what was sent, so that a fenced thread writes nothing
+        if self.commit_needed():
+            self._commits.prepare(self._moved())
+        else:
+            self._commits.prepare_nothing()
+        return {partition: one.offset for partition, one in self._commits.prepared.items()}
 
     def offsets_to_commit(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """What `prepare_commit` found; to be committed with `claim`."""
-        return self._prepared
+        return self._commits.prepared
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
         """As `Task` says. While it runs, `enforce_checkpoint` is for at-least-once only. Raises ProcessorStateError."""
         if self.state is TaskState.CLOSED:
             raise self._lifecycle.illegal("be committed")
-        self._offsets.is_committed(self._prepared)
-        if self._initialized:
-            self._state_manager.update_changelog_offsets(self._checkpointable_offsets())
+        self._offsets.is_committed(self._commits.prepared)
+        if self._own_state.is_open:
+            self.state_manager.update_changelog_offsets(self._checkpointable_offsets())
             if not (self._exactly_once and self.state is TaskState.RUNNING):
-                self._state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
-        self._prepared = {}
-        self._clear_commit_statuses()
+                self.state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
+        self._commits.clear()
 
     def purgeable_offsets(self) -> Mapping[TopicPartition, int]:
         """Of each repartition topic the offset below which records are of no more use to anybody."""
@@ -347,36 +381,25 @@ class StreamTask(RecordProcessing):
         """Last offsets in the stores: written to changelogs, or read from those that are input at the same time."""
         read = {
             partition: one.offset - 1
-            for partition, one in self._prepared.items()
-            if self._state_manager.changelog_as_source(partition)
+            for partition, one in self._commits.prepared.items()
+            if self.state_manager.changelog_as_source(partition)
         }
         return read | self._collector.written_offsets()
 
     def _moved(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        if self._held is not None:
-            return {p: one for p, one in self._held.items() if self._offsets.is_news(p, one.offset)}
-        if self.state is not TaskState.RUNNING:
-            return {}
-        unfinished = self._unfinished
-        place = None if unfinished is None else (unfinished[0].partition, unfinished[0].polled_metadata().offset)
-        return self._offsets.moved(self._group.queues(), place)
+        """The offsets that are to be committed: by the buffer while it runs, else what `suspend` kept."""
+        held = self._offsets.held()
+        if held is not None:
+            return held
+        return self._offsets.moved(self._buffer.positions()) if self.state is TaskState.RUNNING else {}
 
     # --- what else the thread asks of it
-
-    def maybe_punctuate_stream_time(self) -> bool:
-        """Fire what stream time has reached; nothing before the first record. Raises as `process` does."""
-        return self.state is TaskState.RUNNING and self._punctuate_stream_time()
-
-    def maybe_punctuate_system_time(self, now_ms: int) -> bool:
-        """Fire what wall-clock time has reached. Raises as `process` does."""
-        return self.state is TaskState.RUNNING and self._punctuate_system_time(now_ms)
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         """Not while it runs; new ones are read from `complete_restoration` on."""
         if self.state is TaskState.RUNNING and partitions != self._input_partitions:
             raise self._lifecycle.illegal("get other input partitions")
-        kept = {queue.partition: queue for queue in self._group.queues() if queue.partition in partitions}
-        self._group.set_queues([kept.get(partition) or self._queue(partition) for partition in partitions])
+        self._buffer.set_partitions(partitions)
         self._input_partitions = partitions
 
     def reset_offsets(self, partitions: Collection[TopicPartition]) -> None:
@@ -384,17 +407,20 @@ class StreamTask(RecordProcessing):
         self._offsets.reset([partition for partition in partitions if partition in self._input_partitions])
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
-        self._state_manager.mark_changelogs_corrupted(partitions)
+        self.state_manager.mark_changelogs_corrupted(partitions)
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
         """No progress: the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
-        if self._deadline_ms is None:
-            self._deadline_ms = now_ms + self._task_timeout_ms
-        elif now_ms > self._deadline_ms:
-            lasted_ms = now_ms - self._deadline_ms + self._task_timeout_ms
-            raise TaskTimeout(
-                f"made no progress within {lasted_ms} ms (task.timeout.ms): {cause}", self._task_id
-            ) from cause
+        self._deadline.failed(now_ms, cause)
 
     def clear_task_timeout(self) -> None:
-        self._deadline_ms = None
+        self._deadline.succeeded()
+
+
+def _written_changelogs(state: StateManager) -> dict[str, TopicPartition]:
+    """By store; without those that are input topics, which nobody writes to."""
+    return {
+        state.metadata(partition).store.name: partition
+        for partition in state.changelog_partitions
+        if not state.changelog_as_source(partition)
+    }

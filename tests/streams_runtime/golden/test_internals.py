@@ -136,10 +136,11 @@ class Group:
             if not self.group.ready(now_ms):
                 self.noted.append("no")
                 return
-            record = self.group.poll(now_ms) if self.group.only is None else self.group.only.poll()
-            queue = self.group.polled
+            run = self.group.next_run(now_ms, 1)
+            assert run is not None
+            queue, _ = run
+            record = queue.poll()
             assert record is not None
-            assert queue is not None
             self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
             place = (queue.partition.topic, queue.polled_metadata().offset, record.timestamp_ms)
             self.noted.append("@".join(map(str, (*place, self.stream_time_ms, queue.partition_time_ms))))

@@ -84,7 +84,7 @@ def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(tmp_p
     thread.write(["the cat"] * 20)
     thread.one_pass()
     assert thread.committed() == {}
-    thread.active(SPLIT_0).request_commit()
+    thread.active(SPLIT_0).runtime.request_commit()
     thread.one_pass()
     assert thread.committed()["lines-0"] == 10
     thread.close()

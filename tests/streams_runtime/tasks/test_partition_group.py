@@ -13,8 +13,7 @@ from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.input_lags import InputLags
-from streams_runtime.tasks.partition_group import PartitionGroup
+from streams_runtime.tasks.partition_group import InputLags, PartitionGroup
 from streams_runtime.tasks.record_queue import RecordQueue
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
@@ -57,11 +56,14 @@ class Group:
 
     def take(self, now_ms: int = 0) -> tuple[str, int] | None:
         """Topic and timestamp."""
-        record = self.group.poll(now_ms)
-        if record is None:
+        run = self.group.next_run(now_ms, 1)
+        if run is None:
             return None
-        assert self.group.polled is not None
-        return self.group.polled.partition.topic, record.timestamp_ms
+        queue, records = run
+        assert records == 1
+        record = queue.poll()
+        assert record is not None
+        return queue.partition.topic, record.timestamp_ms
 
     def take_all(self, now_ms: int = 0) -> list[tuple[str, int]]:
         taken = []
@@ -103,10 +105,11 @@ def test_should_take_the_partition_first_that_got_records_first_when_timestamps_
 
 def test_should_need_no_choice_with_one_partition() -> None:
     one = Group(0, A)
-    assert one.group.only is one.group[A]
     assert not one.group.ready(0)
+    assert one.group.next_run(0, 10) is None
     one.group.add(batch(A, 1))
     assert one.group.ready(0)
+    assert one.group.next_run(0, 10) == (one.group[A], 10)
     assert one.log.calls == []
 
 
@@ -214,7 +217,7 @@ def test_should_keep_records_of_partitions_that_stay_when_partitions_change() ->
     assert one.take() == ("a", 1)
     kept = one.group[A]
     one.group.set_queues([kept])
-    assert (one.group.only, len(one.group), one.group.queues()) == (kept, 1, [kept])
+    assert (one.group.next_run(0, 10), len(one.group), one.group.queues()) == ((kept, 10), 1, [kept])
 
 
 def test_should_forget_records_and_what_it_knew_when_cleared() -> None:

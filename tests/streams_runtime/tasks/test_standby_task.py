@@ -40,7 +40,7 @@ class Standby:
         self.task = self.standby(self.state)
 
     def standby(self, state: StateManager) -> StandbyTask:
-        return StandbyTask(TASK, INPUT, state, configs=self.configs, clock=SystemClock())
+        return StandbyTask(TASK, INPUT, state, configs=self.configs)
 
     def _state(self, task_type: TaskType) -> StateManager:
         return StateManager(

@@ -242,7 +242,7 @@ def test_should_become_a_standby_and_active_again_with_its_stores_open(tmp_path:
     one.task.suspend()
     given_up = one.task.recycle_state()
     assert (one.task.state, store.is_open, one.directory.lock_owner(TASK) is not None) == (TaskState.CLOSED, True, True)
-    standby = StandbyTask(TASK, one.inputs, given_up, configs=one.configs, clock=one.clock)
+    standby = StandbyTask(TASK, one.inputs, given_up, configs=one.configs)
     standby.initialize_if_needed()
     assert (standby.stores["counts"], standby.changelog_offsets(), store.is_open) == (store, {COUNTS: 2}, True)
     standby.suspend()
@@ -295,7 +295,9 @@ def test_should_time_out_when_it_makes_no_progress_for_task_timeout_ms(tmp_path:
     cause = LogTimeout("away")
     task.maybe_init_task_timeout_or_throw(1_000, cause)
     task.maybe_init_task_timeout_or_throw(1_100, cause)
-    with pytest.raises(TaskTimeout, match=r"task \[0_0\] made no progress within 101 ms .*away") as error:
+    with pytest.raises(
+        TaskTimeout, match=r"task \[0_0\] could not make progress within 101 ms \(task.timeout.ms is 100\): away"
+    ) as error:
         task.maybe_init_task_timeout_or_throw(1_101, cause)
     assert error.value.__cause__ is cause
     task.clear_task_timeout()

@@ -108,7 +108,11 @@ def test_should_tell_processors_where_a_record_is_from_and_what_time_it_is(tmp_p
         (b"a", RecordMetadata("in", 0, 0), (("h", b"1"),), 50, START_MS + 5),
         (b"b", RecordMetadata("in", 0, 1), (), 50, START_MS + 5),
     ]
-    assert (one.task.record_metadata, one.task.headers, one.task.stream_time_ms) == (None, (), 50)
+    assert (one.task.runtime.record_metadata, one.task.runtime.headers, one.task.runtime.stream_time_ms) == (
+        None,
+        (),
+        50,
+    )
 
 
 def test_should_tell_places_of_records_of_several_partitions(tmp_path: Path) -> None:
@@ -131,7 +135,7 @@ def test_should_have_the_highest_timestamp_seen_as_stream_time(tmp_path: Path) -
     for partition, time_ms in ((IN, 30), (OTHER, 10), (IN, 20), (OTHER, 40)):
         one.write(partition, "x", first_ms=time_ms)
         one.run()
-        times.append(one.task.current_stream_time_ms)
+        times.append(one.task.runtime.current_stream_time_ms)
     assert times == [30, 30, 30, 40]
 
 
@@ -203,7 +207,7 @@ def test_should_stamp_changes_with_the_records_time_and_those_of_init_with_the_c
     one.commit()
     changelog = TopicPartition("app-counts-changelog", 0)
     assert [(key, time_ms) for key, _, time_ms in one.log.read(changelog)] == [(b"init", START_MS), (b"k", 77)]
-    assert one.task.record_timestamp_ms == -1
+    assert one.task.runtime.record_timestamp_ms == -1
 
 
 def test_should_refuse_records_of_a_partition_that_is_not_its_input(tmp_path: Path) -> None:

@@ -129,12 +129,12 @@ def test_should_refuse_an_interval_under_1_ms(tmp_path: Path, interval_ms: int) 
     with pytest.raises(StreamsRuntimeError, match=r"processor ticking.*shortest interval of a punctuation is 1 ms"):
         RunningTask(tmp_path, topology).start()
     with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] processor n: the shortest interval"):
-        RunningTask(tmp_path / "2").task.schedule("n", interval_ms, WALL, print, None)
+        RunningTask(tmp_path / "2").task.runtime.schedule("n", interval_ms, WALL, print, None)
 
 
 def test_should_refuse_a_start_before_the_epoch(tmp_path: Path) -> None:
     with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] processor n: a punctuation cannot start before"):
-        RunningTask(tmp_path).task.schedule("n", 10, WALL, print, -1)
+        RunningTask(tmp_path).task.runtime.schedule("n", 10, WALL, print, -1)
 
 
 def test_should_need_a_commit_after_a_punctuation(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_should_forward_from_a_punctuation_without_an_input_record(tmp_path: Pat
         def punctuate(time_ms: int) -> None:
             context = made.context
             seen.append((context.record_metadata, context.headers, context.current_system_time_ms - START_MS))
-            seen.append(one.task.record_timestamp_ms - START_MS)
+            seen.append(one.task.runtime.record_timestamp_ms - START_MS)
             made.fired.append(time_ms)
             context.forward(Record(b"k", b"tick", time_ms))
 

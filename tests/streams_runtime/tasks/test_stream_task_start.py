@@ -38,7 +38,7 @@ def test_should_be_what_the_thread_takes_it_for(tmp_path: Path) -> None:
     assert (task.id, task.type, task.state) == (TASK, TaskType.ACTIVE, TaskState.CREATED)
     assert (task.input_partitions, task.changelog_partitions) == (frozenset({IN}), frozenset({COUNTS}))
     assert repr(task) == "StreamTask(0_0, created)"
-    runtime: TaskRuntime = one.task
+    runtime: TaskRuntime = one.task.runtime
     assert (runtime.task_id, runtime.application_id, runtime.partitions_of("out")) == (TASK, "app", 1)
     assert one.task.state_manager is one.state
 
@@ -110,9 +110,9 @@ def test_should_read_on_from_the_committed_offset_with_its_partition_time(tmp_pa
     first.stop()
     first.write(IN, "c", first_ms=5)
     second = RunningTask(tmp_path, after=first).start()
-    assert second.task.stream_time_ms == 71
+    assert second.task.runtime.stream_time_ms == 71
     assert second.run() == 1
-    assert second.task.stream_time_ms == 71
+    assert second.task.runtime.stream_time_ms == 71
     assert second.output() == ["A", "B", "C"]
 
 
@@ -122,7 +122,7 @@ def test_should_start_without_a_time_when_committed_metadata_is_foreign(tmp_path
     one.write(IN, "a", "b")
     one.producer.commit([(one.log.log.claim("app", [IN]), {IN: OffsetAndMetadata(1, metadata)})])
     one.start()
-    assert one.task.stream_time_ms == -1
+    assert one.task.runtime.stream_time_ms == -1
     one.run()
     assert one.output() == ["B"]
 
@@ -169,7 +169,7 @@ def test_should_initialise_processors_again_when_the_log_was_away_in_init(tmp_pa
     class Asking(Processor[Any, Any]):
         def init(self, context: ProcessorContext) -> None:
             context.schedule(10, PunctuationType.WALL_CLOCK_TIME, tries.append)
-            tries.append(one.task.partitions_of("out"))
+            tries.append(one.task.runtime.partitions_of("out"))
 
         def process(self, record: object) -> None:
             raise AssertionError

@@ -80,9 +80,12 @@ def test_should_write_nothing_of_a_punctuation_when_another_owner_has_claimed_th
     """No offset moves with a punctuation, so it is the claim alone that stops a zombie."""
     thread.run(EVERYTHING)
     task = thread.active(COUNT_0)
-    task.schedule(
-        "count", 1, PunctuationType.WALL_CLOCK_TIME, lambda at_ms: task.send(TOTALS, 0, b"late", b"", at_ms, ()), None
-    )
+    runtime = task.runtime
+
+    def write(at_ms: int) -> None:
+        runtime.send(TOTALS, 0, b"late", b"", at_ms, ())
+
+    runtime.schedule("count", 1, PunctuationType.WALL_CLOCK_TIME, write, None)
     thread.log.claim(APPLICATION, task.input_partitions)
     with pytest.raises(TaskMigrated):
         thread.passes()

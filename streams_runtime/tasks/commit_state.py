@@ -1,0 +1,62 @@
+"""Whether an active task has something to commit, and what was prepared for the commit.
+
+    begin_work    the task processes, punctuates or writes for the first time since its last commit
+    prepare       the offsets are fixed; under exactly-once the task processes nothing until they are committed
+    clear         the commit is done
+
+Rule: under exactly-once, work in a transaction that was aborted meanwhile is never committed. Source: `StreamTask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.errors import TaskCorrupted
+from streams_runtime.logs.base import OffsetAndMetadata
+from streams_runtime.tasks.streams_producer import StreamsProducer
+
+
+class CommitState:
+    """`is_needed`: work has begun. `is_requested`: a processor asked for a commit soon. `is_pending`: prepared under
+    exactly-once and not done yet. `prepared`: offsets for the commit that is being made.
+    """
+
+    __slots__ = ("_aborted_before", "_producer", "_task_id", "is_needed", "is_pending", "is_requested", "prepared")
+
+    def __init__(self, task_id: TaskId, producer: StreamsProducer) -> None:
+        self._task_id = task_id
+        self._producer = producer
+        self._aborted_before = producer.aborted  # transactions that came to nothing, when work began
+        self.is_needed = self.is_requested = self.is_pending = False
+        self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
+
+    def begin_work(self) -> None:
+        """From now on there is something to commit."""
+        if not self.is_needed:
+            self.is_needed = True
+            self._aborted_before = self._producer.aborted
+
+    def request(self) -> None:
+        self.is_requested = True
+
+    def prepare_nothing(self) -> None:
+        """There is nothing to commit."""
+        self.prepared = {}
+
+    def prepare(self, moved: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """`moved`: the offsets to commit; empty when the task only wrote.
+
+        Raises TaskCorrupted when the transaction with the task's work was aborted.
+        """
+        self.prepared = {}
+        if self._producer.exactly_once:
+            if self._producer.aborted != self._aborted_before:
+                raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
+            self.is_pending = True
+        self.prepared = moved
+
+    def clear(self) -> None:
+        """The commit is done, or the task begins anew."""
+        self.is_needed = self.is_requested = self.is_pending = False
+        self.prepared = {}

@@ -1,0 +1,162 @@
+"""What the thread has polled of a task's input and the task has not processed yet.
+
+    add         a batch of one partition comes in, as columns
+    next_run    the next records to process go out: consecutive ones of one partition
+
+Rules: a partition with more than buffered.records.per.partition records is paused until it is down to that number
+again. A record that was taken and could not be finished is neither committed nor lost: it comes first the next time.
+Source: `StreamTask.addRecords`, `PartitionGroup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logs.base import Consumer, Log, RecordBatch
+from streams_runtime.processors.nodes import SourceRunner
+from streams_runtime.records import Record
+from streams_runtime.tasks.exception_handling import FailedInputRecord
+from streams_runtime.tasks.partition_group import InputLags, PartitionGroup, RecordRun
+from streams_runtime.tasks.record_queue import RecordQueue
+
+UnfinishedRecord = tuple[RecordQueue, Record[Any, Any]]
+"""A record that was polled from its queue, and the queue."""
+
+
+class InputPosition(NamedTuple):
+    """`next_offset`: of the first record that is not finished; None when none of the partition is buffered.
+
+    `partition_time_ms`: the highest timestamp taken, -1 before the first.
+    """
+
+    partition: TopicPartition
+    next_offset: int | None
+    partition_time_ms: int
+
+
+class InputBuffer:
+    """One per active task, which alone uses it.
+
+    `sources`: by topic. `on_failure` is given each record that cannot be read; it raises, or lets it be dropped.
+    Raises StreamsRuntimeError for a partition of a topic that no source reads.
+    """
+
+    __slots__ = (
+        "_consumer",
+        "_group",
+        "_max_buffered",
+        "_on_failure",
+        "_paused",
+        "_sources",
+        "_task_id",
+        "_unfinished",
+    )
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        partitions: Collection[TopicPartition],
+        sources: Mapping[str, SourceRunner],
+        log: Log,
+        consumer: Consumer,
+        configs: StreamsConfig,
+        on_failure: Callable[[FailedInputRecord], None],
+    ) -> None:
+        self._task_id = task_id
+        self._sources = sources
+        self._consumer = consumer
+        self._on_failure = on_failure
+        self._max_buffered = configs.buffered_records_per_partition
+        self._paused: set[TopicPartition] = set()
+        self._unfinished: UnfinishedRecord | None = None
+        self._group = PartitionGroup(
+            [self._queue(partition) for partition in partitions], InputLags(log, consumer), configs.max_task_idle_ms
+        )
+
+    def __len__(self) -> int:
+        """Records buffered."""
+        return len(self._group)
+
+    @property
+    def dropped_records(self) -> int:
+        """Records with negative timestamps, which nobody processed."""
+        return sum(queue.dropped_records for queue in self._group.queues())
+
+    # --- in
+
+    def add(self, batch: RecordBatch) -> None:
+        """Buffer what was polled; the partition is paused when that is too much. KeyError: not a partition of it."""
+        if self._group.add(batch) > self._max_buffered and batch.partition not in self._paused:
+            self._paused.add(batch.partition)
+            self._consumer.pause((batch.partition,))
+
+    def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Read other partitions; those that stay keep their records. Raises StreamsRuntimeError."""
+        kept = {queue.partition: queue for queue in self._group.queues() if queue.partition in partitions}
+        self._group.set_queues([kept.get(partition) or self._queue(partition) for partition in partitions])
+
+    def set_partition_times(self, times_ms: Mapping[TopicPartition, int]) -> None:
+        """Where an earlier owner of the task stopped."""
+        for partition, time_ms in times_ms.items():
+            self._group[partition].partition_time_ms = time_ms
+
+    # --- out
+
+    def is_ready(self, now_ms: int) -> bool:
+        """Whether there is a record to process now. Raises what `on_failure` does."""
+        if self._unfinished is not None:
+            return True
+        try:
+            return self._group.ready(now_ms)
+        finally:
+            self.resume_partitions()
+
+    def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
+        """See `PartitionGroup.next_run`. Take the unfinished record first."""
+        return self._group.next_run(now_ms, max_records)
+
+    def keep_unfinished(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
+        """The record is not processed, or not to its end: it comes before all others, and is not committed."""
+        self._unfinished = queue, record
+
+    def forget_unfinished(self) -> None:
+        """The task goes on without that record."""
+        self._unfinished = None
+
+    def take_unfinished(self) -> UnfinishedRecord | None:
+        unfinished, self._unfinished = self._unfinished, None
+        return unfinished
+
+    def resume_partitions(self) -> None:
+        """Have the consumer read on where enough records were taken."""
+        if not self._paused:
+            return
+        resumed = {partition for partition in self._paused if len(self._group[partition]) <= self._max_buffered}
+        if resumed:
+            self._consumer.resume(resumed)
+            self._paused -= resumed
+
+    def positions(self) -> Iterator[InputPosition]:
+        """Of every partition."""
+        unfinished = None if self._unfinished is None else self._unfinished[0]
+        for queue in self._group.queues():
+            offset = queue.polled_metadata().offset if queue is unfinished else queue.next_offset()
+            yield InputPosition(queue.partition, offset, queue.partition_time_ms)
+
+    def clear(self) -> None:
+        """Forget all records and times. Nothing is paused by this task any more, and the consumer is not told."""
+        self._unfinished = None
+        self._paused.clear()
+        self._group.clear()
+
+    def _queue(self, partition: TopicPartition) -> RecordQueue:
+        source = self._sources.get(partition.topic)
+        if source is None:
+            raise StreamsRuntimeError(
+                f"has no source for topic {partition.topic}; do all instances run the same topology?", self._task_id
+            )
+        return RecordQueue(self._task_id, partition, source, self._on_failure)

@@ -1,0 +1,136 @@
+"""What processors and stores ask of the active task they run in: where a record is from, the time, sending, schedules.
+
+Rules: a punctuation has no input record. Stream time is the highest timestamp processed. What a processor sends or
+schedules is the task's: sending is work to be committed. Source: `ProcessorContextImpl`, `StreamTask.schedule`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assignor.types import TaskId
+from streams_runtime.clock import Clock
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
+from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.records import Headers, Record, RecordMetadata
+from streams_runtime.state_stores.base import StateStore
+from streams_runtime.tasks.commit_state import CommitState
+from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
+from streams_runtime.tasks.punctuation_queue import PunctuationQueue, first_schedule
+from streams_runtime.tasks.record_collector import RecordCollector
+from streams_runtime.tasks.record_queue import RecordQueue
+
+
+class ProcessorRuntime:
+    """Implements `TaskRuntime` for processors and `RecordClock` for stores.
+
+    `RecordProcessing` sets the public attributes, and nobody else does, but for `stores`, which are the task's.
+    `record`: the input record that is processed, None outside of that; `queue`: the queue it was polled from.
+    `current_system_time_ms`: when the present run of records or the present punctuation began. `init_time_ms`: the
+    wall-clock time while processors are initialised, else -1. `stores`: empty while they are not open.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_collector",
+        "_commits",
+        "_graph",
+        "application_id",
+        "current_system_time_ms",
+        "init_time_ms",
+        "queue",
+        "record",
+        "stores",
+        "stream_time_ms",
+        "stream_time_punctuations",
+        "system_time_punctuations",
+        "task_id",
+    )
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        application_id: str,
+        graph: ProcessorGraph,
+        collector: RecordCollector,
+        commits: CommitState,
+        clock: Clock,
+    ) -> None:
+        self.task_id = task_id
+        self.application_id = application_id
+        self.stores: dict[str, StateStore] = {}
+        self.record: Record[Any, Any] | None = None
+        self.queue: RecordQueue | None = None
+        self.stream_time_ms = UNKNOWN_TIME
+        self.init_time_ms = UNKNOWN_TIME
+        self.current_system_time_ms = clock.now_ms()
+        self.stream_time_punctuations = PunctuationQueue()
+        self.system_time_punctuations = PunctuationQueue()
+        self._graph = graph
+        self._collector = collector
+        self._commits = commits
+        self._clock = clock
+
+    # --- TaskRuntime
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        if self.record is None or self.queue is None:
+            return None
+        return self.queue.polled_metadata()
+
+    @property
+    def headers(self) -> Headers:
+        return () if self.record is None else self.record.headers
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        return self.stream_time_ms
+
+    def partitions_of(self, topic: str) -> int:
+        return self._collector.partitions_of(topic)
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None:
+        if not self._commits.is_needed:  # `init` and `close` of processors may forward, too
+            self._commits.begin_work()
+        self._collector.send(topic, partition, key, value, timestamp_ms, headers)
+
+    def schedule(
+        self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
+    ) -> Cancellable:
+        """Raises StreamsRuntimeError for an interval under 1 ms and for a start before the epoch."""
+        if interval_ms < 1:
+            raise StreamsRuntimeError(
+                f"processor {node}: the shortest interval of a punctuation is 1 ms, not {interval_ms}", self.task_id
+            )
+        if start_time_ms is not None and start_time_ms < 0:
+            raise StreamsRuntimeError(
+                f"processor {node}: a punctuation cannot start before the epoch, at {start_time_ms} ms", self.task_id
+            )
+        if type is PunctuationType.STREAM_TIME:
+            queue, now_ms = self.stream_time_punctuations, self.stream_time_ms
+        else:
+            queue, now_ms = self.system_time_punctuations, self._clock.now_ms()
+        schedule = first_schedule(node, interval_ms, type, callback, start_time_ms=start_time_ms, now_ms=now_ms)
+        queue.add(schedule)
+        return schedule
+
+    def request_commit(self) -> None:
+        self._commits.request()
+
+    # --- RecordClock
+
+    @property
+    def record_timestamp_ms(self) -> int:
+        """Of what the current processor works on; in `init` the wall-clock time, as in Kafka."""
+        timestamp_ms = self._graph.record_timestamp_ms
+        return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms
