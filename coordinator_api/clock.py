@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 
-class Clock:
+class SteadyClock:
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
 

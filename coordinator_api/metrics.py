@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class MetricName(NamedTuple):
+class ServiceMetric(NamedTuple):
     """`name` as Prometheus shows it (counters with `_total`, times in seconds)."""
 
     name: str
@@ -25,22 +25,22 @@ class MetricName(NamedTuple):
 
 
 METRICS = (
-    MetricName("assignor_rebalance_total", (), "Rebalances completed."),
-    MetricName("assignor_failed_rebalance_total", (), "Rebalances whose assignor threw an error."),
-    MetricName("assignor_rebalance_latency_seconds", (), "From the start of a rebalance to its assignments."),
-    MetricName("assignor_assignment_latency_seconds", (), "Run time of the assignor in one rebalance."),
-    MetricName("assignor_reported_rebalance_total", (), "Rebalances that were led elsewhere and reported here."),
-    MetricName("assignor_cluster_look_failed_total", (), "Looks at a group's cluster that it did not answer."),
-    MetricName("assignor_heartbeat_total", (), "Heartbeats answered."),
-    MetricName("assignor_join_total", (), "Joins and rejoins accepted."),
-    MetricName("assignor_leave_total", (), "Members that left."),
-    MetricName("assignor_session_expired_total", (), "Members removed because their session or rejoin ran out."),
-    MetricName("assignor_commit_latency_seconds", (), "Writing one event's records to the store."),
-    MetricName("assignor_groups", ("state",), "Groups by state."),
-    MetricName("assignor_members", (), "Members of all groups."),
-    MetricName("assignor_long_polls", (), "GETs that are waiting for an assignment."),
-    MetricName("assignor_http_requests_total", ("method", "route", "status"), "HTTP requests answered."),
-    MetricName("assignor_http_request_duration_seconds", ("method", "route"), "HTTP requests, waiting included."),
+    ServiceMetric("assignor_rebalance_total", (), "Rebalances completed."),
+    ServiceMetric("assignor_failed_rebalance_total", (), "Rebalances whose assignor threw an error."),
+    ServiceMetric("assignor_rebalance_latency_seconds", (), "From the start of a rebalance to its assignments."),
+    ServiceMetric("assignor_assignment_latency_seconds", (), "Run time of the assignor in one rebalance."),
+    ServiceMetric("assignor_reported_rebalance_total", (), "Rebalances that were led elsewhere and reported here."),
+    ServiceMetric("assignor_cluster_look_failed_total", (), "Looks at a group's cluster that it did not answer."),
+    ServiceMetric("assignor_heartbeat_total", (), "Heartbeats answered."),
+    ServiceMetric("assignor_join_total", (), "Joins and rejoins accepted."),
+    ServiceMetric("assignor_leave_total", (), "Members that left."),
+    ServiceMetric("assignor_session_expired_total", (), "Members removed because their session or rejoin ran out."),
+    ServiceMetric("assignor_commit_latency_seconds", (), "Writing one event's records to the store."),
+    ServiceMetric("assignor_groups", ("state",), "Groups by state."),
+    ServiceMetric("assignor_members", (), "Members of all groups."),
+    ServiceMetric("assignor_long_polls", (), "GETs that are waiting for an assignment."),
+    ServiceMetric("assignor_http_requests_total", ("method", "route", "status"), "HTTP requests answered."),
+    ServiceMetric("assignor_http_request_duration_seconds", ("method", "route"), "HTTP requests, waiting included."),
 )
 _BY_NAME = {metric.name: metric for metric in METRICS}
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

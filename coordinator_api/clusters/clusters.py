@@ -26,7 +26,7 @@ class ClusterOutOfReach(AssignorFault):
     """The cluster did not answer, or not in time; asking again later may help. The message is one line for people."""
 
 
-class Cluster:
+class ClusterConnection:
     """One cluster. Every method raises ClusterOutOfReach, and as it comes what else the provider raises."""
 
     def __init__(self, providers: ClusterProviders, address: ProviderAddress, timeout_ms: int) -> None:
@@ -75,11 +75,11 @@ class Clusters:
     def __init__(self, providers: ClusterProviders, timeout_ms: int = 30_000) -> None:
         self.providers = providers
         self._timeout_ms = timeout_ms
-        self._clusters: dict[ProviderAddress, Cluster] = {}
+        self._clusters: dict[ProviderAddress, ClusterConnection] = {}
 
-    def cluster(self, address: ProviderAddress) -> Cluster:
+    def cluster(self, address: ProviderAddress) -> ClusterConnection:
         if address not in self._clusters:
-            self._clusters[address] = Cluster(self.providers, address, self._timeout_ms)
+            self._clusters[address] = ClusterConnection(self.providers, address, self._timeout_ms)
         return self._clusters[address]
 
     def close(self) -> None:

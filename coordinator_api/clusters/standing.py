@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator_api.journal import Journal
+from coordinator_api.telemetry import GroupTelemetry
 
 
 class ClusterStanding:
@@ -14,22 +14,22 @@ class ClusterStanding:
     were not answered since, None when the last one was.
     """
 
-    def __init__(self, now_ms: Callable[[], int], journal: Journal) -> None:
+    def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:
         self._now_ms = now_ms
-        self._journal = journal
+        self._telemetry = telemetry
         self.looked_at_ms: int | None = None
         self.failing_since_ms: int | None = None
         self.error: str | None = None
 
     def answered(self) -> None:
         if self.failing_since_ms is not None:
-            self._journal.cluster_back(self._now_ms() - self.failing_since_ms)
+            self._telemetry.cluster_back(self._now_ms() - self.failing_since_ms)
         self.looked_at_ms = self._now_ms()
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
         said = str(error) or type(error).__name__
-        self._journal.cluster_look_failed(said, first=self.failing_since_ms is None)
+        self._telemetry.cluster_look_failed(said, first=self.failing_since_ms is None)
         if self.failing_since_ms is None:
             self.failing_since_ms = self._now_ms()
         self.error = said

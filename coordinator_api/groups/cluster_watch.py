@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.groups.rebalance_runner import RoundRunner
-from coordinator_api.journal import Journal
+from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.telemetry import GroupTelemetry
 
 LONGEST_RETRY_MS = 5_000
 
@@ -28,11 +28,16 @@ class ClusterWatch:
     """One for each group; `follow` after every event."""
 
     def __init__(
-        self, runner: RoundRunner, standing: ClusterStanding, journal: Journal, max_age_ms: int, tell: TellTopics
+        self,
+        runner: RebalanceRunner,
+        standing: ClusterStanding,
+        telemetry: GroupTelemetry,
+        max_age_ms: int,
+        tell: TellTopics,
     ) -> None:
         self._runner = runner
         self._standing = standing
-        self._journal = journal
+        self._telemetry = telemetry
         self._max_age_ms = max_age_ms
         self._tell = tell
         self._image = GroupImage()
@@ -87,7 +92,7 @@ class ClusterWatch:
         try:
             await self._tell(self._without_single_misses(image, topics))
         except Exception as error:  # the store did not answer: the next look tells it again
-            self._journal.topics_not_told(error)
+            self._telemetry.topics_not_told(error)
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
         """Without the topics that were there and that only this look did not find."""

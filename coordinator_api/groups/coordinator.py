@@ -16,7 +16,7 @@ import structlog
 
 from assignor.errors import InputError
 from assignor.types import ProcessId
-from coordinator_api.clock import Clock
+from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders
 from coordinator_api.errors import GroupNotFound, TooManyGroups
@@ -28,16 +28,17 @@ from coordinator_api.group.outcome import Response
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.definitions import AllowedAssignors
-from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
-from coordinator_api.groups.rebalance_runner import RoundRunner
-from coordinator_api.groups.reported_rebalances import ReportedRound
-from coordinator_api.journal import Journal
+from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
 from coordinator_api.store import leases, schema
 from coordinator_api.store.engine import create_engine
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Recording, Repository
+from coordinator_api.telemetry import GroupTelemetry
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -60,11 +61,11 @@ class Coordinator:
         self.stopping = False
         self._resources = resources
         self._declaring = asyncio.Lock()
-        round_threads = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="round")
-        resources.callback(round_threads.shutdown, wait=False, cancel_futures=True)
-        self._around = Surroundings(
+        rebalance_threads = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="round")
+        resources.callback(rebalance_threads.shutdown, wait=False, cancel_futures=True)
+        self._environment = GroupEnvironment(
             repository=repository,
-            clock=Clock(),
+            clock=SteadyClock(),
             limits=GroupLimits(
                 initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
                 min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -72,7 +73,7 @@ class Coordinator:
                 max_size=settings.group_max_size,
             ),
             compaction_bytes=settings.records_compaction_bytes,
-            round_threads=round_threads,
+            rebalance_threads=rebalance_threads,
             metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
         )
 
@@ -108,7 +109,7 @@ class Coordinator:
         """
         return await self._handle_making(group_id, events.DeclareGroup(input_json))
 
-    async def report(self, group_id: str, reported: ReportedRound) -> Response:
+    async def report(self, group_id: str, reported: ReportedRebalance) -> Response:
         """Take in a rebalance that was led elsewhere: `RebalanceReported` or `Rejected`. Creates its group if need be.
 
         Raises TooManyGroups, StoreError.
@@ -175,8 +176,8 @@ class Coordinator:
             raise StoreError(f"the log of group {log.group_id} cannot be replayed: {error}") from error
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
-        runner = RoundRunner(log.group_id, self.allowed_assignors, _random_process_id, self.clusters)
-        return GroupRuntime(log, runner, Journal(log.group_id, self.metrics), self._around)
+        runner = RebalanceRunner(log.group_id, self.allowed_assignors, _random_process_id, self.clusters)
+        return GroupRuntime(log, runner, GroupTelemetry(log.group_id, self.metrics), self._environment)
 
     def _census(self) -> tuple[Mapping[str, int], int]:
         images = [runtime.group.image for runtime in self.declared()]

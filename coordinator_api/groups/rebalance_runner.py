@@ -25,7 +25,7 @@ from assignor.recording import rebalance_document
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
-from coordinator_api.clock import Clock
+from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters.clusters import ClusterOutOfReach, Clusters
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
@@ -37,7 +37,7 @@ from coordinator_api.store.repository import Recording
 
 
 @dataclass(frozen=True, slots=True)
-class ComputedRound:
+class ComputedRebalance:
     """`event` goes back to the group; `document` is the rebalance/1 to keep once the group has taken it.
 
     `looked`: a cluster was looked at, and answered.
@@ -77,7 +77,7 @@ class ComputedRound:
         return None if code is AssignorErrorCode.NONE else f"{code.name}{missing}"
 
 
-class RoundRunner:
+class RebalanceRunner:
     """Runs the rounds of one group, one after the other; keeps the definition parsed between them."""
 
     def __init__(
@@ -93,7 +93,7 @@ class RoundRunner:
         self._clusters = clusters or Clusters(ClusterProviders())
         self._kept: tuple[int, Definition] | None = None
 
-    async def run(self, effect: RunRebalance, clock: Clock, threads: Executor) -> ComputedRound:
+    async def run(self, effect: RunRebalance, clock: SteadyClock, threads: Executor) -> ComputedRebalance:
         """Whatever a group or a user's assignor does is a failed round. Raises only ClusterOutOfReach: nothing has been
         decided, run it again later.
         """
@@ -117,7 +117,7 @@ class RoundRunner:
             return await loop.run_in_executor(threads, failed)
 
     async def topics(self, revision: int, input_json: str) -> Mapping[str, int]:
-        """The partitions of the definition's topics now, 0 for one that is not there. Raises as `Cluster.topics`."""
+        """The partitions of the definition's topics now, 0 for one that does not exist. Raises ClusterOutOfReach."""
         definition = await asyncio.to_thread(self._read, revision, input_json)
         assert definition.provider is not None, "only a group that names a cluster has one to look at"
         there = await self._clusters.cluster(definition.provider).topics(definition.snapshot)
@@ -131,7 +131,9 @@ class RoundRunner:
         definition = self._read(effect.definition_revision, effect.input_json)
         return self._snapshot(effect, definition.snapshot), definition.provider
 
-    def _computed(self, effect: RunRebalance, snapshot: RebalanceSnapshot, now_ms: int, looked: bool) -> ComputedRound:
+    def _computed(
+        self, effect: RunRebalance, snapshot: RebalanceSnapshot, now_ms: int, looked: bool
+    ) -> ComputedRebalance:
         """`looked`: the snapshot was seen on a cluster."""
         try:
             result = pipeline.assign(snapshot, now_ms, self._allowed.load(snapshot.assignor))
@@ -142,17 +144,17 @@ class RoundRunner:
         incomplete = looked and result.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
         missing = missing_source_topics(snapshot.topology, snapshot.cluster) if incomplete else ()
         event = AssignmentComputed(effect.generation_id, result, topics, missing)
-        return ComputedRound(event, self._document(effect, snapshot, result, now_ms), now_ms, looked)
+        return ComputedRebalance(event, self._document(effect, snapshot, result, now_ms), now_ms, looked)
 
     def _failed(
         self, effect: RunRebalance, snapshot: RebalanceSnapshot, now_ms: int, error: str, topics: Mapping[str, int]
-    ) -> ComputedRound:
+    ) -> ComputedRebalance:
         document = self._document(effect, snapshot, RebalanceResult({}), now_ms)
         output = document["output"]
         assert isinstance(output, dict)
         output["error"] = error
         failed = RebalanceFailed(effect.generation_id, error, topics)
-        return ComputedRound(failed, document, now_ms, looked=bool(topics))
+        return ComputedRebalance(failed, document, now_ms, looked=bool(topics))
 
     def _document(
         self, effect: RunRebalance, snapshot: RebalanceSnapshot, result: RebalanceResult, now_ms: int

@@ -33,14 +33,14 @@ LED_ELSEWHERE = "kafka"
 """The `source` of a round that was led in a group on a Kafka cluster, and who leads that group."""
 
 
-class ReportedRound(NamedTuple):
+class ReportedRebalance(NamedTuple):
     event: ReportRebalance
     recording: Recording
 
 
 def read_report(
     document: Mapping[str, object], group_id: str, max_partitions: int, allowed: AllowedAssignors
-) -> ReportedRound:
+) -> ReportedRebalance:
     """Takes as long as a round. Raises InputError with the path of what is wrong, UnreadableBytes."""
     recorded = parse_recorded_rebalance(document)
     _check(recorded, group_id)
@@ -57,7 +57,7 @@ def read_report(
         probing_rebalance_at_ms=recorded.output.probing_rebalance_at_ms,
         error=recorded.output.error,
     )
-    return ReportedRound(event, _recording(document, recorded, event))
+    return ReportedRebalance(event, _recording(document, recorded, event))
 
 
 def _check(recorded: RecordedRebalance, group_id: str) -> None:

@@ -15,7 +15,7 @@ from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem, TaskAssignor
 from coordinator_api.groups.definitions import check_size, partition_total
-from coordinator_api.http.stateless import Bounds
+from coordinator_api.http.stateless import RequestBounds
 
 MAX_ROUNDS = 1_000
 
@@ -27,7 +27,7 @@ class ForecastRequest(NamedTuple):
     max_rounds: int | None
 
 
-def simulate(document: Mapping[str, object], request: ForecastRequest, bounds: Bounds) -> dict[str, object]:
+def simulate(document: Mapping[str, object], request: ForecastRequest, bounds: RequestBounds) -> dict[str, object]:
     """`{"id", "forecast"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, AssignorNotListed."""
     recorded = parse_recorded(document)
     assignor, size = _assignor_and_size(recorded, bounds)
@@ -48,7 +48,7 @@ def simulate(document: Mapping[str, object], request: ForecastRequest, bounds: B
     return {"id": recorded.id, "forecast": forecast_document(ahead, request.model)}
 
 
-def _assignor_and_size(recorded: RecordedRebalance | RecordedPlacement, bounds: Bounds) -> tuple[str, int]:
+def _assignor_and_size(recorded: RecordedRebalance | RecordedPlacement, bounds: RequestBounds) -> tuple[str, int]:
     """Raises InputError for a group larger than the service takes."""
     if isinstance(recorded, RecordedRebalance):
         check_size(recorded.snapshot, bounds.max_partitions)

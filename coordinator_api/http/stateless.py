@@ -24,14 +24,14 @@ from coordinator_api.groups.definitions import AllowedAssignors, check_size
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RequestBounds:
     """What a caller may ask for."""
 
     allowed: AllowedAssignors
     max_partitions: int
 
 
-def assign(document: Mapping[str, object], bounds: Bounds) -> dict[str, object]:
+def assign(document: Mapping[str, object], bounds: RequestBounds) -> dict[str, object]:
     """`{"id", "output"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, AssignorNotListed."""
     run = _RUNNERS.get(str(document.get("format")))
     if run is None:
@@ -39,7 +39,7 @@ def assign(document: Mapping[str, object], bounds: Bounds) -> dict[str, object]:
     return run(document, bounds)
 
 
-def _assign_rebalance(document: Mapping[str, object], bounds: Bounds) -> dict[str, object]:
+def _assign_rebalance(document: Mapping[str, object], bounds: RequestBounds) -> dict[str, object]:
     recorded = parse_recorded_rebalance(document)
     snapshot = recorded.snapshot
     bounds.allowed.check(snapshot.assignor)
@@ -48,7 +48,7 @@ def _assign_rebalance(document: Mapping[str, object], bounds: Bounds) -> dict[st
     return {"id": recorded.id, "output": rebalance_output(result)}
 
 
-def _assign_placement(document: Mapping[str, object], bounds: Bounds) -> dict[str, object]:
+def _assign_placement(document: Mapping[str, object], bounds: RequestBounds) -> dict[str, object]:
     recorded = parse_recorded_placement(document)
     bounds.allowed.check(recorded.assignor)
     assignor = bounds.allowed.load(recorded.assignor) or task_assignor_named(recorded.assignor)
@@ -60,7 +60,7 @@ def _assign_placement(document: Mapping[str, object], bounds: Bounds) -> dict[st
     return {"id": recorded.id, "output": placement_output(placement)}
 
 
-_RUNNERS: Mapping[str, Callable[[Mapping[str, object], Bounds], dict[str, object]]] = {
+_RUNNERS: Mapping[str, Callable[[Mapping[str, object], RequestBounds], dict[str, object]]] = {
     REBALANCE_FORMAT: _assign_rebalance,
     PLACEMENT_FORMAT: _assign_placement,
 }

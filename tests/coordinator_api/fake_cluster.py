@@ -16,19 +16,20 @@ from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import ProcessId
-from coordinator_api.clock import Clock
+from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.group import events
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered
 from coordinator_api.groups.definitions import AllowedAssignors, read_definition
-from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
-from coordinator_api.groups.rebalance_runner import RoundRunner
-from coordinator_api.journal import Journal
+from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.repository import Repository
+from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
 from tests.coordinator_api.store.databases import open_engine
 
@@ -168,12 +169,12 @@ def run_watched(
             clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
             with ThreadPoolExecutor(1) as threads:
                 limits = GroupLimits(initial_rebalance_delay_ms=0)
-                around = Surroundings(repository, Clock(), limits, 2**30, threads, MAX_AGE_MS)
-                runner = RoundRunner(
+                environment = GroupEnvironment(repository, SteadyClock(), limits, 2**30, threads, MAX_AGE_MS)
+                runner = RebalanceRunner(
                     "g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes), clusters
                 )
-                journal = Journal("g", Metrics(lambda: ({}, 0), lambda: 0))
-                runtime = GroupRuntime(await repository.load_group("g"), runner, journal, around)
+                telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
+                runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
                 try:
                     return await work(WatchedGroup(runtime, cluster, clusters, repository))
                 finally:

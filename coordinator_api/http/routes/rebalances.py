@@ -11,7 +11,7 @@ from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, ReportedRound, read_report
+from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, ReportedRebalance, read_report
 from coordinator_api.http.bodies import GZIP_HEADER, read_document
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
@@ -64,7 +64,7 @@ async def report_rebalance(
     The group is made when it is not known, and is shown like any other; its members cannot join here.
     """
 
-    def read(document: dict[str, object]) -> ReportedRound:
+    def read(document: dict[str, object]) -> ReportedRebalance:
         return read_report(document, group_id, coordinator.settings.group_max_partitions, coordinator.allowed_assignors)
 
     reported = accepted(

@@ -14,19 +14,20 @@ from typing import TypeVar
 import pytest
 
 from assignor.types import ProcessId
-from coordinator_api.clock import Clock
+from coordinator_api.clock import SteadyClock
 from coordinator_api.group import events
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.groups.definitions import AllowedAssignors, read_definition
-from coordinator_api.groups.group_runtime import GroupRuntime, Surroundings
-from coordinator_api.groups.rebalance_runner import RoundRunner
-from coordinator_api.journal import Journal
+from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Recording, Repository
+from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.store.databases import open_engine
 
@@ -63,19 +64,19 @@ def run(
     directory: Path,
     work: Callable[[GroupRuntime, FailingRepository], Awaitable[Value]],
     repository_type: type[FailingRepository] = FailingRepository,
-    clock: Clock | None = None,
+    clock: SteadyClock | None = None,
 ) -> Value:
     async def opened() -> Value:
         async with open_engine(directory) as engine:
             await schema.upgrade(engine)
             repository = repository_type(engine, 10)
             with ThreadPoolExecutor(1) as threads:
-                around = Surroundings(
-                    repository, clock or Clock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads
+                environment = GroupEnvironment(
+                    repository, clock or SteadyClock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads
                 )
-                runner = RoundRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
-                journal = Journal("g", Metrics(lambda: ({}, 0), lambda: 0))
-                runtime = GroupRuntime(await repository.load_group("g"), runner, journal, around)
+                runner = RebalanceRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
+                telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
+                runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
                 try:
                     return await work(runtime, repository)
                 finally:
@@ -163,7 +164,7 @@ def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_path: P
     assert records < 20
 
 
-class LaterClock(Clock):
+class LaterClock(SteadyClock):
     """Two minutes ahead, as if the service had been down for so long."""
 
     def now_ms(self) -> int:

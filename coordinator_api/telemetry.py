@@ -1,4 +1,6 @@
-"""What happened to a group, told to log and metrics: a line for each change, with group, generation, member."""
+"""What happens to a group, for the service's log and its metrics: one line for each change, with group, generation
+and member.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +29,27 @@ from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.metrics import Metrics
 
 
-class Journal:
-    """One group's voice."""
+class GroupTelemetry:
+    """Of one group. Each method says one thing that has happened."""
 
     def __init__(self, group_id: str, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._log = structlog.get_logger("coordinator_api").bind(group=group_id)
+        self._logger = structlog.get_logger("coordinator_api").bind(group=group_id)
         self._preparing_since: float | None = None
 
-    def tell_records(self, records: Iterable[CoordinatorRecord], image: GroupImage) -> None:
-        """Committed records, and the state they led to."""
-        log = self._log.bind(generation=image.generation_id, state=str(image.state))
+    def committed(self, records: Iterable[CoordinatorRecord], image: GroupImage) -> None:
+        """The records are committed and applied; `image` is the state they led to."""
+        logger = self._logger.bind(generation=image.generation_id, state=str(image.state))
         for record in records:
             match record:
                 case DefinitionChanged(revision):
-                    log.info("definition_changed", revision=revision)
+                    logger.info("definition_changed", revision=revision)
                 case DrainChanged(draining):
-                    log.info("drain_started" if draining else "drain_ended")
+                    logger.info("drain_started" if draining else "drain_ended")
                 case MemberSubscribed(member_id, group_instance_id):
-                    log.info("member_subscribed", member=member_id, group_instance_id=group_instance_id)
+                    logger.info("member_subscribed", member=member_id, group_instance_id=group_instance_id)
                 case MemberReplaced(group_instance_id, old_member_id, new_member_id):
-                    log.info(
+                    logger.info(
                         "member_replaced",
                         member=new_member_id,
                         old_member=old_member_id,
@@ -56,19 +58,19 @@ class Journal:
                 case MemberRemoved(member_id, reason):
                     if reason is not RemovalReason.LEFT:
                         self._metrics.expired_sessions.inc()
-                    log.info("member_removed", member=member_id, reason=str(reason))
+                    logger.info("member_removed", member=member_id, reason=str(reason))
                 case RebalanceStarted(reason, detail=detail):
                     self._preparing_since = time.perf_counter()
-                    log.info("rebalance_preparing", reason=detail or str(reason))
+                    logger.info("rebalance_preparing", reason=detail or str(reason))
                 case RebalanceLedElsewhere(led_by, outcome=outcome, error=error):
                     self._metrics.reported_rebalances.inc()
-                    log.info("rebalance_reported", led_by=led_by, outcome=str(outcome), error=error)
+                    logger.info("rebalance_reported", led_by=led_by, outcome=str(outcome), error=error)
                 case RebalanceCompleted():
                     self._completed(record)
                 case GroupEmptied():
-                    log.info("group_emptied")
+                    logger.info("group_emptied")
                 case GroupDeleted():
-                    log.info("group_deleted")
+                    logger.info("group_deleted")
                 case _:
                     pass
 
@@ -79,7 +81,7 @@ class Journal:
         if self._preparing_since is not None:
             self._metrics.rebalance_latency.observe(time.perf_counter() - self._preparing_since)
             self._preparing_since = None
-        self._log.info(
+        self._logger.info(
             "rebalance_completed",
             generation=record.generation_id,
             outcome=str(record.outcome),
@@ -88,8 +90,8 @@ class Journal:
             error=record.error,
         )
 
-    def tell_answer(self, response: Response) -> None:
-        """What a member was told."""
+    def answered(self, response: Response) -> None:
+        """A member or an operator gets this answer."""
         match response:
             case HeartbeatAnswered():
                 self._metrics.heartbeats.inc()
@@ -111,30 +113,30 @@ class Journal:
             yield
 
     def stood_still(self, late_ms: int) -> None:
-        self._log.warning("service_stood_still", late_ms=late_ms)
+        self._logger.warning("service_stood_still", late_ms=late_ms)
 
     def reloaded(self, sequence: int) -> None:
-        self._log.warning("group_reloaded", sequence=sequence)
+        self._logger.warning("group_reloaded", sequence=sequence)
 
     def compaction_failed(self, error: Exception) -> None:
-        self._log.warning("compaction_failed", error=str(error))
+        self._logger.warning("compaction_failed", error=str(error))
 
-    def round_not_stored(self, generation_id: int, error: Exception) -> None:
-        self._log.error("rebalance_not_stored", generation=generation_id, error=str(error))
+    def rebalance_not_stored(self, generation_id: int, error: Exception) -> None:
+        self._logger.error("rebalance_not_stored", generation=generation_id, error=str(error))
 
-    def round_broken(self, generation_id: int, error: Exception) -> None:
-        self._log.error("rebalance_broken", generation=generation_id, exc_info=error)
+    def rebalance_broken(self, generation_id: int, error: Exception) -> None:
+        self._logger.error("rebalance_broken", generation=generation_id, exc_info=error)
 
     def cluster_look_failed(self, error: str, *, first: bool) -> None:
         self._metrics.failed_cluster_looks.inc()
         if first:
-            self._log.warning("cluster_out_of_reach", error=error)
+            self._logger.warning("cluster_out_of_reach", error=error)
 
     def cluster_back(self, after_ms: int) -> None:
-        self._log.info("cluster_answers_again", after_ms=after_ms)
+        self._logger.info("cluster_answers_again", after_ms=after_ms)
 
     def topics_not_told(self, error: Exception) -> None:
-        self._log.warning("topics_not_told", error=str(error))
+        self._logger.warning("topics_not_told", error=str(error))
 
     def tick_failed(self, error: Exception) -> None:
-        self._log.error("tick_failed", exc_info=error)
+        self._logger.error("tick_failed", exc_info=error)

@@ -1,0 +1,22 @@
+"""Work that goes on beside the caller who started it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+class BackgroundTasks:
+    """Keeps each task alive until it is done: the event loop itself holds only weak references."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[object]] = set()
+
+    def start(self, work: Coroutine[object, object, Value]) -> asyncio.Task[Value]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task

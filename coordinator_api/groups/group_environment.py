@@ -1,0 +1,24 @@
+"""What all groups of one service share."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from coordinator_api.clock import SteadyClock
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.store.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEnvironment:
+    """`compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `rebalance_threads`: where
+    rebalances are computed. `metadata_max_age_ms`: how often a group's cluster is looked at.
+    """
+
+    repository: Repository
+    clock: SteadyClock
+    limits: GroupLimits
+    compaction_bytes: int
+    rebalance_threads: Executor
+    metadata_max_age_ms: int = 30_000

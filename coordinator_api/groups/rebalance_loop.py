@@ -1,0 +1,131 @@
+"""Runs the rebalances that a group asks for, one after the other, and hands each result back to the group.
+
+Rules: a rebalance that becomes due while another one is computed makes that one void; the group itself discards its
+result. A rebalance whose cluster is out of reach stays due and runs again after a while. One that fails in any other
+way is handed back as failed, so that members do not wait for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from coordinator_api.clusters.clusters import ClusterOutOfReach
+from coordinator_api.clusters.standing import ClusterStanding
+from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
+from coordinator_api.group.outcome import AssignmentStored, Response, RunRebalance
+from coordinator_api.groups.background_tasks import BackgroundTasks
+from coordinator_api.groups.durable_group import RecordingFor
+from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.rebalance_runner import ComputedRebalance, RebalanceRunner
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.repository import Recording
+from coordinator_api.telemetry import GroupTelemetry
+
+HandBack = Callable[[AssignmentComputed | RebalanceFailed, RecordingFor | None], Awaitable[object]]
+"""Gives the group the result of a rebalance, and what to store with it. Raises StoreError."""
+
+IsWanted = Callable[[RunRebalance], bool]
+"""Whether the group still waits for this rebalance."""
+
+
+class RebalanceLoop:
+    """The rebalances of one group."""
+
+    def __init__(
+        self,
+        runner: RebalanceRunner,
+        cluster: ClusterStanding,
+        telemetry: GroupTelemetry,
+        environment: GroupEnvironment,
+        tasks: BackgroundTasks,
+        retry_ms: int,
+        hand_back: HandBack,
+        is_wanted: IsWanted,
+    ) -> None:
+        """`retry_ms`: how long a rebalance waits for a cluster that is out of reach before it runs again."""
+        self._runner = runner
+        self._cluster = cluster
+        self._telemetry = telemetry
+        self._environment = environment
+        self._tasks = tasks
+        self._retry_ms = retry_ms
+        self._hand_back = hand_back
+        self._is_wanted = is_wanted
+        self._due: RunRebalance | None = None
+        self._interrupted = asyncio.Event()
+        self._running = False
+        self._stopped = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._running
+
+    def start(self, effect: RunRebalance) -> None:
+        """Run this rebalance next, in place of one that is due already."""
+        self._due = effect
+        self._interrupted.set()
+        if not self._running and not self._stopped:
+            self._running = True
+            self._tasks.start(self._run_all())
+
+    def stop(self) -> None:
+        """Start no more rebalances; drop the result of the one that is computed. A restart finds it due again."""
+        self._stopped = True
+        self._interrupted.set()
+
+    async def _run_all(self) -> None:
+        try:
+            while self._due is not None and not self._stopped:
+                effect, self._due = self._due, None
+                await self._run(effect)
+        finally:
+            self._running = False
+
+    async def _run(self, effect: RunRebalance) -> None:
+        try:
+            computed = await self._compute(effect)
+        except ClusterOutOfReach as error:
+            self._cluster.failed(error)
+            await self._wait_for_cluster(effect)
+            return
+        except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
+            self._telemetry.rebalance_broken(effect.generation_id, fault)
+            failed = RebalanceFailed(effect.generation_id, f"{type(fault).__name__}: {fault}")
+            await self._store(effect, failed, None)
+            return
+        if computed.looked:
+            self._cluster.answered()
+        await self._store(effect, computed.event, partial(_recording, effect, computed))
+
+    async def _compute(self, effect: RunRebalance) -> ComputedRebalance:
+        with self._telemetry.assignment_latency():
+            return await self._runner.run(effect, self._environment.clock, self._environment.rebalance_threads)
+
+    async def _store(
+        self, effect: RunRebalance, event: AssignmentComputed | RebalanceFailed, recording_for: RecordingFor | None
+    ) -> None:
+        if self._stopped:
+            return
+        try:
+            await self._hand_back(event, recording_for)
+        except StoreError as error:
+            # the group is read from the store again soon, and then asks for this rebalance if it is still due
+            self._telemetry.rebalance_not_stored(effect.generation_id, error)
+
+    async def _wait_for_cluster(self, effect: RunRebalance) -> None:
+        """Then the rebalance is due again, unless another one has become due or the group has moved on."""
+        self._interrupted.clear()
+        if self._due is None and not self._stopped:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._retry_ms / 1000):
+                    await self._interrupted.wait()
+        if self._due is None and self._is_wanted(effect):
+            self._due = effect
+
+
+def _recording(effect: RunRebalance, computed: ComputedRebalance, response: Response) -> Recording | None:
+    """A rebalance that the group has not taken is no part of its history."""
+    return computed.recording(effect, response.outcome) if isinstance(response, AssignmentStored) else None
