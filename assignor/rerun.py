@@ -32,12 +32,21 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class RerunRebalance:
+    """A rebalance/1 line and what this leader decides on its input."""
+
     recorded: RecordedRebalance
     result: RebalanceResult
 
     @property
     def id(self) -> str:
         return self.recorded.id
+
+    @property
+    def placed(self) -> tuple[PlacementProblem, Placement] | None:
+        """What the task assignor was asked and what it answered; None when the rebalance ended before that."""
+        if self.result.problem is None or self.result.placement is None:
+            return None
+        return self.result.problem, self.result.placement
 
     def output(self) -> dict[str, object]:
         return rebalance_output(self.result)
@@ -56,6 +65,8 @@ class RerunRebalance:
 
 @dataclass(frozen=True, slots=True)
 class RerunPlacement:
+    """A placement/1 line and what its task assignor decides."""
+
     recorded: RecordedPlacement
     placement: Placement
     decisions: tuple[Decision, ...]
@@ -63,6 +74,11 @@ class RerunPlacement:
     @property
     def id(self) -> str:
         return self.recorded.id
+
+    @property
+    def placed(self) -> tuple[PlacementProblem, Placement]:
+        """What the task assignor was asked and what it answered."""
+        return self.recorded.problem, self.placement
 
     def output(self) -> dict[str, object]:
         return placement_output(self.placement)

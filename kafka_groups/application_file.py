@@ -13,9 +13,8 @@ from pathlib import Path
 
 from assignor.configs import KNOWN_KEYS, TOPIC_PREFIX
 from assignor.errors import InputError
-from assignor.recording.assignors import as_assignor
-from assignor.recording.fields import as_object
-from assignor.recording.json_line import document_of_line
+from assignor.recording.assignor_fields import as_assignor
+from assignor.recording.fields import as_object, document_of_line
 from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
 

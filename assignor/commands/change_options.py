@@ -13,12 +13,14 @@ import typer
 
 from assignor.errors import InputError
 from assignor.recording import document_of_line
-from assignor.recording.assignors import as_assignor, as_configs
+from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.fields import as_object, as_offset, as_partitions, as_task_id
 from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
-from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
-from assignor.what_if.changes_document import (
+from assignor.what_if.changes import (
+    EVERY_PROCESS,
+    AddedInstances,
+    Changes,
     check_added,
     check_count,
 )

@@ -7,8 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from assignor.errors import InputError
-from assignor.simulate.model import ForecastModel
-from assignor.simulate.model_bounds import check_model
+from assignor.simulate.model import ForecastModel, check_model
 
 _MODEL = ForecastModel()
 

@@ -13,8 +13,7 @@ from assignor.figures import new_figure, plain_text
 from assignor.rerun import Rerun
 from assignor.types import ProcessId
 from assignor.what_if import ProcessCopies, copies_by_process
-from assignor.what_if.difference import placed
-from assignor.what_if.process_labels import process_labels
+from assignor.what_if.process_names import process_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +75,7 @@ def _rows(before: Copies, after: Copies, labels: Mapping[ProcessId, str]) -> lis
 
 
 def _copies(ran: Rerun, which: str) -> Copies:
-    both = placed(ran)
+    both = ran.placed
     if both is None:
         raise InputError(f"there is nothing to draw: {which}, no task is placed", "--picture")
     return {copies.process: copies for copies in copies_by_process(*both)}

@@ -9,7 +9,7 @@ from assignor.rerun import Rerun
 from assignor.types import ProcessId
 from assignor.what_if import Changes, ComparedRebalance, Difference, TaskDifference
 from assignor.what_if.changes import EVERY_PROCESS
-from assignor.what_if.process_labels import process_labels
+from assignor.what_if.process_names import process_labels
 
 TASKS_SHOWN = 20
 UNKNOWN = "unknown"

@@ -4,8 +4,8 @@ A document is what JSON gives: mappings, lists, text and numbers. Reading is str
 with the path of the field; features of a later release raise NotBuiltYet. Nothing here opens a file.
 """
 
-from assignor.recording.assignors import KNOWN_ASSIGNORS, is_class_path
-from assignor.recording.json_line import document_of_line
+from assignor.recording.assignor_fields import KNOWN_ASSIGNORS, is_class_path
+from assignor.recording.fields import document_of_line
 from assignor.recording.placement import PLACEMENT_FORMAT, RecordedPlacement, parse_placement, parse_recorded_placement
 from assignor.recording.rebalance import (
     REBALANCE_FORMAT,

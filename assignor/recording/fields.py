@@ -1,8 +1,8 @@
-"""Reads JSON objects strictly: a wrong type, a missing or an unknown field is one InputError that names its path.
+"""Reads JSON strictly: a wrong type, a missing, repeated or unknown field is one InputError that names its path.
 
 Paths look like `input.topology.subtopologies[0].stores[1].name`, so that a person finds the place in a long line.
-Numbers are bounded as Kafka's own types are, and so are the counts by which memory is taken: a document may come from
-anywhere.
+Numbers are bounded as Kafka's own types are, and so are counts that decide how much memory is allocated: a document
+may come from anywhere.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
+import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
@@ -206,3 +207,34 @@ def _shown(value: object) -> str:
         return f"a number of {value.bit_length()} bits"
     text = f"{type(value).__name__} {value!r}" if isinstance(value, (str, int, float)) else type(value).__name__
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def document_of_line(content: bytes) -> dict[str, object]:
+    """Raises InputError saying what is wrong with the line."""
+    try:
+        document = json.loads(
+            content.decode("utf-8"), object_pairs_hook=_without_repetition, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    except RecursionError:
+        raise InputError("is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"is not a line of JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise InputError("must be a JSON object")
+    return document
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A member given twice would otherwise vanish without a word."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"field {repeated!r} is given twice")
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from assignor.errors import InputError
-from assignor.recording.assignors import as_assignor, as_configs
-from assignor.recording.jvm_log_rounds import (
+from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.recording.jvm_log_rebalances import (
     FALLBACK_PRIOR,
     HIGH_AVAILABILITY,
     LoggedRebalance,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from assignor.clients.task_lags import TaskLags
 from assignor.errors import InputError, NotBuiltYet
-from assignor.recording.assignors import as_assignor, as_configs
+from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.fields import (
     Fields,
     as_boolean,

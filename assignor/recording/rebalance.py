@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.errors import InputError
-from assignor.recording.assignors import as_assignor, as_configs
+from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.fields import (
     Fields,
     as_boolean,

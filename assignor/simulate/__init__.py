@@ -3,9 +3,16 @@
 The leader is the real one (`assignor.rerun`); only the members are a model, which `ForecastModel` describes.
 """
 
-from assignor.simulate.document import forecast_document
 from assignor.simulate.forecasting import forecast
-from assignor.simulate.model import End, Forecast, ForecastModel, ForecastRebalance, ForecastTrigger, Loop
+from assignor.simulate.model import (
+    End,
+    Forecast,
+    ForecastModel,
+    ForecastRebalance,
+    ForecastTrigger,
+    Loop,
+    forecast_document,
+)
 
 __all__ = [
     "End",

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from assignor.clients.task_lags import is_caught_up
 from assignor.configs import AssignmentConfigs
-from assignor.simulate.changelog_ends import ChangelogEnds
 from assignor.simulate.group_members import ClosedState, Members
 from assignor.simulate.model import ForecastModel
-from assignor.simulate.stream_thread import ModelledThread, to_restore_from
-from assignor.simulate.task_runs import TaskRuns
+from assignor.simulate.modelled_thread import ModelledThread, to_restore_from
+from assignor.simulate.task_runs import ChangelogEnds, TaskRuns
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assignor.simulate.changelog_ends import ChangelogEnds
-from assignor.simulate.stream_thread import ModelledThread, to_restore_from
-from assignor.simulate.task_runs import TaskRuns
+from assignor.simulate.modelled_thread import ModelledThread, to_restore_from
+from assignor.simulate.task_runs import ChangelogEnds, TaskRuns
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
 

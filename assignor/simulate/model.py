@@ -1,12 +1,14 @@
-"""What a forecast assumes of the members and the cluster, and what it gives."""
+"""What a forecast assumes of the members and the cluster, within which bounds, and what it gives, also as JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from assignor.errors import InputError
 from assignor.measures import RebalanceMeasures
-from assignor.types import ProcessId, TaskId
+from assignor.types import JAVA_INT_MAX, ProcessId, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +114,78 @@ class Forecast:
     def probing_rounds(self) -> int:
         """The recorded round and those that probing asked for; follow-ups hand over what they decided."""
         return sum(1 for each in self.rounds if each.trigger is not ForecastTrigger.FOLLOW_UP)
+
+
+HIGHEST_RATE = 1e15
+"""Records per second: beyond it every number of records takes no time at all."""
+
+LOWEST_RATE = 1e-3
+LONGEST_MS = JAVA_INT_MAX
+
+
+def check_model(model: ForecastModel, max_rounds: int) -> None:
+    """Raises InputError; `where` is the field of the model."""
+    for name in ("restore_records_per_s", "standby_records_per_s"):
+        _check_number(name, getattr(model, name), LOWEST_RATE, HIGHEST_RATE)
+    _check_number("appended_records_per_s", model.appended_records_per_s, 0, HIGHEST_RATE)
+    for name in ("rebalance_ms", "session_timeout_ms", "state_cleanup_delay_ms"):
+        _check_number(name, getattr(model, name), 0, LONGEST_MS)
+    _check_number("jitter", model.jitter, 0, 1)
+    _check_number("max_rounds", max_rounds, 1, JAVA_INT_MAX)
+
+
+def _check_number(name: str, value: float, low: float, high: float) -> None:
+    if not math.isfinite(value) or not low <= value <= high:
+        raise InputError(f"must be from {_shown(low)} to {_shown(high)}, not {_shown(value)}", name)
+
+
+def _shown(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
+    """`model`: what the forecast was made with, to go with it."""
+    loop = forecast.loop
+    document: dict[str, object] = {
+        "end": forecast.end.value,
+        "stable_after_ms": forecast.stable_after_ms,
+        "restored_after_ms": forecast.restored_after_ms,
+        "probing_rounds": forecast.probing_rounds,
+        "active_moves": forecast.active_moves,
+        "standby_moves": forecast.standby_moves,
+        "warm_ups": forecast.warm_ups,
+        "unowned_ms": forecast.unowned_ms,
+        "unowned_longest_ms": forecast.unowned_longest_ms,
+        "unowned_longest_task": _text(forecast.unowned_longest_task),
+        "loop": None
+        if loop is None
+        else {"first_round": loop.first_round, "length": loop.length, "tasks": [str(task) for task in loop.tasks]},
+        "error": forecast.error,
+        "behind": [str(task) for task in forecast.behind],
+        "final": None if forecast.final is None else measures_document(forecast.final),
+        "owners": {str(task): str(process) for task, process in forecast.owners},
+        "rounds": [_round_document(each) for each in forecast.rounds],
+    }
+    return document if model is None else document | {"model": asdict(model)}
+
+
+def measures_document(measures: RebalanceMeasures) -> dict[str, object]:
+    return asdict(measures) | {"thread_loads": list(measures.thread_loads)}
+
+
+def _round_document(each: ForecastRebalance) -> dict[str, object]:
+    return {
+        "number": each.number,
+        "at_ms": each.at_ms,
+        "trigger": each.trigger.value,
+        "moved": [str(task) for task in each.moved],
+        "warming_up": [str(task) for task in each.warming_up],
+        "followup": each.followup,
+        "probing_at_ms": each.probing_at_ms,
+        "unowned": each.unowned,
+        "measures": measures_document(each.measures),
+    }
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -17,8 +17,7 @@ from assignor.simulate.first_members import Past, first_members
 from assignor.simulate.group_members import HandedOut, Members
 from assignor.simulate.leader import Decided, RebalanceNotPlaced
 from assignor.simulate.model import ForecastModel
-from assignor.simulate.process_rates import rates_of
-from assignor.simulate.stream_thread import ModelledThread
+from assignor.simulate.modelled_thread import ModelledThread, rates_of
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 

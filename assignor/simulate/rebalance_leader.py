@@ -1,4 +1,9 @@
-"""Rounds of a recorded rebalance: the whole pipeline, from bytes that the members would send to bytes that they get."""
+"""Forecasts of a recorded rebalance: the whole pipeline, from the bytes members would send to the bytes they get.
+
+Later rebalances see the internal topics that the first one created, and changelogs that have grown. Records appended
+to a stateful task are spread over its changelog partitions; a source topic that serves as changelog grows by what is
+committed of it (`assignor.clients.end_offsets`). A look-up that failed in the recording keeps failing.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,21 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from assignor.cluster import TopicMetadata
 from assignor.decisions import DecisionKind
 from assignor.errors import DecodeError, InputError, KafkaError
 from assignor.recording import RecordedRebalance
 from assignor.rerun import LoadOwn, RerunRebalance, run_recorded
-from assignor.simulate.changelog_offsets import with_appended, with_created
 from assignor.simulate.first_members import Past, first_members
 from assignor.simulate.group_members import HandedOut, Members
 from assignor.simulate.leader import Decided, RebalanceNotPlaced
-from assignor.simulate.member_bytes import RecordedMember, recorded_members
 from assignor.simulate.model import ForecastModel
-from assignor.simulate.process_rates import rates_of
-from assignor.simulate.stream_thread import ModelledThread
-from assignor.snapshot import RebalanceResult, RebalanceSnapshot
+from assignor.simulate.modelled_thread import ModelledThread, rates_of
+from assignor.simulate.recorded_members import RecordedMember, recorded_members
+from assignor.simulate.task_runs import ChangelogEnds
+from assignor.snapshot import CreatedTopic, RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem
+from assignor.topology.topics_info import changelog_configs
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, AssignorErrorCode, TaskId
 
 
@@ -129,3 +135,73 @@ def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
     """End-offset sums of all stateful tasks; of one whose end could not be found out, nothing is known to be there."""
     ends = next(iter(problem.clients.values())).lags.unreported
     return {task: 0 if end == UNKNOWN_OFFSET_SUM else end for task, end in ends.items()}
+
+
+_Appended = Mapping[str, Mapping[int, int]]
+"""Records by topic and partition."""
+
+
+def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
+    """The same group once `created` are there, empty."""
+    if not created:
+        return snapshot
+    existing = {name: TopicMetadata(topic.partitions) for name, topic in created.items()}
+    ends = snapshot.changelog_end_offsets
+    empty = {name: (0,) * topic.partitions for name, topic in created.items() if name in _changelogs(snapshot)}
+    return replace(
+        snapshot,
+        existing_internal_topics={**snapshot.existing_internal_topics, **existing},
+        changelog_end_offsets=None if ends is None else {**ends, **empty},
+    )
+
+
+def with_appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> RebalanceSnapshot:
+    """`snapshot`: as at the recorded round. With the ends of its changelogs at `now_ms`."""
+    if not ends.appended_records_per_s:
+        return snapshot
+    changelogs, committed = _appended(snapshot, ends, now_ms)
+    offsets = snapshot.changelog_end_offsets
+    return replace(
+        snapshot,
+        changelog_end_offsets=None
+        if offsets is None
+        else {topic: _grown(known, changelogs.get(topic, {})) for topic, known in offsets.items()},
+        committed_offsets={
+            **snapshot.committed_offsets,
+            **{topic: _committed(snapshot.committed_offsets.get(topic, ()), more) for topic, more in committed.items()},
+        },
+    )
+
+
+def _changelogs(snapshot: RebalanceSnapshot) -> frozenset[str]:
+    return frozenset(topic for each in snapshot.topology.subtopologies for topic in changelog_configs(each))
+
+
+def _appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> tuple[_Appended, _Appended]:
+    """To changelogs, and to source topics that serve as changelogs."""
+    changelogs: dict[str, dict[int, int]] = {}
+    committed: dict[str, dict[int, int]] = {}
+    topics_of: dict[int, tuple[list[str], frozenset[str]]] = {
+        each.id: (sorted(changelog_configs(each)), frozenset(each.source_topics))
+        for each in snapshot.topology.subtopologies
+    }
+    for task in ends.recorded:
+        topics, sources = topics_of[task.subtopology]
+        for topic, records in zip(topics, _spread(task, len(topics), ends, now_ms), strict=True):
+            (committed if topic in sources else changelogs).setdefault(topic, {})[task.partition] = records
+    return changelogs, committed
+
+
+def _spread(task: TaskId, topics: int, ends: ChangelogEnds, now_ms: int) -> list[int]:
+    each, more = divmod(ends.appended(task, now_ms), topics)
+    return [each + (number < more) for number in range(topics)]
+
+
+def _grown(offsets: tuple[int, ...], more: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple([offset + more.get(partition, 0) for partition, offset in enumerate(offsets)])
+
+
+def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tuple[int | None, ...]:
+    partitions = max(len(offsets), 1 + max(more))
+    padded = offsets + (None,) * (partitions - len(offsets))
+    return tuple([(offset or 0) + more[number] if more.get(number) else offset for number, offset in enumerate(padded)])

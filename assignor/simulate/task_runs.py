@@ -1,7 +1,7 @@
-"""Since when every task runs, how long it ran, and how long it ran nowhere.
+"""When every task runs, how long it ran, how long it ran nowhere, and how far its changelogs have grown meanwhile.
 
-A task runs from the moment its owner has restored it; that moment is known when the task is handed out, and is taken
-back when the task is taken away before. Times are milliseconds since the recorded round.
+A task runs from the moment its owner has restored it. That moment is known when the task is handed out, and is dropped
+when the task is taken away earlier. Times are milliseconds since the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -59,3 +59,31 @@ class TaskRuns:
         self.unowned_ms += stretch_ms
         if stretch_ms > self.longest_ms:
             self.longest_ms, self.longest_task = stretch_ms, task
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogEnds:
+    """`recorded`: end-offset sum of every stateful task at the recorded round."""
+
+    recorded: Mapping[TaskId, int]
+    appended_records_per_s: float
+    runs: TaskRuns
+
+    def __contains__(self, task: TaskId) -> bool:
+        return task in self.recorded
+
+    def end(self, task: TaskId, now_ms: int) -> int:
+        """End-offset sum of a stateful task."""
+        return self.recorded[task] + self.appended(task, now_ms)
+
+    def appended(self, task: TaskId, now_ms: int) -> int:
+        """Records since the recorded round."""
+        if not self.appended_records_per_s:
+            return 0
+        return int(self.appended_records_per_s * self.runs.ran_ms(task, now_ms) / 1000)
+
+    def ends(self, now_ms: int) -> Mapping[TaskId, int]:
+        """Of all stateful tasks."""
+        if not self.appended_records_per_s:
+            return self.recorded
+        return {task: self.end(task, now_ms) for task in self.recorded}

@@ -6,8 +6,8 @@ them. Where a recorded placement is not the one this program decides, the record
 
 from assignor.story.documents import group_story_document, task_story_document
 from assignor.story.group_story import GroupRebalance, GroupStory, Move, group_story
-from assignor.story.past import PastRebalance, RebalanceFacts
-from assignor.story.placed import PlacedCopy
+from assignor.story.past_rebalance import PastRebalance, RebalanceFacts
+from assignor.story.recorded_copies import PlacedCopy
 from assignor.story.task_story import TaskChange, TaskRebalance, TaskStory, TaskSummary, TaskWaiting, story
 from assignor.story.triggers import Trigger, TriggerKind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assignor.story.group_story import GroupStory
-from assignor.story.past import RebalanceFacts
-from assignor.story.placed import PlacedCopy
+from assignor.story.past_rebalance import RebalanceFacts
+from assignor.story.recorded_copies import PlacedCopy
 from assignor.story.task_story import TaskStory, TaskWaiting
 from assignor.types import ProcessId
 

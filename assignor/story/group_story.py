@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assignor.story.past import PastRebalance, RebalanceFacts, SeenRebalance, see
+from assignor.story.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
 from assignor.types import ProcessId, TaskId
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from assignor.decisions import DecisionKind
 from assignor.explain import ActiveOutcome, Explanation
-from assignor.story.past import PastRebalance, RebalanceFacts, SeenRebalance, see
-from assignor.story.placed import PlacedCopy
+from assignor.story.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
+from assignor.story.recorded_copies import PlacedCopy
 from assignor.types import ProcessId, Role, TaskId
 
 

@@ -12,7 +12,6 @@ from heapq import heapify, heapreplace
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.lag_ranking import rank_by_lag
-from assignor.task_assignors.rack_strategy import refuse_rack_strategy
 from assignor.task_assignors.standby_assignors import standby_task_assignor
 from assignor.task_assignors.task_movement import WarmUpBudget, move_active_tasks, move_standby_tasks
 from assignor.task_assignors.thread_balance import balance_active_over_threads, balance_standbys_over_threads
@@ -26,7 +25,6 @@ class HighAvailabilityTaskAssignor:
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         """Raises InputError (no clients or threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
         configs = problem.configs
-        refuse_rack_strategy(configs)
         state = WorkingState.of(problem, log)
         assign_active_targets(state)
         if configs.num_standby_replicas > 0:

@@ -19,7 +19,7 @@ __all__ = ["BUILT_IN_ASSIGNORS", "PUBLIC_STICKY_ASSIGNOR", "task_assignor_named"
 BUILT_IN_ASSIGNORS = {
     "HighAvailabilityTaskAssignor": "assignor.task_assignors.high_availability:HighAvailabilityTaskAssignor",
     "LegacyStickyTaskAssignor": "assignor.task_assignors.sticky:LegacyStickyTaskAssignor",
-    "FallbackPriorTaskAssignor": "assignor.task_assignors.fallback_prior:FallbackPriorTaskAssignor",
+    "FallbackPriorTaskAssignor": "assignor.task_assignors.sticky:FallbackPriorTaskAssignor",
     "MinimalMovementTaskAssignor": "assignor.task_assignors.minimal.movement:MinimalMovementTaskAssignor",
 }
 """Name to `module:Class`."""

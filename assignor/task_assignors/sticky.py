@@ -1,19 +1,184 @@
-"""LegacyStickyTaskAssignor: tasks stay where they were as long as the load allows it; lags do not count.
+"""The two assignors that go by previous owners and ignore lags: LegacySticky, and FallbackPrior for unknown lags.
 
-1. Active tasks stay with their owner up to its fair share (tasks per thread, rounded down).
-2. What is left goes to a client that had a standby of it, up to the same share.
-3. The rest, by task id: to the previous owner or standby unless that is full while another has more room, else to the
-   client with most room.
-4. Standbys of each stateful task by the rule of 3, where tasks that are not yet together on a client attract.
-
-Source: `LegacyStickyTaskAssignor`, which was `StickyTaskAssignor` before 3.8.
+Both run the same steps, in an order of their own; `StickyPlacement` has the steps. Ties fall by the order of Java
+collections: clients as the leader's map has them, tasks and previous owners by hash.
+Source: `LegacyStickyTaskAssignor` (`StickyTaskAssignor` before 3.8), `FallbackPriorTaskAssignor`.
 """
 
 from __future__ import annotations
 
-from assignor.decisions import DecisionLog
-from assignor.task_assignors.base import Placement, PlacementProblem
-from assignor.task_assignors.sticky_placement import StickyPlacement
+from collections.abc import Callable
+
+from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.errors import IllegalStateError
+from assignor.java.order import JavaHashMap, JavaHashSet, hash_set_copy_order, hash_set_order, process_hash, task_hash
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
+from assignor.task_assignors.client_queue import EMPTY, Client, ClientQueue, StandbyCandidates, roomiest
+from assignor.task_assignors.task_pairs import TaskPairs
+from assignor.types import ProcessId, Role, TaskId
+
+
+class StickyPlacement:
+    """A placement in the making. Raises IllegalStateError when the clients have no threads.
+
+    Differs from Kafka: a single client without threads is refused at once, not when it is first compared; and more
+    than 46,341 tasks, for which Kafka's count of pairs overflows, are no error.
+    """
+
+    def __init__(self, problem: PlacementProblem, log: DecisionLog) -> None:
+        self._problem = problem
+        self._log = log
+        self._clients = [
+            Client(number, client.process_id, client.capacity) for number, client in enumerate(problem.clients.values())
+        ]
+        capacity = sum(client.capacity for client in self._clients)
+        if capacity == 0:
+            raise IllegalStateError("`totalCapacity` should never be zero.")
+        if any(client.capacity <= 0 for client in self._clients):
+            raise IllegalStateError("Capacity of this ClientState must be greater than 0.")
+        self.tasks_per_thread = len(problem.tasks) // capacity
+        """Rounded down; a client's fair share is this many for each of its threads."""
+        self._pairs = TaskPairs(len(self._clients))
+        self._by_room = ClientQueue(self._clients, range(len(self._clients)))
+        self._standby_candidates = StandbyCandidates(self._clients)
+        self._by_process = {client.process_id: client for client in self._clients}
+        self._unassigned = dict.fromkeys(problem.tasks)
+        self._copied_for: TaskId | None = None  # of which task `_copied` are the previous standbys
+        self._copied: list[Client] = []
+        self._map_previous()
+
+    def _map_previous(self) -> None:
+        """Who had what. Of two that claim a task active, the later client wins; the map is in Java's order."""
+        active: list[tuple[TaskId, Client]] = []
+        standby: dict[TaskId, list[ProcessId]] = {}
+        for client in self._problem.clients.values():
+            active.extend((task, self._by_process[client.process_id]) for task in sorted(client.previous_active))
+            for task in client.previous_standby:
+                standby.setdefault(task, []).append(client.process_id)
+        self._previous_active = JavaHashMap(active, hash_of=task_hash)
+        self._previous_standby = {
+            task: process_ids if len(process_ids) == 1 else hash_set_order(process_ids, process_hash)
+            for task, process_ids in standby.items()
+        }
+
+    def keep_previous_active(self, tasks_per_thread: int | None) -> None:
+        """Tasks stay with the client that ran them while it has fewer than `tasks_per_thread`; None: without limit."""
+        for task, client in self._previous_active.items():
+            if task in self._unassigned and (tasks_per_thread is None or _has_quota(client, tasks_per_thread)):
+                self._assign_active(task, client, DecisionKind.PREVIOUS_ACTIVE)
+
+    def give_to_previous_standby(self, tasks_per_thread: int) -> None:
+        """Tasks go to the first client that had a standby of them and has fewer than `tasks_per_thread`."""
+        if not self._previous_standby:
+            return
+        for task in self._unassigned_in_set_order():
+            for client in map(self._by_process.__getitem__, self._previous_standby.get(task, ())):
+                if _has_quota(client, tasks_per_thread):
+                    self._assign_active(task, client, DecisionKind.PREVIOUS_STANDBY)
+                    break
+
+    def place_remaining_active(self) -> None:
+        for task in sorted(self._unassigned):
+            client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
+            self._assign_active(task, client, kind, passed_over)
+
+    def assign_standbys(self) -> None:
+        """Each stateful task gets its standbys before the next task gets any."""
+        wanted = self._problem.configs.num_standby_replicas
+        for task in self._problem.stateful_tasks:
+            for placed in range(wanted):
+                if self._pairs.holder_count(task) == len(self._clients):
+                    self._log.append(Decision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, detail=wanted - placed))
+                    break
+                client, kind, passed_over = self._find_client(task, self._roomiest_standby_candidate)
+                self._pairs.add(task, client.number)
+                client.assign_standby(task)
+                self._log.append(_decision(kind, task, Role.STANDBY, client, passed_over))
+
+    def result(self, probing_rebalance_needed: bool) -> Placement:
+        clients = {
+            client.process_id: ClientPlacement(frozenset(client.active), frozenset(client.standby))
+            for client in self._clients
+        }
+        return Placement(probing_rebalance_needed, clients)
+
+    def _unassigned_in_set_order(self) -> list[TaskId]:
+        """Kafka copies all tasks and takes out the assigned ones, which can reshape a crowded bucket."""
+        unassigned = JavaHashSet.copy_of(self._problem.tasks, task_hash)
+        assigned = [task for task in self._previous_active if task in unassigned and task not in self._unassigned]
+        unassigned.remove_all(JavaHashSet(assigned, hash_of=task_hash))
+        return list(unassigned)
+
+    def _assign_active(
+        self, task: TaskId, client: Client, kind: DecisionKind, passed_over: Client | None = None
+    ) -> None:
+        del self._unassigned[task]
+        self._pairs.add(task, client.number)
+        client.assign_active(task)
+        self._log.append(_decision(kind, task, Role.ACTIVE, client, passed_over))
+
+    def _find_client(
+        self, task: TaskId, least_loaded: Callable[[TaskId], Client]
+    ) -> tuple[Client, DecisionKind, Client | None]:
+        """The client for one more copy of `task`, why, and the previous owner that was passed over for its load."""
+        if len(self._clients) - self._pairs.holder_count(task) == 1:
+            return least_loaded(task), DecisionKind.LEAST_LOADED, None
+        owner = self._previous_active.get(task)
+        if owner is not None and self._pairs.holds(task, owner.number):
+            owner = None
+        if owner is not None and not self._should_balance(owner):
+            return owner, DecisionKind.PREVIOUS_ACTIVE, None
+        standby = self._roomiest_previous_standby(task)
+        if standby is not None and not self._should_balance(standby):
+            return standby, DecisionKind.PREVIOUS_STANDBY, owner
+        return least_loaded(task), DecisionKind.LEAST_LOADED, owner or standby
+
+    def _should_balance(self, client: Client) -> bool:
+        """Whether `client` is full and another one has more room."""
+        return client.reached_capacity() and self._roomiest_of_all().room < client.room
+
+    def _roomiest_of_all(self, _: TaskId | None = None) -> Client:
+        """For a task that no client holds, every pair is new."""
+        client = self._by_room.first()
+        assert client is not None, "no clients"
+        return client
+
+    def _roomiest_standby_candidate(self, task: TaskId) -> Client:
+        client = self._standby_candidates.first(
+            is_candidate=lambda client: not self._pairs.holds(task, client.number),
+            left_out=self._pairs.holder_count(task),
+            prefers=lambda client: self._brings_new_pair(task, client),
+        )
+        assert client is not None, "no client is without the task"
+        return client
+
+    def _roomiest_previous_standby(self, task: TaskId) -> Client | None:
+        previous = self._previous_standby.get(task)
+        if previous is None:
+            return None
+        if task != self._copied_for:
+            self._copied_for, self._copied = task, self._in_copied_set_order(previous)
+        return roomiest(
+            (client for client in self._copied if not self._pairs.holds(task, client.number)),
+            prefers=lambda client: self._brings_new_pair(task, client),
+        )
+
+    def _in_copied_set_order(self, previous: list[ProcessId]) -> list[Client]:
+        """Kafka looks for candidates in a copy of the set of previous standbys, which can be in another order."""
+        order = previous if len(previous) == 1 else hash_set_copy_order(previous, process_hash)
+        return [self._by_process[process_id] for process_id in order]
+
+    def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
+        """An empty client is as good: Kafka takes it without looking at pairs."""
+        return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
+
+
+def _has_quota(client: Client, tasks_per_thread: int) -> bool:
+    return len(client.active) < client.capacity * tasks_per_thread
+
+
+def _decision(kind: DecisionKind, task: TaskId, role: Role, client: Client, passed_over: Client | None) -> Decision:
+    return Decision(kind, task, role, client.process_id, passed_over.process_id if passed_over is not None else None)
 
 
 class LegacyStickyTaskAssignor:
@@ -28,3 +193,17 @@ class LegacyStickyTaskAssignor:
         placement.place_remaining_active()
         placement.assign_standbys()
         return placement.result(probing_rebalance_needed=False)
+
+
+class FallbackPriorTaskAssignor:
+    """Does not look at lags. Raises IllegalStateError when the clients have no threads."""
+
+    name = "FallbackPriorTaskAssignor"
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        placement = StickyPlacement(problem, log)
+        placement.keep_previous_active(tasks_per_thread=None)
+        placement.give_to_previous_standby(placement.tasks_per_thread)
+        placement.place_remaining_active()
+        placement.assign_standbys()
+        return placement.result(probing_rebalance_needed=True)

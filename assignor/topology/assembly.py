@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from assignor.errors import TopologyError
 from assignor.java.order import hash_set_copy_order, hash_set_order, int32, string_hash
-from assignor.topology.definition import ProcessorNode, SinkNode, StoreDefinition, TopologyDefinition
+from assignor.topology.definition import ProcessorNode, SinkNode, StoreDefinition, TopologyDefinition, node_groups
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
-from assignor.topology.node_groups import node_groups
 
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
 

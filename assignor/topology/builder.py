@@ -20,10 +20,10 @@ from assignor.topology.definition import (
     SourceNode,
     StoreDefinition,
     TopologyDefinition,
+    node_groups,
 )
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, GroupTopology
-from assignor.topology.node_groups import node_groups
 
 LOGGED = ChangelogConfig()
 """A compacted changelog with Kafka's defaults."""

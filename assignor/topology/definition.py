@@ -1,8 +1,8 @@
-"""The node graph as the user wrote it: sources, processors, sinks, stores, and what connects them.
+"""The node graph as the user wrote it: sources, processors, sinks, stores, what connects them, and which run together.
 
-Topic names here are short: a repartition topic has no application id in front yet. `assembly.py` makes the parsed
-topology of it, `description.py` its text, a runtime its running nodes.
-Source: the node factories of `InternalTopologyBuilder`.
+Topic names here are short: a repartition topic has no application id in front yet. `assembly.py` makes the group's
+topology from it, `description.py` its text, a runtime its running nodes.
+Source: the node factories of `InternalTopologyBuilder`, `InternalTopologyBuilder.makeNodeGroups`, `QuickUnion`.
 """
 
 from __future__ import annotations
@@ -95,3 +95,28 @@ class TopologyDefinition:
     def global_nodes(self) -> frozenset[str]:
         """Names of the nodes that belong to global stores."""
         return frozenset(name for store in self.global_stores.values() for name in (store.source, store.processor))
+
+
+def node_groups(definition: TopologyDefinition) -> dict[int, tuple[str, ...]]:
+    """Node names by group id, each group in the order added."""
+    root_of: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while root_of[name] != name:
+            root_of[name] = root_of[root_of[name]]
+            name = root_of[name]
+        return name
+
+    first_user_of_store: dict[str, str] = {}
+    for name, node in definition.nodes.items():
+        root_of[name] = name
+        for parent in node.parents:
+            root_of[root(name)] = root(parent)
+        for store in node.stores if isinstance(node, ProcessorNode) else ():
+            user = first_user_of_store.setdefault(store, name)
+            root_of[root(name)] = root(user)
+
+    members: dict[str, list[str]] = {}
+    for name in definition.nodes:
+        members.setdefault(root(name), []).append(name)
+    return {group_id: tuple(names) for group_id, names in enumerate(members.values())}

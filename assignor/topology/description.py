@@ -10,8 +10,15 @@ from collections.abc import Iterable, Sequence
 
 from assignor.java.order import hash_set_copy_order, hash_set_order, string_hash
 from assignor.java.tree_set import JavaTreeSet
-from assignor.topology.definition import GlobalStore, Node, ProcessorNode, SinkNode, SourceNode, TopologyDefinition
-from assignor.topology.node_groups import node_groups
+from assignor.topology.definition import (
+    GlobalStore,
+    Node,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    TopologyDefinition,
+    node_groups,
+)
 from assignor.types import utf16_order
 
 

@@ -1,9 +1,12 @@
-"""Step 1a: how many partitions every repartition topic has, and whether all input topics are there.
+"""Step 1: how many partitions every repartition topic has, and whether all input topics exist.
 
 A repartition topic without a fixed count gets the largest count among the source topics of every subtopology that
-writes to it. Those may be repartition topics too, so the walk goes round until all are known; it takes the largest of
-the counts *already* known, which makes chained topics depend on Java's hash order. Co-partitioned groups then decide
-again. Source: `RepartitionTopics`, `StreamsPartitionAssignor.prepareRepartitionTopics`.
+writes to it. Those may be repartition topics too, so the walk repeats until all counts are known. It takes the largest
+of the counts *already* known, so chained topics depend on Java's hash order.
+
+Then topics that are joined get the same count. A co-partitioned group of repartition topics alone takes the largest
+count, or the fixed count when the user gave one. With another topic in the group, that topic's count decides.
+Source: `RepartitionTopics`, `StreamsPartitionAssignor.prepareRepartitionTopics`, `CopartitionedTopicsEnforcer`.
 """
 
 from __future__ import annotations
@@ -13,9 +16,8 @@ from dataclasses import dataclass, field
 
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.errors import MissingSourceTopicError, TaskAssignmentError
+from assignor.errors import IllegalStateError, MissingSourceTopicError, TaskAssignmentError, TopologyError
 from assignor.java.order import hash_set_order, string_hash
-from assignor.topology.copartition import enforce_copartitioning
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
 from assignor.topology.topics_info import subtopology_walk
@@ -115,3 +117,59 @@ def _largest_known_count(
         if count is not None and (largest is None or count > largest):
             largest = count
     return largest
+
+
+def enforce_copartitioning(
+    group: Sequence[str], repartition_topics: Mapping[str, InternalTopic], cluster: Cluster
+) -> dict[str, InternalTopic]:
+    """The repartition topics of `group` with the count that the group needs.
+
+    Raises TopologyError when outside topics, or fixed counts, do not agree, and IllegalStateError for a topic that is
+    neither a repartition topic nor in the cluster.
+    """
+    walk = hash_set_order(group, string_hash)
+    inside = [repartition_topics[topic] for topic in walk if topic in repartition_topics]
+    outside = {topic: _partition_count(topic, cluster) for topic in walk if topic not in repartition_topics}
+    if not inside and not outside:
+        return {}
+    partitions = _same_partitions(outside) if outside else _partitions_among_repartition_topics(inside)
+    coerced = {topic.name: topic.with_partitions(partitions) for topic in inside}
+    for topic in coerced.values():
+        if topic.partitions != partitions:
+            raise TopologyError(
+                f"Invalid topology: Number of partitions [{topic.partitions}] of repartition topic [{topic.name}] "
+                f"doesn't match number of partitions [{partitions}] of the source topic."
+            )
+    return coerced
+
+
+def _partition_count(topic: str, cluster: Cluster) -> int:
+    count = cluster.partition_count(topic)
+    if count is None:
+        raise IllegalStateError(f"Topic not found: {topic}")
+    return count
+
+
+def _same_partitions(outside: Mapping[str, int]) -> int:
+    if len(set(outside.values())) > 1:
+        raise TopologyError(f"Invalid topology: Topics not co-partitioned: [{_as_text(outside)}]")
+    return next(iter(outside.values()))
+
+
+def _partitions_among_repartition_topics(inside: Sequence[InternalTopic]) -> int:
+    counts = {topic.name: topic.partitions for topic in inside if topic.partitions is not None}
+    fixed = {topic.name: topic.partitions for topic in inside if topic.fixed_partitions}
+    if len(set(fixed.values())) > 1:
+        raise TopologyError(
+            f"Invalid topology: Following topics do not have the same number of partitions: [{_as_text(counts)}]"
+        )
+    for partitions in fixed.values():
+        if partitions is not None:
+            return partitions
+    if not counts:
+        raise IllegalStateError(f"Could not validate the copartitioning of topics: {[topic.name for topic in inside]}")
+    return max(counts.values())
+
+
+def _as_text(counts: Mapping[str, int]) -> str:
+    return "{" + ", ".join(f"{topic}={count}" for topic, count in sorted(counts.items())) + "}"

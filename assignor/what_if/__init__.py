@@ -3,13 +3,17 @@
 The changed round goes through the very code that decides (`assignor.rerun`); nothing of it is estimated.
 """
 
-from assignor.what_if.changed_document import changed_document
-from assignor.what_if.changed_round import changed
-from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
-from assignor.what_if.changes_document import changes_document, changes_from_document
-from assignor.what_if.difference import ComparedRebalance, Difference, TaskDifference, difference
-from assignor.what_if.difference_document import difference_document
-from assignor.what_if.process_copies import ProcessCopies, copies_by_process
+from assignor.what_if.changed_rebalance import changed, changed_document
+from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes, changes_document, changes_from_document
+from assignor.what_if.difference import (
+    ComparedRebalance,
+    Difference,
+    ProcessCopies,
+    TaskDifference,
+    copies_by_process,
+    difference,
+    difference_document,
+)
 
 __all__ = [
     "EVERY_PROCESS",

@@ -1,18 +1,18 @@
-"""Two rounds beside each other: which tasks are elsewhere, what has to be restored, and how long that takes.
+"""Two rebalances beside each other: which tasks are elsewhere, what has to be restored, and how long that takes.
 
-`before` and `after` have both been run here, so neither is a guess. What a member holds is the same in both, so a task
-can be elsewhere in `after` and still not move: it may stay where it runs, while `before` would have moved it.
+`before` and `after` have both been run here, so neither is estimated. The members hold the same tasks in both. So a
+task can be on another process in `after` without moving: it may stay where it runs, while `before` would have moved it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from assignor.errors import InputError
 from assignor.measures import RebalanceMeasures, measure, records_to_restore_by_process
-from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
+from assignor.rerun import Rerun, RerunRebalance
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
@@ -111,7 +111,7 @@ def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RE
     """`restore_records_per_s`: of one stream thread. Raises InputError unless that is a number above 0."""
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")
-    old, new = placed(before), placed(after)
+    old, new = before.placed, after.placed
     summaries = summary(before, restore_records_per_s), summary(after, restore_records_per_s)
     if old is None or new is None:
         return Difference(*summaries, restore_records_per_s)
@@ -128,18 +128,9 @@ def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RE
     )
 
 
-def placed(ran: Rerun) -> tuple[PlacementProblem, Placement] | None:
-    """What the task assignor was asked and said; None when the round ended before that."""
-    if isinstance(ran, RerunPlacement):
-        return ran.recorded.problem, ran.placement
-    if ran.result.problem is None or ran.result.placement is None:
-        return None
-    return ran.result.problem, ran.result.placement
-
-
 def summary(ran: Rerun, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> ComparedRebalance:
     """One round in numbers."""
-    both = placed(ran)
+    both = ran.placed
     if both is None:
         assert isinstance(ran, RerunRebalance)
         return ComparedRebalance(None, _why_not(ran.result))
@@ -207,3 +198,90 @@ def _records(problem: PlacementProblem, task: TaskId, copies: _TaskCopies) -> di
         lag = lags.lag_for(task) if task in lags else 0
         records[process] = None if lag == UNKNOWN_OFFSET_SUM else max(lag, 0)
     return records
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCopies:
+    """Numbers of copies. `active_kept`: tasks that ran there; `active_moved_in`: that ran elsewhere or nowhere.
+
+    `standby_kept`: of tasks that the process had a copy of, whatever its role; `standby_new`: of tasks that it had
+    nothing of. Warm-ups count for themselves. `threads`: stream threads.
+    """
+
+    process: ProcessId
+    threads: int
+    active_kept: int
+    active_moved_in: int
+    standby_kept: int
+    standby_new: int
+    warm_ups: int
+
+
+def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[ProcessCopies, ...]:
+    """One for each client, in the order of `problem`."""
+    copies = []
+    for process, client in problem.clients.items():
+        after = placement.clients[process]
+        standby = after.standby - after.warm_ups
+        kept = len(after.active & client.previous_active)
+        standby_kept = len(standby & (client.previous_active | client.previous_standby))
+        copies.append(
+            ProcessCopies(
+                process=process,
+                threads=client.capacity,
+                active_kept=kept,
+                active_moved_in=len(after.active) - kept,
+                standby_kept=standby_kept,
+                standby_new=len(standby) - standby_kept,
+                warm_ups=len(after.warm_ups),
+            )
+        )
+    return tuple(copies)
+
+
+def difference_document(difference: Difference) -> dict[str, object]:
+    """Processes and tasks as text; times in seconds. Every task that is elsewhere is in it."""
+    return {
+        "before": _round(difference.before),
+        "after": _round(difference.after),
+        "active_elsewhere": difference.active_elsewhere,
+        "standbys_new": difference.standbys_new,
+        "standbys_gone": difference.standbys_gone,
+        "warm_ups_new": difference.warm_ups_new,
+        "warm_ups_gone": difference.warm_ups_gone,
+        "tasks_new": [str(task) for task in difference.tasks_new],
+        "tasks_gone": [str(task) for task in difference.tasks_gone],
+        "processes_new": _processes(difference.processes_new),
+        "processes_gone": _processes(difference.processes_gone),
+        "restore_records_per_s": difference.restore_records_per_s,
+        "tasks": [_task(task) for task in difference.tasks],
+    }
+
+
+def _round(summary: ComparedRebalance) -> dict[str, object]:
+    records = summary.records_by_process
+    return {
+        "error": summary.error,
+        "measures": None if summary.measures is None else asdict(summary.measures),
+        "probing_rebalance_needed": summary.probing_rebalance_needed,
+        "followup_rebalance": summary.followup_rebalance,
+        "records_by_process": None if records is None else {str(each): records[each] for each in sorted(records)},
+        "restore_s": summary.restore_s,
+    }
+
+
+def _task(task: TaskDifference) -> dict[str, object]:
+    return {
+        "task": str(task.task),
+        "active": {
+            "from": None if task.active_from is None else str(task.active_from),
+            "to": None if task.active_to is None else str(task.active_to),
+        },
+        "standby": {"gone": _processes(task.standby_gone), "new": _processes(task.standby_new)},
+        "warm_up": {"gone": _processes(task.warm_up_gone), "new": _processes(task.warm_up_new)},
+        "records_to_restore": {str(process): records for process, records in task.records.items()},
+    }
+
+
+def _processes(processes: Iterable[ProcessId]) -> list[str]:
+    return [str(process) for process in processes]

@@ -14,9 +14,8 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_CLIENT_TAGS, FIRST_VER
 from assignor.snapshot import Member
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId
 from assignor.what_if.changes import EVERY_PROCESS, AddedInstances
-from assignor.what_if.new_instances import new_members, new_process_ids
 from assignor.what_if.open_group import OpenGroup, OpenMember, must_be_known
-from assignor.what_if.process_names import by_process, instance_name, process_called
+from assignor.what_if.process_names import by_process, instance_name, new_members, new_process_ids, process_called
 
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:

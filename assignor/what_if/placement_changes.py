@@ -13,8 +13,7 @@ from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
 from assignor.what_if.lag_changes import client_with_lags, read_placement_lags
-from assignor.what_if.new_instances import new_members, new_process_ids
-from assignor.what_if.process_names import by_process, process_called
+from assignor.what_if.process_names import by_process, new_members, new_process_ids, process_called
 
 _NAMESPACE = "placement"
 

@@ -1,12 +1,19 @@
-"""How people call a process: by its id or the name of one of its members, or by how one of these begins."""
+"""What processes are called: the names that a user gives, the labels that texts and pictures show, ids for new ones.
+
+Kafka breaks ties by process id, so new ids that all sorted last (or first) would favour some placements. New ids are
+hashes instead: the same for the same question, and spread as random ones are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from assignor.errors import InputError
+from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
 from assignor.types import ProcessId
 from assignor.what_if.changes import EVERY_PROCESS
 
@@ -64,3 +71,70 @@ def by_process(
             called[process] = name
             found[process] = value
     return found
+
+
+_LONGEST_NAME = 24
+_DIGITS = 8
+
+
+def process_labels(rounds: Iterable[Rerun]) -> dict[ProcessId, str]:
+    """Every process of the rounds. The name that its client ids begin with where that is short and its own; else the
+    first digits of its id, or all of them.
+    """
+    names: dict[ProcessId, str | None] = {}
+    for ran in rounds:
+        both = ran.placed
+        for process, client in {} if both is None else both[0].clients.items():
+            names.setdefault(process, None if isinstance(ran, RerunPlacement) else _name(ran, client.consumers))
+    short = Counter(str(process)[:_DIGITS] for process in names)
+    taken = Counter(name for name in names.values() if name is not None)
+    return {process: _label(process, name, short, taken) for process, name in names.items()}
+
+
+def _label(process: ProcessId, name: str | None, short: Counter[str], taken: Counter[str]) -> str:
+    if name is not None and taken[name] == 1:
+        return name
+    digits = str(process)[:_DIGITS]
+    return digits if short[digits] == 1 else str(process)
+
+
+def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
+    members = ran.recorded.snapshot.members
+    names = {instance_name(members[consumer].client_id or "") for consumer in consumers}
+    name = names.pop() if len(names) == 1 else None
+    return name if name is not None and len(name) <= _LONGEST_NAME else None
+
+
+def new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
+    """Endless; none of `taken`."""
+    number = 0
+    while True:
+        number += 1
+        process = _uuid(f"process:{seed}:{number}")
+        if process not in taken:
+            yield process
+
+
+def new_member(process: ProcessId, thread: int, client_prefix: str) -> tuple[str, str]:
+    """Client id and member id of a stream thread; `thread` counts from 1. Named as Kafka Streams names them."""
+    client_id = f"{client_prefix}-StreamThread-{thread}-consumer"
+    return client_id, f"{client_id}-{_uuid(f'member:{process}:{thread}')}"
+
+
+def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
+    """Client id and member id of `count` more threads, none of them among the `taken` names."""
+    thread = 0
+    while count:
+        thread += 1
+        client_id, member_id = new_member(process, thread, client_prefix)
+        if client_id not in taken and member_id not in taken:
+            count -= 1
+            yield client_id, member_id
+
+
+def _uuid(text: str) -> ProcessId:
+    """A UUID of a hash (RFC 9562, version 8)."""
+    raw = bytearray(hashlib.sha256(text.encode()).digest()[:16])
+    raw[6] = raw[6] & 0x0F | 0x80
+    raw[8] = raw[8] & 0x3F | 0x80
+    return ProcessId.from_bytes(bytes(raw))

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from assignor.cluster import Cluster
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.recording.assignors import as_assignor
+from assignor.recording.assignor_fields import as_assignor
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.described.group_topology import topology_from_description
+from assignor.topology.described.described_topology import topology_from_description
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, ApplicationFile
 from kafka_groups.leader.store_options import StoreFacts
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
-from assignor.story.past import SeenRebalance
+from assignor.story.past_rebalance import SeenRebalance
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaUnavailable
 from kafka_client.group_membership import GroupMembership, JoinedGeneration

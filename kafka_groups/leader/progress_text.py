@@ -8,7 +8,7 @@ from assignor.measures import measure
 from assignor.recording import RecordedRebalance
 from assignor.rerun import RerunRebalance
 from assignor.story import PastRebalance, TriggerKind
-from assignor.story.past import SeenRebalance, see
+from assignor.story.past_rebalance import SeenRebalance, see
 from assignor.story.words import Processes, triggers_text
 from assignor.types import AssignorErrorCode
 from kafka_groups.leader.led_rebalance import LedRebalance

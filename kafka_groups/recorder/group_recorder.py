@@ -17,7 +17,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
-from assignor.topology.described.group_topology import DescribedTopology
+from assignor.topology.described.described_topology import DescribedTopology
 from kafka_client.cluster_admin import ClusterAdmin
 from kafka_client.offsets_topic import GroupRecord
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, ObservedRebalance

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from assignor.commands.console import as_line
 from assignor.errors import InputError
-from assignor.recording.json_line import document_of_line
+from assignor.recording.fields import document_of_line
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
 from kafka_groups.recorder.position import SUFFIX, Position, read_position, write_position
 

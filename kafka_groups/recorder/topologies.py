@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from assignor.errors import InputError
-from assignor.topology.described.group_topology import DescribedTopology, topology_from_description
+from assignor.topology.described.described_topology import DescribedTopology, topology_from_description
 from assignor.topology.described.inferred import topology_from_cluster
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from kafka_groups.application_file import read_application_file

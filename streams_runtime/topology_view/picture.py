@@ -20,8 +20,7 @@ from matplotlib.patches import Ellipse, FancyArrowPatch, FancyBboxPatch, Patch, 
 from matplotlib.path import Path as Stroke
 
 from assignor.errors import InputError
-from assignor.topology.definition import TopologyDefinition
-from assignor.topology.node_groups import node_groups
+from assignor.topology.definition import TopologyDefinition, node_groups
 from streams_runtime.topology_view.layout import Item, Kind, Layout, lay_out
 
 SUFFIXES = (".png", ".svg")

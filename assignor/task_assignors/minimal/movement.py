@@ -5,8 +5,8 @@ not; warm-ups, max.warmup.replicas, standbys, tags, probing rebalances) and reac
 the target: Kafka's HighAvailabilityTaskAssignor deals the tasks out anew over the sorted process ids each time, so a
 new client shifts nearly all of them; here only as many tasks move as the new client is to have.
 
-First where active tasks belong (`minimal_targets.py`), then standbys (`minimal_standbys.py`), then what lag makes of it
-(`minimal_transition.py`), then stateless tasks, which can move at once.
+First where active tasks belong (`targets.py`), then standbys (`standbys.py`), then what lag makes of it
+(`transition.py`), then stateless tasks, which can move at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from assignor.task_assignors.minimal.spread import StandbySpread
 from assignor.task_assignors.minimal.standbys import assign_standby_targets
 from assignor.task_assignors.minimal.targets import TaskToPlace, place_evenly
 from assignor.task_assignors.minimal.transition import MovementTransition
-from assignor.task_assignors.rack_strategy import refuse_rack_strategy
 from assignor.task_assignors.task_movement import WarmUpBudget
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import ProcessId, Role, TaskId
@@ -35,7 +34,6 @@ class MinimalMovementTaskAssignor:
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         """Raises InputError (no clients or threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
         configs = problem.configs
-        refuse_rack_strategy(configs)
         state = WorkingState.of(problem, log)
         copies = copies_before(state, configs.acceptable_recovery_lag, configs.minimal_movement_task_weights)
         pins = PinnedTasks(configs.minimal_movement_pins, state.clients)

@@ -2,7 +2,7 @@
 
 Spreading follows the rule of Kafka's ClientTagAwareStandbyTaskAssignor: a standby is to have none of the tags of the
 copies before it, a tag key whose values are all used does not count any more, and when no client is left, any will do.
-Source: KIP-708, `standby_client_tags.py`.
+Source: KIP-708, `ClientTagAwareStandbyTaskAssignor`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where active tasks belong, so that the fewest of them change their client.
 
-Each client has the whole number below or above its share of all tasks, and of each subtopology's (`minimal_shares.py`).
+Each client has the whole number below or above its share of all tasks, and of each subtopology's (`shares.py`).
 Among all such placements: fewest tasks away from home, then the least weight away from home, then the nearest to
 caught up where they go, all of it exactly, as the cheapest flow of tasks through clients. A task without a home is at
 home wherever it is caught up. Because every round finds the same optimum that an earlier round was on its way to, what

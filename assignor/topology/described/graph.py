@@ -1,8 +1,10 @@
 """From the text of a described topology to its node graph: nodes with parents first, and which topics are internal.
 
-The text shows topics under the names that the user knows. One is internal when it is both written and read and has a
-name that the DSL gives, unless the cluster has a topic of just that name. What a source by pattern reads are the topics
-of the cluster. Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`.
+The text shows topics under the names that the user knows. A topic is internal when the topology both writes and reads
+it and its name is one that the DSL gives, unless the cluster has a topic of just that name. A source by pattern reads
+the topics of the cluster that fit.
+Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
+`KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """
 
 from __future__ import annotations
@@ -12,10 +14,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignor.errors import InputError
-from assignor.topology.definition import GlobalStore, Node, ProcessorNode, SinkNode, SourceNode, TopologyDefinition
+from assignor.topology.definition import (
+    GlobalStore,
+    Node,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    TopologyDefinition,
+    node_groups,
+)
 from assignor.topology.described.text import ReadNode, ReadSubtopology
-from assignor.topology.node_groups import node_groups
-from assignor.topology.repartition_names import is_repartition_name
+
+_NAME = re.compile(
+    r".+-repartition|KTABLE-FK-JOIN-SUBSCRIPTION-(?:REGISTRATION|RESPONSE)-\d{10}-topic"
+    r"|.+-subscription-(?:registration|response)-topic",
+    re.ASCII,
+)
+
+
+def is_repartition_name(topic: str) -> bool:
+    """Whether the DSL may have given this name, without the application id in front, to a topic of its own."""
+    return _NAME.fullmatch(topic) is not None
+
 
 _NOT_FOR_PATTERNS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)

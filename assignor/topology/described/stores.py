@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 from assignor.errors import InputError
 from assignor.topology.builder import LOGGED
-from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition
+from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition, node_groups
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
-from assignor.topology.node_groups import node_groups
 
 
 @dataclass(frozen=True, slots=True)

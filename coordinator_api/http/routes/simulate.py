@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from assignor.simulate import ForecastModel
-from assignor.simulate.model_bounds import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
+from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.http.forecasts import MAX_ROUNDS, ForecastRequest, simulate
 from coordinator_api.http.routes.assign import RECORDED_DOCUMENT
 from coordinator_api.http.routes.computed import computed

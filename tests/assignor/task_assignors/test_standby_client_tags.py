@@ -6,7 +6,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
 from assignor.task_assignors.base import PlacementClient
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
-from assignor.task_assignors.standby_client_tags import ClientTagStandbyTaskAssignor
+from assignor.task_assignors.standby_assignors import ClientTagStandbyTaskAssignor
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role, TaskId
 from tests.assignor.task_assignors.high_availability_cases import (

@@ -16,8 +16,7 @@ from assignor.decisions import Decision, DecisionKind
 from assignor.errors import IllegalStateError
 from assignor.recording.placement import parse_recorded_placement
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
-from assignor.task_assignors.fallback_prior import FallbackPriorTaskAssignor
-from assignor.task_assignors.sticky import LegacyStickyTaskAssignor
+from assignor.task_assignors.sticky import FallbackPriorTaskAssignor, LegacyStickyTaskAssignor
 from assignor.types import Role, TaskId
 from tests.assignor.task_assignors.high_availability_cases import decision, held, process, tasks
 from tests.recorded import documents

@@ -16,8 +16,8 @@ import pytest
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
+from assignor.topology.described.described_topology import DescribedTopology, topology_from_description
 from assignor.topology.described.graph import described_graph
-from assignor.topology.described.group_topology import DescribedTopology, topology_from_description
 from assignor.topology.described.text import read_description
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, SubtopologyStore

@@ -16,7 +16,7 @@ from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording.topology_fields import topology_document
 from assignor.rerun import RerunRebalance, run
 from assignor.topology.builder import LOGGED
-from assignor.topology.described.group_topology import DescribedTopology
+from assignor.topology.described.described_topology import DescribedTopology
 from assignor.topology.described.inferred import topology_from_cluster
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition

@@ -12,7 +12,7 @@ from typing import Self
 
 from aiokafka import AIOKafkaProducer
 
-from assignor.recording.json_line import document_of_line
+from assignor.recording.fields import document_of_line
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import CreatedTopic
 from kafka_client.client_settings import client_settings

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignor.topology.builder import TopologyBuilder
-from assignor.topology.node_groups import node_groups
+from assignor.topology.definition import node_groups
 from streams_runtime.topology_view.layout import Item, Kind, Layout, lay_out
 
 

@@ -18,11 +18,9 @@ from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
 from assignor.rerun import RerunPlacement, run_recorded
 from assignor.simulate import End, ForecastModel, ForecastTrigger, forecast
-from assignor.simulate.changelog_ends import ChangelogEnds
-from assignor.simulate.changelog_offsets import with_appended
-from assignor.simulate.member_bytes import recorded_members
-from assignor.simulate.rebalance_leader import RebalanceLeader
-from assignor.simulate.task_runs import TaskRuns
+from assignor.simulate.rebalance_leader import RebalanceLeader, with_appended
+from assignor.simulate.recorded_members import recorded_members
+from assignor.simulate.task_runs import ChangelogEnds, TaskRuns
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId
 from assignor.what_if import Changes, changed

@@ -1,20 +1,47 @@
-"""What one stream thread has open, and how far it has come with it: the model of restoring.
+"""The model of a stream thread: which tasks it has open, and how far it has restored them.
 
-A thread restores its active tasks one after the other, in the order of tasks; each runs as soon as it is restored.
-Only then it reads on for its standbys and warm-ups, for all of them alike. A task that does not run gets no records, so
-what there is to restore is known when the task is handed out; a standby follows a changelog that may grow meanwhile.
+A thread restores its active tasks one after the other, in the order of task ids; each runs as soon as it is restored.
+Only then does the thread read on for its standbys and warm-ups, all at the same rate. A task that does not run gets no
+records, so what there is to restore is known when the task is handed out; a standby follows a changelog that may grow.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assignor.simulate.changelog_ends import ChangelogEnds
-from assignor.simulate.process_rates import Rates
+from assignor.simulate.model import ForecastModel
+from assignor.simulate.task_runs import ChangelogEnds
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+
+_FRACTION_BITS = 53
+_FRACTIONS = float(1 << _FRACTION_BITS)
+
+
+class Rates(NamedTuple):
+    """Records per second of one stream thread: over the active tasks it restores, and over its standbys."""
+
+    restore: float
+    standby: float
+
+
+def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rates:
+    """`threads`: those taken together as one."""
+    factor = _factor(model, process) * threads
+    return Rates(model.restore_records_per_s * factor, model.standby_records_per_s * factor)
+
+
+def _factor(model: ForecastModel, process: ProcessId) -> float:
+    """Between 1 - jitter and 1 + jitter, and never 0."""
+    if not model.jitter:
+        return 1.0
+    drawn = hashlib.blake2b(f"{model.seed}/{process}".encode(), digest_size=8).digest()
+    number = int.from_bytes(drawn, "big") >> (64 - _FRACTION_BITS)
+    fraction = (number + 0.5) / _FRACTIONS
+    return 1.0 + model.jitter * (2.0 * fraction - 1.0)
 
 
 class Restore(NamedTuple):

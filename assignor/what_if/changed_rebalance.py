@@ -1,11 +1,12 @@
-"""`changed`: a recorded round as it would have been handed to the leader under other conditions.
+"""`changed`: a recorded line as the leader would have seen it under other conditions, and that line as a document.
 
-In this order: assignor and configs, topology and partition counts, instances that go, threads, tags, instances that
-come, lags. So threads and tags are those of recorded instances; what is new says its own.
+Changes are applied in this order: assignor and configs, topology and partition counts, removed instances, threads,
+tags, added instances, lags. So threads and tags change recorded instances only; an added instance brings its own.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import overload
@@ -14,10 +15,18 @@ from assignor.clients.end_offsets import EndOffsetSums
 from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
 from assignor.group_tasks import gather_members, make_tasks, sum_end_offsets
-from assignor.recording import RecordedPlacement, RecordedRebalance, dotted_configs
-from assignor.recording.assignors import as_assignor, as_configs
+from assignor.recording import (
+    PLACEMENT_FORMAT,
+    RecordedPlacement,
+    RecordedRebalance,
+    dotted_configs,
+    rebalance_document,
+)
+from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.snapshot import RebalanceSnapshot
-from assignor.what_if.changes import Changes
+from assignor.task_assignors.base import PlacementClient
+from assignor.types import TaskId
+from assignor.what_if.changes import Changes, changes_document
 from assignor.what_if.group_changes import add_instances, remove_instances, set_tags, set_threads
 from assignor.what_if.lag_changes import set_group_lags
 from assignor.what_if.open_group import OpenGroup
@@ -88,3 +97,52 @@ def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
         return sum_end_offsets(snapshot, tasks)
     except KafkaError:
         return _NO_ENDS
+
+
+def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: Changes) -> dict[str, object]:
+    """rebalance/1 or placement/1 of what `changed` gave, under its id, without output. A rebalance has the source
+    `generated` and says in its note what was changed, so that nobody takes it for a recording.
+    """
+    if isinstance(recorded, RecordedPlacement):
+        return {**_placement(recorded), "meta": {"what_if": changes_document(changes)}}
+    document = rebalance_document(
+        id=recorded.id,
+        group_id=recorded.group_id,
+        generation_id=recorded.generation_id,
+        now_ms=recorded.now_ms,
+        source="generated",
+        snapshot=recorded.snapshot,
+    )
+    asked = changes_document(changes)
+    if "topology" in asked:
+        asked["topology"] = "another one"  # it is in the document already
+    return {**document, "note": f"what if: {json.dumps(asked, ensure_ascii=False)}"}
+
+
+def _placement(recorded: RecordedPlacement) -> dict[str, object]:
+    problem = recorded.problem
+    return {
+        "format": PLACEMENT_FORMAT,
+        "id": recorded.id,
+        "assignor": recorded.assignor,
+        "configs": dotted_configs(problem.configs),
+        "tasks": [str(task) for task in problem.tasks],
+        "stateful": [str(task) for task in problem.stateful_tasks],
+        "clients": {str(process): _client(client) for process, client in problem.clients.items()},
+    }
+
+
+def _client(client: PlacementClient) -> dict[str, object]:
+    return {
+        "capacity": client.capacity,
+        "consumers": list(client.consumers),
+        "prev_active": _tasks(client.previous_active),
+        "prev_standby": _tasks(client.previous_standby),
+        "lags": {str(task): client.lags.lag_for(task) for task in client.lags},
+        "tags": dict(client.tags),
+        "rack": client.rack,
+    }
+
+
+def _tasks(tasks: frozenset[TaskId]) -> list[str]:
+    return [str(task) for task in sorted(tasks)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
-from assignor.story.placed import RecordedCopies, placed_after
+from assignor.story.recorded_copies import RecordedCopies, placed_after
 from assignor.story.triggers import ProcessView, RebalanceView, Trigger, processes_of, triggers, view_of
 from assignor.types import AssignorErrorCode, ProcessId
 

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.simulate.changelog_ends import ChangelogEnds
-from assignor.simulate.process_rates import Rates
-from assignor.simulate.stream_thread import ModelledThread, shared_out, to_restore_from
-from assignor.simulate.task_runs import TaskRuns
+from assignor.simulate.modelled_thread import ModelledThread, Rates, shared_out, to_restore_from
+from assignor.simulate.task_runs import ChangelogEnds, TaskRuns
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 T0, T1, T2, T3 = (TaskId(0, number) for number in range(4))

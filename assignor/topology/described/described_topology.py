@@ -1,10 +1,12 @@
-"""A parsed topology out of the text that Java's `Topology#describe` prints.
+"""A group's topology from the text that Java's `Topology#describe` prints.
 
-The text has the nodes, their edges, stores and topics under the names that the user knows. It does not have what
-Kafka's builder was told besides: which topics are internal, which stores are logged and how, which sources are
-co-partitioned, and fixed partition counts. What follows from the graph, from the names that the DSL gives, or from the
-topics that the cluster has is taken from there; whatever else had to be assumed is said. Source:
-`InternalTopologyBuilder.subtopologyToTopicsInfo`, and `KStreamImpl`, `KTableImpl` for what the DSL makes of a call.
+The text has the nodes, their edges, stores and topics under the names that the user knows. It does not have what else
+Kafka's builder was told: which topics are internal, which stores are logged and how, which sources are co-partitioned,
+and fixed partition counts. These follow from the graph, from the names that the DSL gives, or from the topics of the
+cluster; a repartition topic has a fixed count when its count on the cluster differs from the one that follows from the
+topics upstream. Whatever else had to be assumed is reported.
+Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for what the DSL makes of a
+call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from assignor.errors import InputError, TopologyError
+from assignor.cluster import Cluster, TopicMetadata
+from assignor.configs import AssignmentConfigs
+from assignor.errors import InputError, KafkaError, TopologyError
 from assignor.topology.assembly import assemble
+from assignor.topology.definition import TopologyDefinition
 from assignor.topology.described.copartition import copartitioned_sources
 from assignor.topology.described.graph import described_graph
-from assignor.topology.described.repartition import repartition_counts
 from assignor.topology.described.stores import StoreOptions, described_stores
 from assignor.topology.described.text import read_description
 from assignor.topology.group_topology import GroupTopology
+from assignor.topology.internal_topics import InternalTopicCatalog
+from assignor.topology.repartition_topics import prepare_repartition_topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +95,56 @@ def _said_of_groups(topology: GroupTopology) -> Iterator[str]:
     if topology.copartition_groups:
         groups = "; ".join(sorted(", ".join(sorted(group)) for group in topology.copartition_groups))
         yield f"taken as co-partitioned, because processors behind them share a store, as joins do: {groups}"
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionCounts:
+    """`fixed`: the count by short name, None for one that follows from upstream."""
+
+    fixed: Mapping[str, int | None]
+    assumptions: tuple[str, ...]
+
+
+def repartition_counts(
+    definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
+) -> RepartitionCounts:
+    """`partition_counts`: topics of the cluster by full name, empty when not known."""
+    fixed = dict(definition.repartition_topics)
+    existing = {
+        topic: partition_counts[name]
+        for topic in fixed
+        if (name := definition.full_topic(topic, application_id)) in partition_counts
+    }
+    assumptions: list[str] = []
+    for _ in existing:  # one at a time: others may follow from it
+        counted = _counted(replace(definition, repartition_topics=fixed), application_id, partition_counts)
+        odd = next(
+            (t for t, count in existing.items() if counted.get(definition.full_topic(t, application_id)) != count), None
+        )
+        if odd is None or not counted or fixed[odd] is not None:
+            break
+        fixed[odd] = existing[odd]
+        assumptions.append(
+            f"repartition topic {definition.full_topic(odd, application_id)} has {existing[odd]} partitions where "
+            f"{counted[definition.full_topic(odd, application_id)]} follow from upstream: taken as a fixed count"
+        )
+    unknown = [topic for topic in fixed if topic not in existing]
+    if unknown:
+        names = ", ".join(definition.full_topic(topic, application_id) for topic in unknown)
+        assumptions.append(f"repartition topics get as many partitions as there are upstream, no fixed count: {names}")
+    return RepartitionCounts(fixed, tuple(assumptions))
+
+
+def _counted(
+    definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
+) -> Mapping[str, int]:
+    """What Kafka would create on a cluster without these topics; nothing when it cannot."""
+    internal = {definition.full_topic(topic, application_id) for topic in definition.repartition_topics}
+    topics = {name: TopicMetadata(count) for name, count in partition_counts.items() if name not in internal}
+    try:
+        topology = assemble(definition, application_id)
+        return prepare_repartition_topics(
+            topology, Cluster((), topics), InternalTopicCatalog(), AssignmentConfigs()
+        ).ready
+    except KafkaError:
+        return {}
