@@ -1,28 +1,32 @@
-"""Run by Alembic. The caller passes an open connection, or a URL as the attribute `url`; there is no alembic.ini."""
+"""Run by Alembic, once for each of its commands. There is no alembic.ini: the attributes of the `Config` have it all.
+
+`connection`: an open connection whose transaction the caller ends; or else `url`: the database, for an asynchronous
+driver. `target_metadata`: the tables that the code uses, which `alembic revision --autogenerate` compares with. Nothing
+here knows the program that owns the tables.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
 from alembic import context
-from sqlalchemy import Connection
+from sqlalchemy import URL, Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from coordinator_api.store.engine import parse_url
-from coordinator_api.store.tables import metadata
+_attributes = context.config.attributes
 
 
 def run(connection: Connection) -> None:
     """All versions that are missing, in one transaction: a start that is cut short leaves the old schema."""
-    context.configure(connection=connection, target_metadata=metadata, transactional_ddl=True)
+    context.configure(connection=connection, target_metadata=_attributes.get("target_metadata"), transactional_ddl=True)
     with context.begin_transaction():
         context.run_migrations()
 
 
-async def run_with_url(url: str) -> None:
-    """For Alembic's own command line: `Config.attributes["url"]` names the database."""
-    engine = create_async_engine(parse_url(url), poolclass=NullPool)
+async def run_with_url(url: str | URL) -> None:
+    """For a caller without a connection, such as Alembic's own command line."""
+    engine = create_async_engine(url, poolclass=NullPool)
     try:
         async with engine.begin() as connection:
             await connection.run_sync(run)
@@ -30,7 +34,6 @@ async def run_with_url(url: str) -> None:
         await engine.dispose()
 
 
-_attributes = context.config.attributes
 if "connection" in _attributes:
     run(_attributes["connection"])
 else:

@@ -1,8 +1,9 @@
-"""The schema's version: brought up to date by Alembic, from the `migrations` package that ships with this one."""
+"""The schema's version, which Alembic brings up to date from the `migrations` package that ships with this one."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -10,6 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
 from coordinator_api.store.errors import StoreError
+from coordinator_api.store.tables import metadata
+
+if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
+    from alembic.config import Config
 
 VERSION = "0001"
 """The newest file in `migrations/versions`."""
@@ -28,13 +33,10 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
     before = version_of(connection)
     if before == VERSION:
         return before, VERSION
-    # most starts find the schema as it should be, and do not wait for this import
     from alembic import command
-    from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    config = alembic_config()
     config.attributes["connection"] = connection
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if before is not None and before not in known:
@@ -44,6 +46,16 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
         )
     command.upgrade(config, "head")
     return before, VERSION
+
+
+def alembic_config() -> Config:
+    """For `alembic.command`. Set the attribute `connection`, or `url` as `engine.parse_url` gives it."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    config.attributes["target_metadata"] = metadata
+    return config
 
 
 def version_of(connection: Connection) -> str | None:

@@ -9,25 +9,17 @@ from pathlib import Path
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-import migrations
 from coordinator_api.store import schema
+from coordinator_api.store.engine import parse_url
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.tables import metadata
 from tests.coordinator_api.store.databases import open_engine
 
 FILE = "store.sqlite3"
-
-
-def scripts(url: str | None = None) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
-    config.attributes["url"] = url
-    return config
 
 
 def tables(file: Path) -> set[str]:
@@ -36,7 +28,7 @@ def tables(file: Path) -> set[str]:
 
 
 def test_should_name_the_newest_migration_as_its_version() -> None:
-    assert ScriptDirectory.from_config(scripts()).get_current_head() == schema.VERSION
+    assert ScriptDirectory.from_config(schema.alembic_config()).get_current_head() == schema.VERSION
 
 
 def test_should_migrate_up_from_an_empty_file_and_find_nothing_to_do_after(tmp_path: Path) -> None:
@@ -62,7 +54,8 @@ def test_should_create_just_the_tables_that_the_code_uses(tmp_path: Path) -> Non
 
 
 def test_should_go_down_and_up_again_with_a_url(tmp_path: Path) -> None:
-    config = scripts(f"sqlite:///{tmp_path / FILE}")
+    config = schema.alembic_config()
+    config.attributes["url"] = parse_url(f"sqlite:///{tmp_path / FILE}")
 
     command.upgrade(config, "head")
     command.downgrade(config, "base")
