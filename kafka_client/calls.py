@@ -11,9 +11,8 @@ from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
-from kafka_client.broker_answers import NotNow
-from kafka_client.client_settings import API_TIMEOUT_MS, ClientSettings
-from kafka_client.errors import KafkaRefused, KafkaUnavailable
+from kafka_client.errors import KafkaRefused, KafkaUnavailable, NotNow
+from kafka_client.settings.client_settings import API_TIMEOUT_MS, ClientSettings
 
 T = TypeVar("T")
 

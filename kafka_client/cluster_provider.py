@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from assignor.errors import InputError
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
-from kafka_client.client_settings import ClientSettings, client_settings, read_properties_file
 from kafka_client.event_loop import EventLoopThread
+from kafka_client.settings.client_settings import ClientSettings, client_settings, read_properties_file
 
 try:
-    from kafka_client.cluster_admin import ClusterAdmin
+    from kafka_client.admin.cluster_admin import ClusterAdmin
     from kafka_client.cluster_view import cluster_view, internal_topics, source_topics
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "aiokafka":

@@ -18,7 +18,7 @@ from assignor.cluster import Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology
 from assignor.types import TopicPartition
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaClientError
 
 T = TypeVar("T")

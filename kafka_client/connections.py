@@ -25,9 +25,8 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from kafka_client.broker_answers import NotNow
-from kafka_client.client_settings import ClientSettings
-from kafka_client.errors import KafkaRefused
+from kafka_client.errors import KafkaRefused, NotNow
+from kafka_client.settings.client_settings import ClientSettings
 
 Address = tuple[str, int]
 

@@ -1,6 +1,18 @@
-"""What can go wrong when Kafka itself is asked, in three words: not there, not willing, not known.
+"""The errors of the Kafka client, all below `KafkaClientError`.
 
-Each message is one line that names the address, what was asked for and what to check: commands print it as it is.
+    KafkaClientError
+    ├── KafkaUnavailable             no broker answered in time: try again later
+    ├── KafkaRefused                 the brokers said no: change something first
+    │   ├── TopicHasOtherPartitions
+    │   ├── InconsistentProtocol
+    │   └── InvalidSessionTimeout
+    ├── UnknownTopic
+    ├── MembershipError              the group coordinator's answer to a member that has to rejoin or end
+    │   ├── GroupRebalancing, StaleGeneration, UnknownMember
+    │   └── FencedInstance
+    └── NotNow                       one try failed; `calls.call` tries again
+
+Each message is one line that names the address, the request and what to check. Commands print it unchanged.
 """
 
 from __future__ import annotations
@@ -11,22 +23,30 @@ from assignor.errors import AssignorFault
 
 
 class KafkaClientError(AssignorFault):
-    """Base of all errors of the clients of a Kafka cluster. `retriable`: asking again later may help."""
+    """Base of all errors of this package. `retriable`: the same request may succeed later."""
 
     retriable: ClassVar[bool] = False
 
 
 class KafkaUnavailable(KafkaClientError):
-    """No broker gave the answer within `default.api.timeout.ms`, tries included. Trying again later may work."""
+    """No broker answered within `default.api.timeout.ms`, including all tries."""
+
+    retriable: ClassVar[bool] = True
+
+
+class NotNow(KafkaClientError):
+    """One try failed for a reason that may pass, such as a partition without a leader. The message gives the reason.
+
+    `calls.call` catches it, refreshes the metadata and tries again, so callers of `ClusterAdmin` never see it.
+    """
 
     retriable: ClassVar[bool] = True
 
 
 class KafkaRefused(KafkaClientError):
-    """The brokers answered that they will not: credentials, rights, a version, an invalid request.
+    """The brokers refused the request because of credentials, rights, a version or an invalid value.
 
-    Trying again without a change does not help; the message says what to change. `code`: Kafka's error code, if the
-    answer had one.
+    The message says what to change. `code`: Kafka's error code, None when the connection itself was refused.
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -35,8 +55,42 @@ class KafkaRefused(KafkaClientError):
 
 
 class TopicHasOtherPartitions(KafkaRefused):
-    """A topic that should be created is there with another number of partitions."""
+    """A topic to be created exists with another number of partitions."""
 
 
 class UnknownTopic(KafkaClientError):
-    """There is no such topic, or it has fewer partitions than were asked for."""
+    """The topic does not exist, or it has no partition of this number."""
+
+
+class MembershipError(KafkaClientError):
+    """Base of the group coordinator's answers that a member of a classic group has to act on."""
+
+
+class GroupRebalancing(MembershipError):
+    """The group prepares its next generation: join again. Source: REBALANCE_IN_PROGRESS."""
+
+
+class StaleGeneration(MembershipError):
+    """The group is in a later generation: join again with the same member id. Source: ILLEGAL_GENERATION."""
+
+
+class UnknownMember(MembershipError):
+    """The coordinator does not know this member: its session expired or it was removed. Join as a new member.
+
+    Source: UNKNOWN_MEMBER_ID.
+    """
+
+
+class FencedInstance(MembershipError):
+    """Another member with the same group.instance.id has replaced this one for good (KIP-345).
+
+    Source: FENCED_INSTANCE_ID.
+    """
+
+
+class InconsistentProtocol(KafkaRefused):
+    """The members of the group speak another protocol. Source: INCONSISTENT_GROUP_PROTOCOL."""
+
+
+class InvalidSessionTimeout(KafkaRefused):
+    """The brokers do not allow a session timeout of this length. Source: INVALID_SESSION_TIMEOUT."""

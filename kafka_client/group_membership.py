@@ -22,26 +22,28 @@ from typing import Any, Self
 from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
-from kafka_client.broker_answers import NotNow, check
 from kafka_client.calls import call
-from kafka_client.client_settings import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientSettings
 from kafka_client.connections import Connections
-from kafka_client.errors import KafkaRefused, KafkaUnavailable
-from kafka_client.group_requests import (
+from kafka_client.error_codes import check
+from kafka_client.errors import (
+    FencedInstance,
+    GroupRebalancing,
+    InconsistentProtocol,
+    InvalidSessionTimeout,
+    KafkaRefused,
+    KafkaUnavailable,
+    NotNow,
+    StaleGeneration,
+    UnknownMember,
+)
+from kafka_client.requests.group_requests import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
     SyncGroupRequest,
 )
-from kafka_client.membership_errors import (
-    FencedInstance,
-    GroupRebalancing,
-    InconsistentProtocol,
-    InvalidSessionTimeout,
-    StaleGeneration,
-    UnknownMember,
-)
+from kafka_client.settings.client_settings import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientSettings
 
 UNKNOWN_MEMBER_ID = ""
 

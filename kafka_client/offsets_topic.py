@@ -21,8 +21,8 @@ from aiokafka import errors
 from assignor.errors import DecodeError
 from assignor.java.order import string_hash
 from assignor.protocol.group_metadata import GroupMetadataKey, OtherGroupKey, decode_group_key
-from kafka_client.client_settings import ClientSettings
 from kafka_client.errors import KafkaRefused, KafkaUnavailable
+from kafka_client.settings.client_settings import ClientSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -1,0 +1,10 @@
+"""Groups of real Kafka Streams applications, from outside of them.
+
+| room | what it does |
+|---|---|
+| `leader/` | `assignor lead`: joins a group first and leads its rebalances |
+| `recorder/` | `assignor record`: follows groups and writes each rebalance as a rebalance/1 line |
+| `application_file` | the application's topology and properties, as an operator hands them over |
+| `rebalance_reports` | reports a rebalance to a coordinator, which shows the group |
+| `kafka_command_options` | the options that both commands share |
+"""

@@ -43,7 +43,7 @@ def demo() -> None:
     """A word count on Spark executors, one of them killed, checked to the last count; then Kafka's recorded
     rebalances.
     """
-    from spark_jobs.demo.demo import Demo
+    from spark_jobs.demo.scenario import Demo
     from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
     console = Console()
@@ -78,9 +78,9 @@ def run(
     The coordinator has to allow the application's log by its setting cluster.bootstrap.servers; an embedded log is
     named by an absolute directory.
     """
-    from spark_jobs.session.session import spark_session
+    from spark_jobs.session.spark_session import spark_session
+    from spark_jobs.workers.live_table import show_until_ended
     from spark_jobs.workers.running import run as workers_run
-    from spark_jobs.workers.watching import show_until_ended
     from streams_runtime.application import load_application
     from streams_runtime.membership.coordinator_client import CoordinatorClient
     from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable

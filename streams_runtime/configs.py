@@ -17,7 +17,7 @@ from typing import Any
 from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
-from kafka_client.client_settings import KNOWN_KEYS as CLIENT_KEYS
+from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
 from streams_runtime.logs.kafka.kafka_configs import kafka_config_hint
 from streams_runtime.logs.kafka.settings import LOG_KEYS, REPLICATION_FACTOR, log_settings
 from streams_runtime.logs.opening import kafka_servers

@@ -2,12 +2,12 @@
 
 | files | what they do |
 |---|---|
-| `command`, `definition`, `store_options`, `lead_settings` | the command line; the application's topology and configs |
+| `command`, `definition`, `lead_settings` | the command line; the application's topology and configs |
 | `leading`, `election` | one run from start to stop; which of several leaders leads |
 | `lead_assessment`, `group_entry` | whether the group can be led now (pure); joining it as its leader |
 | `leader` | the leader's loop: rebalances, heartbeats, and what starts the next rebalance |
-| `led_rebalance`, `own_member`, `record_size` | one rebalance as values: the members' bytes in and out (pure) |
+| `led_rebalance`, `own_member` | one rebalance as values: the members' bytes in and out (pure) |
 | `rebalance_decider` | the effects of a rebalance: it reads the cluster, creates topics and tries again |
-| `source_partitions`, `subscribed_topics` | what changed since the last rebalance: partitions, subscriptions (pure) |
+| `source_topics` | what changed since the last rebalance: partitions, subscriptions (pure) |
 | `rebalance_records`, `progress_text` | where led rebalances are kept and reported; the line of progress |
 """

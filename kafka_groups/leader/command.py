@@ -58,13 +58,12 @@ def lead(
     Start it before the application. Progress goes to stderr, one line a rebalance. Exit 0: the lead was handed over or
     back; 1: the group cannot be led, or not any longer.
     """
-    from kafka_client.client_settings import client_settings, read_properties_file
+    from kafka_client.settings.client_settings import client_settings, read_properties_file
     from kafka_groups.application_file import configured_assignor, placement_configs, read_application_file
-    from kafka_groups.leader.definition import configs_from_options
+    from kafka_groups.leader.definition import configs_from_options, stores_from_options
     from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
     from kafka_groups.leader.leading import LedApplication, Reporting, lead_until_stopped
     from kafka_groups.leader.own_member import default_instance_id, leader_client_id
-    from kafka_groups.leader.store_options import stores_from_options
     from kafka_groups.rebalance_reports import check_coordinator
 
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

@@ -15,15 +15,15 @@ from types import TracebackType
 from typing import Self
 
 from assignor.errors import AssignorFault
-from kafka_client.client_settings import ClientSettings
-from kafka_client.errors import KafkaUnavailable
-from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
-from kafka_client.membership_errors import (
+from kafka_client.errors import (
     GroupRebalancing,
     InvalidSessionTimeout,
+    KafkaUnavailable,
     StaleGeneration,
     UnknownMember,
 )
+from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
+from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.leader.own_member import LEADER_TAG
 
 PROTOCOL_TYPE = "assignor"

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from assignor.errors import AssignorFault
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
+from kafka_client.errors import InconsistentProtocol, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
-from kafka_client.membership_errors import InconsistentProtocol, StaleGeneration, UnknownMember
 from kafka_groups.leader.lead_assessment import LeadAssessment, LeadState, assess_group
 from kafka_groups.leader.lead_settings import LeadSettings
 

@@ -1,4 +1,4 @@
-"""How a leader behaves, apart from how it places tasks. Times in milliseconds; defaults mostly as Kafka's consumer."""
+"""How a leader behaves in the group. Times are milliseconds; most defaults are those of Kafka's consumer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _LONGEST_HEARTBEAT_INTERVAL_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LeadSettings:
-    """`rebalance_timeout_ms`: how long the brokers wait for members in a rebalance (max.poll.interval.ms).
-    `retry_timeout_ms`: how long a rebalance that fails is tried again, before the lead is handed back. Less than the
-    rebalance timeout, after which the brokers throw the leader out. `metadata_max_age_ms`: how often the source topics
-    are looked at.
+    """`rebalance_timeout_ms`: how long the brokers wait for members to join a rebalance (max.poll.interval.ms).
+    `retry_timeout_ms`: how long the leader retries a rebalance that fails before it hands the lead back; shorter than
+    the rebalance time-out, after which the brokers remove the leader. `metadata_max_age_ms`: how often the leader looks
+    at the source topics. `stand_by`: wait while another process of this program leads. `join_anyway`: stay in the group
+    as a follower when another member leads it. `wait`: wait until the group is empty.
     """
 
     group: str
@@ -42,13 +43,13 @@ class LeadSettings:
 
     @property
     def election_timeout_ms(self) -> int:
-        """Session of the election: a standby is in place before the session in the application's group ends.
+        """Session time-out of the election: shorter than the application's, so that a standby takes over first.
 
-        6 s, the least that brokers take unless configured otherwise; less for sessions below 9 s.
+        At most 6 s, the brokers' default minimum, and two thirds of a session below 9 s.
         """
         return min(_LONGEST_ELECTION_MS, max(1, self.session_timeout_ms * 2 // 3))
 
     @property
     def heartbeat_interval_s(self) -> float:
-        """A leader that is slow to notice a rebalance holds it up."""
+        """At most 1 s: a leader that notices a rebalance late delays it for everybody."""
         return min(_LONGEST_HEARTBEAT_INTERVAL_MS, self.session_timeout_ms / 4) / 1000

@@ -1,14 +1,14 @@
-"""Leading a group of Kafka Streams from outside: join first, lead its rebalances, keep the lead, hand it back.
+"""Lead a Kafka Streams group from outside: join first, lead its rebalances, keep the lead, hand it back.
 
 Rules:
 
-- Whoever is in the group gets an assignment that it can read, or waits: a rebalance that cannot be computed is tried
-  again while the group waits (its members go on with the tasks they own), until `retry_timeout_ms`; then the lead is
-  handed back, and a JVM leader decides what becomes of the group. Kafka's leader throws instead, and its stream thread
-  dies. What Kafka answers with an error assignment is answered with one here.
-- Who finds itself not leading leaves at once, unless told to stay.
-- The leader joins again by itself when source topics change. Members that were told to rejoin at once, and the one that
-  carries the probing deadline, begin their rebalances themselves.
+- Every member of the group gets an assignment that it can read, or it waits. The leader retries a rebalance that
+  cannot be computed until `retry_timeout_ms`, while the members keep working on the tasks they own. Then it hands the
+  lead back, and a JVM leader decides. Kafka's own leader would throw, and its stream thread would end. Where Kafka
+  answers with an error assignment, so does this leader.
+- A process that does not get the lead leaves the group at once, unless `join_anyway` is set.
+- The leader rejoins on its own only when source topics change. Members that were asked to rejoin at once, and the
+  member that carries the probing deadline, start their rebalances themselves.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -24,10 +24,9 @@ from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from assignor.story.past_rebalance import SeenRebalance
-from kafka_client.cluster_admin import ClusterAdmin
-from kafka_client.errors import KafkaUnavailable
+from kafka_client.admin.cluster_admin import ClusterAdmin
+from kafka_client.errors import GroupRebalancing, KafkaUnavailable, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
-from kafka_client.membership_errors import GroupRebalancing, StaleGeneration, UnknownMember
 from kafka_groups.leader.group_entry import GroupEntry
 from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members
@@ -35,8 +34,13 @@ from kafka_groups.leader.own_member import own_subscription
 from kafka_groups.leader.progress_text import progress_text, seen_rebalance, why_in_words
 from kafka_groups.leader.rebalance_decider import DecidedRebalance, LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
-from kafka_groups.leader.source_partitions import PartitionCounts, change_in_words, known_to, without_owner
-from kafka_groups.leader.subscribed_topics import mismatch_in_words
+from kafka_groups.leader.source_topics import (
+    PartitionCounts,
+    change_in_words,
+    mismatch_in_words,
+    partitions_after,
+    partitions_without_owner,
+)
 
 T = TypeVar("T")
 
@@ -44,9 +48,11 @@ _UNREACHABLE_PAUSE_S = 1.0
 
 
 class _Held(NamedTuple):
-    """What the leader watches until the next rebalance. `partitions`: of the source topics, as the last rebalance knew
-    them; None when they are not to be watched. `probing_at_ms`: a deadline that no member could be told. `reason`: to
-    begin the next rebalance at once.
+    """What the leader watches until the next rebalance.
+
+    `partitions`: of the source topics as the last rebalance knew them, None when nobody needs to watch them.
+    `probing_at_ms`: a deadline that no member can carry. `reason`: why to start the next rebalance at once, empty when
+    there is none.
     """
 
     partitions: PartitionCounts | None = None
@@ -55,7 +61,7 @@ class _Held(NamedTuple):
 
 
 class Leader:
-    """One process' lead of one group."""
+    """Leads one group for as long as `lead` runs."""
 
     def __init__(
         self,
@@ -79,8 +85,8 @@ class Leader:
         self._mismatch = ""
 
     async def lead(self) -> None:
-        """Until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed, KafkaRefused; KafkaUnavailable only
-        before the first join.
+        """Run until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and KafkaRefused, and
+        KafkaUnavailable before the first join only.
         """
         joined = await self._entry.join(self._subscription, "assignor lead starts")
         while True:
@@ -90,7 +96,7 @@ class Leader:
             except (GroupRebalancing, StaleGeneration):
                 joined = await self._patiently(self._rejoined)
             except UnknownMember:
-                self._say("this member is not in the group any more: its session ended, or it was removed")
+                self._say("the group no longer knows this member: its session expired or it was removed")
                 joined = await self._patiently(self._anew)
             except KafkaUnavailable as error:
                 self._say(str(error))
@@ -107,7 +113,7 @@ class Leader:
         return await self._entry.join(self._subscription, "assignor lead joins anew")
 
     async def _patiently(self, join: Callable[[], Coroutine[Any, Any, JoinedGeneration]]) -> JoinedGeneration:
-        """A leader outlives brokers that are down."""
+        """Repeat `join` while the brokers are down."""
         while True:
             try:
                 return await join()
@@ -118,7 +124,10 @@ class Leader:
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
     async def _generation(self, joined: JoinedGeneration) -> None:
-        """From the join to the reason to join again. Raises MembershipError, LedRebalanceFailed, KafkaUnavailable."""
+        """One generation, from its join until there is a reason to join again.
+
+        Raises MembershipError, LedRebalanceFailed, KafkaUnavailable.
+        """
         own_reason, self._reason = self._reason, ""
         if not joined.is_leader:
             await self._follow(joined)
@@ -139,14 +148,14 @@ class Leader:
         self._version = members.version
         for member, fault in members.unreadable.items():
             self._say(
-                f"generation {joined.generation_id}: nobody can read what member {member} says of itself; it gets no "
-                f"tasks, stop it ({fault})"
+                f"generation {joined.generation_id}: the subscription of member {member} cannot be read, so it gets no "
+                f"tasks; stop it ({fault})"
             )
         try:
             decided = await _first(self._work.decide(joined.generation_id, members), self._beating())
         except LedRebalanceFailed as failure:
-            if failure.led is not None and failure.led.led is not None:
-                await self._record(joined.generation_id, failure.led.now_ms, failure.led.led)
+            if failure.last is not None and failure.last.led is not None:
+                await self._record(joined.generation_id, failure.last.now_ms, failure.last.led)
             raise
         finally:
             self._tell_of_mismatch(joined.generation_id, members)
@@ -160,12 +169,12 @@ class Leader:
         result = decided.led.result
         kept_here = decided.led.snapshot.leader_process_id is None
         return _Held(
-            known_to(decided.led.snapshot, result, self._work.topics),
+            partitions_after(decided.led.snapshot, result, self._work.topics),
             result.probing_rebalance_at_ms if kept_here else None,
         )
 
     def _tell_of_mismatch(self, generation_id: int, members: GroupMembers) -> None:
-        """Once, not in every rebalance of a roll-out."""
+        """Say it once, not in every rebalance of a roll-out."""
         mismatch, before = mismatch_in_words(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
         if mismatch and mismatch != before:
@@ -195,27 +204,27 @@ class Leader:
         )
 
     async def _resume(self, joined: JoinedGeneration) -> _Held:
-        """The group kept its assignments while this leader was away; topics, and the topology, may have changed."""
+        """The group kept its assignments while this leader was away. Check topics and topology for changes since."""
         await self._membership.sync({})
-        self._say(f"generation {joined.generation_id}: the lead is kept, and nobody had to rebalance")
+        self._say(f"generation {joined.generation_id}: the lead is kept without a rebalance")
         wanted = (*self._work.topics, *self._work.changelogs)
         topics = await self._admin.topics(wanted)
         partitions = {name: topics[name].partitions for name in self._work.topics if name in topics}
         group = await self._admin.describe_group(self._settings.group)
         others = [member for member in group.members if member.member_id != joined.member_id]
         missing = sorted(set(wanted) - topics.keys())
-        if others and missing:  # of a newer topology, or of a leader that died when it was about to create them
-            return _Held(reason=f"topics of the topology are not there, {missing[0]} among them")
-        if others and without_owner(partitions, [member.assignment for member in others]):
-            return _Held(reason="source topics have partitions that nobody is assigned")
+        if others and missing:  # the topology is newer, or a leader died before it created them
+            return _Held(reason=f"topics of the topology are missing, {missing[0]} among them")
+        if others and partitions_without_owner(partitions, [member.assignment for member in others]):
+            return _Held(reason="source topics have partitions that no member is assigned")
         return _Held(partitions)
 
     async def _follow(self, joined: JoinedGeneration) -> None:
         assignment = await self._membership.sync({})
         count = len(decode_assignment(assignment).partitions) if assignment else 0
         self._say(
-            f"generation {joined.generation_id}: following another leader, which gave this member {count} "
-            f"partition{'s' if count != 1 else ''}; the tasks of them sit idle"
+            f"generation {joined.generation_id}: following another leader, which assigned {count} "
+            f"partition{'s' if count != 1 else ''} to this member; their tasks stay idle"
         )
 
     def _subscription(self) -> bytes:
@@ -223,7 +232,7 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _beating(self) -> Any:
-        """Ends by the MembershipError that a heartbeat is answered with."""
+        """Send heartbeats until one is answered with a MembershipError, which this raises."""
         while True:
             await asyncio.sleep(self._settings.heartbeat_interval_s)
             try:
@@ -238,7 +247,7 @@ class Leader:
         return "the probing deadline"
 
     async def _topics_change(self, before: PartitionCounts | None) -> str:
-        """Looks until two looks in a row see the same change."""
+        """Return once two look-ups in a row see the same change."""
         if before is None:
             return await _never()
         last: str | None = None
@@ -257,11 +266,11 @@ class Leader:
 
 async def _never() -> str:
     await asyncio.Event().wait()
-    raise AssertionError("nobody sets it")
+    raise AssertionError("the event is never set")
 
 
 async def _first(*coroutines: Coroutine[Any, Any, T]) -> T:
-    """What the first of them to end returns or raises; the others are cancelled, and have ended then."""
+    """The result or exception of the first one to end. The others are cancelled and awaited."""
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -17,20 +17,18 @@ from assignor.errors import AssignorFault
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.recording import is_class_path
 from assignor.snapshot import RebalanceSnapshot
-from kafka_client.client_settings import ClientSettings
-from kafka_client.cluster_admin import ClusterAdmin
-from kafka_client.first_contact import first_contact
+from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
+from kafka_client.errors import FencedInstance
 from kafka_client.group_membership import GroupMembership, MembershipSettings
-from kafka_client.membership_errors import FencedInstance
+from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.application_file import ApplicationFile
-from kafka_groups.leader.definition import definition_of
+from kafka_groups.leader.definition import StoreFacts, definition_of
 from kafka_groups.leader.election import Election, LeadTaken
 from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.leader import Leader
 from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
-from kafka_groups.leader.store_options import StoreFacts
 
 _LONGEST_WAY_OUT_S = 10.0
 _LONGEST_REPORT_S = 3.0

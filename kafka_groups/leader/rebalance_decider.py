@@ -1,63 +1,75 @@
-"""The work of one rebalance: look at the cluster, decide, create topics; again and again while it fails and time is
-left.
+"""The effects of one led rebalance: read the cluster, decide, create topics, and try again while time is left.
 
-What fails is told and tried again with growing pauses, and nothing is sent meanwhile. What Kafka's leader would have
-thrown fails the rebalance, too; an error assignment is a result like any other. The time runs on over generations: JVM
-members that wait for their assignment longer than their session begin a new one each time. Nothing is sent either that
-the brokers could not keep: who leads a group whose record is too large gets an unknown error, and so does every member,
-which kills JVM members.
+A rebalance that fails is tried again with growing pauses, and the members wait meanwhile: the leader sends nothing
+until it has a decision. An exception that Kafka's leader would have thrown fails the rebalance; an error assignment is
+a decision like any other. The time-out counts on over generations, because JVM members that wait longer than their
+session time-out start a new generation each time.
+
+The leader also checks that the brokers can store the generation: it is one record of `__consumer_offsets` that holds
+every member's bytes. The brokers answer an oversized one with an unknown error, which ends JVM members.
+Source: `GroupMetadataManager.classicGroupSync`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from assignor.errors import AssignorFault
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_view import cluster_view
+from kafka_client.errors import KafkaRefused
+from kafka_client.offsets_topic import OFFSETS_TOPIC
 from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, all_assignments, lead_rebalance
 from kafka_groups.leader.own_member import source_topics
-from kafka_groups.leader.record_size import check_record_size
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 _OFFSETS_TIMEOUT_S = 30.0
-_LEAST_TRY_S = 10.0
+_SHORTEST_TRY_S = 10.0
+
+_RECORD_LIMIT = "max.message.bytes"
+_DEFAULT_RECORD_LIMIT = 1_048_588
+_ALWAYS_ACCEPTED_BYTES = 500_000
+"""Up to this size the leader does not ask the brokers for their limit."""
 
 
 class LedRebalanceFailed(AssignorFault):
-    """A rebalance failed until its time was over. `led`: of the last try, None when it did not come to a decision."""
+    """A rebalance failed until its time was over. `last`: the last try, None when it never came to a decision."""
 
-    def __init__(self, words: str, led: DecidedRebalance | None) -> None:
-        super().__init__(words)
-        self.led = led
+    def __init__(self, message: str, last: DecidedRebalance | None) -> None:
+        super().__init__(message)
+        self.last = last
+
+
+class GroupRecordTooLarge(AssignorFault):
+    """The brokers would refuse the generation. The message names the member with the most bytes, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedRebalance:
-    """`led`: None when no member of the application is in the group. `assignments`: for every member id."""
+    """`led`: None when the group has no member of the application. `assignments`: one for each member id."""
 
     now_ms: int
     led: LedRebalance | None
     assignments: dict[str, bytes]
 
 
-class _NotDecided(Exception):
-    """What Kafka's leader would have thrown."""
+class _LeaderWouldThrow(AssignorFault):
+    """Kafka's leader would have thrown this."""
 
-    def __init__(self, rebalance: DecidedRebalance, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, rebalance: DecidedRebalance, message: str) -> None:
+        super().__init__(message)
         self.rebalance = rebalance
 
 
 class RebalanceDecider:
-    """`definition`: the group without members and cluster. `redefine`: makes it anew from the topics of the cluster,
-    for sources by pattern; None when nothing of it depends on them.
+    """`definition`: the group without members and cluster. `redefine`: builds it again from the cluster's topics, for
+    a topology that reads topics by pattern; None for any other topology.
     """
 
     def __init__(
@@ -75,43 +87,44 @@ class RebalanceDecider:
         self._task_assignor = task_assignor
         self._timeout_s = timeout_s
         self._say = say
-        self._undecided_since: float | None = None
+        self._failing_since: float | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """That the topology reads."""
+        """All topics that the topology reads."""
         return source_topics(self._definition.topology)
 
     @property
     def changelogs(self) -> tuple[str, ...]:
+        """The changelog topics of the topology's stores."""
         stores = (store for each in self._definition.topology.subtopologies for store in each.stores)
         return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRebalance:
-        """Raises LedRebalanceFailed when time is over since the first rebalance of those that failed."""
+        """Raises LedRebalanceFailed once `timeout_s` has passed since the first of the rebalances that failed."""
         clock = asyncio.get_running_loop().time
-        if self._undecided_since is None:
-            self._undecided_since = clock()
-        give_up_at = self._undecided_since + self._timeout_s
+        if self._failing_since is None:
+            self._failing_since = clock()
+        give_up_at = self._failing_since + self._timeout_s
         pause_s = _FIRST_PAUSE_S
         while True:
-            failed: DecidedRebalance | None = None
+            last: DecidedRebalance | None = None
             try:
-                async with asyncio.timeout_at(max(give_up_at, clock() + min(_LEAST_TRY_S, self._timeout_s))):
+                async with asyncio.timeout_at(max(give_up_at, clock() + min(_SHORTEST_TRY_S, self._timeout_s))):
                     decided = await self._once(members)
-                self._undecided_since = None
+                self._failing_since = None
                 return decided
             except TimeoutError:
-                words = f"no result within {self._timeout_s:g} s"
-            except _NotDecided as error:
-                failed, words = error.rebalance, str(error)
+                reason = f"no result within {self._timeout_s:g} s"
+            except _LeaderWouldThrow as error:
+                last, reason = error.rebalance, str(error)
             except AssignorFault as error:
-                words = str(error)
+                reason = str(error)
             except Exception as error:  # a user's own assignor may raise anything
-                words = f"{type(error).__name__}: {error}"
+                reason = f"{type(error).__name__}: {error}"
             if clock() + pause_s >= give_up_at:
-                raise LedRebalanceFailed(f"generation {generation_id}: the rebalance failed: {words}", failed)
-            self._say(f"generation {generation_id}: the rebalance failed, and is tried again in {pause_s:g} s: {words}")
+                raise LedRebalanceFailed(f"generation {generation_id}: the rebalance failed: {reason}", last)
+            self._say(f"generation {generation_id}: the rebalance failed; next try in {pause_s:g} s: {reason}")
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -119,7 +132,7 @@ class RebalanceDecider:
         now_ms = time.time_ns() // 1_000_000
         if not members.streams:
             assignments = all_assignments(members, None)
-            await check_record_size(self._admin, members.sizes, assignments)
+            await _check_record_size(self._admin, members.sizes, assignments)
             return DecidedRebalance(now_ms, None, assignments)
         await self._follow_patterns(members)
         view = await cluster_view(self._admin, self._definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
@@ -128,13 +141,13 @@ class RebalanceDecider:
         if led.result.created_topics:
             await self._admin.create_topics(led.result.created_topics)
         if led.result.error is not None:
-            raise _NotDecided(DecidedRebalance(now_ms, led, {}), led.result.error.as_recorded())
+            raise _LeaderWouldThrow(DecidedRebalance(now_ms, led, {}), led.result.error.as_recorded())
         assignments = all_assignments(members, led.result)
-        await check_record_size(self._admin, members.sizes, assignments)
+        await _check_record_size(self._admin, members.sizes, assignments)
         return DecidedRebalance(now_ms, led, assignments)
 
     async def _follow_patterns(self, members: GroupMembers) -> None:
-        """A source by pattern reads what the cluster has now. Another version of the application changes nothing."""
+        """Take in topics that a pattern matches now. Members of another version of the application change nothing."""
         before = set(self.topics)
         if self._redefine is None or set().union(*members.topics.values()) == before:
             return
@@ -142,6 +155,30 @@ class RebalanceDecider:
         now = set(source_topics(definition.topology))
         if now != before:
             self._definition = definition
-            changed = [f"{topic} is read, too" for topic in sorted(now - before)]
-            changed += [f"{topic} is not read any more" for topic in sorted(before - now)]
-            self._say(f"topology: by pattern, {', '.join(changed)}")
+            changes = [f"{topic} is read too" for topic in sorted(now - before)]
+            changes += [f"{topic} is no longer read" for topic in sorted(before - now)]
+            self._say(f"topology: by pattern, {', '.join(changes)}")
+
+
+async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assignments: Mapping[str, bytes]) -> None:
+    """`sizes`: bytes of each member's subscription. Raises GroupRecordTooLarge, KafkaUnavailable."""
+    bytes_of = {member: size + len(assignments[member]) for member, size in sizes.items()}
+    total = sum(bytes_of.values())
+    if total <= _ALWAYS_ACCEPTED_BYTES:
+        return
+    limit = await _record_limit(admin)
+    if total > limit:
+        largest = max(bytes_of, key=lambda member: bytes_of[member])
+        raise GroupRecordTooLarge(
+            f"the group's record would have {total} bytes, {bytes_of[largest]} of them from member {largest}, and "
+            f"{_RECORD_LIMIT} of {OFFSETS_TOPIC} is {limit}: stop that member, or raise {_RECORD_LIMIT} of that topic"
+        )
+
+
+async def _record_limit(admin: ClusterAdmin) -> int:
+    """Kafka's default when the user may not read the topic's configs."""
+    try:
+        configs = await admin.topic_configs([OFFSETS_TOPIC])
+    except KafkaRefused:
+        return _DEFAULT_RECORD_LIMIT
+    return int(configs.get(OFFSETS_TOPIC, {}).get(_RECORD_LIMIT, _DEFAULT_RECORD_LIMIT))

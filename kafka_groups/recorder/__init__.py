@@ -1,16 +1,15 @@
-"""`assignor record`: the rebalances of Kafka Streams groups, as they happen, as `rebalance/1` lines.
+"""`assignor record`: follows Kafka Streams groups and writes each of their rebalances as a `rebalance/1` line.
 
-==========================  =====================================================================================
-`command`, `choices`        the command line; what it says about every group
-`following`                 the loop: records of `__consumer_offsets` in, lines out
-`generations`               which records are a new generation
-`group_recorder`            one group: from a generation and looks at the cluster to a line
-`shown_tasks`, `topologies`   what members show of their tasks; whose topology it is
-`looks`                     what the cluster looked like just before and after
-`leader_view`               what of that the leader can have seen: the one view under which its result follows
-`offset_range`              the offsets between two looks that are worth trying
-`rebalance_line`            the line itself
-`output`, `position`        the file, and where to go on after a kill
-`log_import`                what JVM assignors logged, as `placement/1` lines
-==========================  =====================================================================================
+| files | what they do |
+|---|---|
+| `command`, `choices` | the command line; what it says about each group |
+| `following` | the loop: records of `__consumer_offsets` in, lines out |
+| `generations` | which records are a new generation |
+| `group_recorder` | one group: from a generation and looks at the cluster to a line |
+| `shown_tasks`, `topologies` | what members reveal of their tasks; where the topology comes from |
+| `looks` | the cluster just before and just after a rebalance |
+| `leader_view`, `offset_range` | which state of the cluster in between the leader must have seen, given its result |
+| `rebalance_line` | the line itself |
+| `output`, `position` | the file, and where to continue after a kill |
+| `log_import` | what JVM assignors logged, as `placement/1` lines |
 """

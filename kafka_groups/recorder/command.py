@@ -93,7 +93,7 @@ def _following(
     config_file: Sequence[str] | None,
     command_config: Path | None,
 ) -> Following:
-    from kafka_client.client_settings import client_settings, read_properties_file
+    from kafka_client.settings.client_settings import client_settings, read_properties_file
     from kafka_groups.recorder.choices import group_choices
     from kafka_groups.recorder.following import Following, RecordingLimits
     from kafka_groups.recorder.output import OutputFile, StandardOutput

@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from assignor.errors import AssignorFault, DecodeError, InputError
-from kafka_client.client_settings import ClientSettings
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
 from kafka_client.errors import KafkaUnavailable
-from kafka_client.first_contact import first_contact
 from kafka_client.offsets_topic import OFFSETS_TOPIC, GroupRecord, GroupRecords, OffsetsTopic
+from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.rebalance_reports import report_rebalance
 from kafka_groups.recorder.generations import LastSeen, NotStreams
 from kafka_groups.recorder.group_recorder import GroupChoices, GroupRecorder, ReadRebalance, RebalanceWithLooks, Say

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from assignor.snapshot import ClusterView, RebalanceSnapshot
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_view import cluster_view, internal_topics
 from kafka_client.errors import KafkaClientError
 

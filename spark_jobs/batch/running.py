@@ -22,9 +22,8 @@ from spark_jobs.batch.outcome import ChunksFailed, Engine, EngineFailed, PartDam
 from spark_jobs.batch.output_directory import Finished, OutputDirectory, open_directory
 from spark_jobs.batch.parts import PartsSeen, forget_last_run, read_failure
 from spark_jobs.batch.progress import RowsProgress
-from spark_jobs.batch.spans import spans
 from spark_jobs.batch.work import ChunkT, Plan
-from spark_jobs.batch.worker import Job
+from spark_jobs.batch.worker import Job, spans
 
 __all__ = ["ChunksFailed", "Engine", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
 

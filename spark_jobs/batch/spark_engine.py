@@ -23,11 +23,10 @@ from pyspark import InheritableThread, TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from spark_jobs.batch.outcome import EngineFailed
-from spark_jobs.batch.spans import spans
 from spark_jobs.batch.work import Chunk, ChunkT
-from spark_jobs.batch.worker import Job, run_span
-from spark_jobs.session.application_modules import send_modules
-from spark_jobs.session.session import spark_session
+from spark_jobs.batch.worker import Job, run_span, spans
+from spark_jobs.session.shipped_code import send_modules
+from spark_jobs.session.spark_session import spark_session
 
 MAX_TASK_FAILURES = 16
 CORES_OF_UNKNOWN_CLUSTER = 32

@@ -16,6 +16,7 @@ from typing import Generic, NamedTuple
 from spark_jobs.batch.parts import deaths, mark_started, settled, write_failure, write_part
 from spark_jobs.batch.work import ChunkOutput, ChunkT, Work
 
+MAX_SPAN = 64
 MAX_DEATHS = 3
 MAX_FAILURES = 3
 
@@ -83,3 +84,14 @@ def _run(job: Job[ChunkT], chunks: Sequence[ChunkT]) -> Iterator[Receipt]:
 def _check(job: Job[ChunkT], output: ChunkOutput) -> None:
     if not output.rows.schema.equals(job.work.schema):
         raise ValueError(f"the work gave columns {output.rows.schema} instead of {job.work.schema}")
+
+
+def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
+    """All of `chunks`, in order, in pieces for `cores` processes."""
+    cut: list[list[ChunkT]] = []
+    start = 0
+    while start < len(chunks):
+        size = min(MAX_SPAN, max(1, (len(chunks) - start) // (2 * cores)))
+        cut.append(list(chunks[start : start + size]))
+        start += size
+    return cut

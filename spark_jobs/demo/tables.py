@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from rich.table import Table
 
-from spark_jobs.demo.kafka_rebalances import ReplayedGroup
+from spark_jobs.demo.replayed_groups import ReplayedGroup
 from spark_jobs.demo.takeovers import Takeover
 from spark_jobs.demo.witnessed_rebalances import WitnessedRebalance
 from spark_jobs.workers.group_view import GroupView, ListedRebalance

@@ -14,8 +14,22 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.workers.group_status import ACTIVE, RUNNING, STANDBY, WARM_UP, CopyStatus, GroupStatus, ThreadRow
+from spark_jobs.workers.group_status import (
+    ACTIVE,
+    RUNNING,
+    STANDBY,
+    WARM_UP,
+    CopyStatus,
+    GroupStatus,
+    GroupWatch,
+    ThreadRow,
+)
+from spark_jobs.workers.member_process import InstanceEnd
+from spark_jobs.workers.running import Workers
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
+LOOK_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)
 _PERCENT_STEP = 10
 _GROUP, _PROBLEM = "\0group", "\0problem"  # no thread has such a name
@@ -65,6 +79,23 @@ class LiveTable:
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def show_until_ended(
+    workers: Workers, client: CoordinatorClient, group_id: str, console: Console, interval_s: float = LOOK_INTERVAL_S
+) -> list[InstanceEnd]:
+    """How the instances ended; KeyboardInterrupt drains them. Raises WorkersFailed."""
+    try:
+        with GroupWatch(client, group_id) as watch, LiveTable(console) as table:
+            while (ends := workers.wait(interval_s)) is None:
+                try:
+                    table.show(watch.look())
+                except (CoordinatorError, CoordinatorUnavailable) as problem:
+                    table.show_problem(f"the coordinator could not be asked: {problem}")
+            return ends
+    except KeyboardInterrupt:
+        console.print("stopping: instances commit, checkpoint and leave", highlight=False)
+        return workers.stop()
 
 
 def status_table(status: GroupStatus) -> Table:

@@ -14,7 +14,7 @@ from pyspark import InheritableThread, cloudpickle
 from pyspark.sql import SparkSession
 
 from assignor.errors import AssignorFault, InputError
-from spark_jobs.session.application_modules import send_modules
+from spark_jobs.session.shipped_code import send_modules
 from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_partition
 from streams_runtime.application import Application
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.session.session import spark_session
+from spark_jobs.session.spark_session import spark_session
 from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.group_view import GroupView, listed_rebalances, wait_for_group
 from spark_jobs.workers.member_process import EXECUTOR_TAG, InstanceEnd

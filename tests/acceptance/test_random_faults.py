@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.demo.word_count import different_counts
-from spark_jobs.session.session import spark_session
+from spark_jobs.session.spark_session import spark_session
 from tests.acceptance.application_under_fire import WordCountUnderFire
 
 pytestmark = pytest.mark.spark

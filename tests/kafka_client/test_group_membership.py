@@ -10,15 +10,16 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
-from kafka_client.client_settings import client_settings
-from kafka_client.errors import KafkaRefused, KafkaUnavailable
-from kafka_client.group_membership import GroupMembership, JoinedMember, MembershipSettings
-from kafka_client.membership_errors import (
+from kafka_client.errors import (
     FencedInstance,
     GroupRebalancing,
     InconsistentProtocol,
+    KafkaRefused,
+    KafkaUnavailable,
     UnknownMember,
 )
+from kafka_client.group_membership import GroupMembership, JoinedMember, MembershipSettings
+from kafka_client.settings.client_settings import client_settings
 from tests.oracle.broker import Broker
 
 pytestmark = pytest.mark.kafka

@@ -11,10 +11,10 @@ import pytest
 from assignor.cluster import Broker as Node
 from assignor.cluster import TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
-from kafka_client.client_settings import ClientSettings, client_settings
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_provider import CLIENT_CONFIG, kafka_cluster_provider
 from kafka_client.errors import KafkaRefused, KafkaUnavailable
+from kafka_client.settings.client_settings import ClientSettings, client_settings
 from tests.kafka_client.certificates import Certificates
 from tests.kafka_client.definitions import definition_of
 from tests.oracle.broker import Broker
@@ -166,6 +166,9 @@ def test_should_name_the_right_that_a_user_lacks(secured: Broker, certificates: 
     topic, group, creation = asyncio.run(ask())
     address = f"Kafka at {secured.secured_servers}:"
     an_acl = "give the user of these credentials an ACL for it"
-    assert topic == f"{address} topics secret-orders: topic secret-orders: no right to this topic; {an_acl}"
-    assert group == f"{address} group secret-group: its coordinator: no right to this group; {an_acl}"
-    assert creation == f"{address} creating topics secret-orders: topic secret-orders: no right to this topic; {an_acl}"
+    assert topic == f"{address} topics secret-orders: topic secret-orders: no right to use this topic; {an_acl}"
+    assert group == f"{address} group secret-group: its coordinator: no right to use this group; {an_acl}"
+    assert (
+        creation
+        == f"{address} creating topics secret-orders: topic secret-orders: no right to use this topic; {an_acl}"
+    )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from spark_jobs.session.session import LOOPBACK, spark_environment
+from spark_jobs.session.spark_session import LOOPBACK, spark_environment
 
 START_TIMEOUT_S = 120.0
 _MASTER = ("org.apache.spark.deploy.master.Master", "--host", LOOPBACK, "--port", "0", "--webui-port", "0")

@@ -30,7 +30,8 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from assignor.types import TopicPartition
-from kafka_client.broker_answers import NotNow, check
+from kafka_client.error_codes import check
+from kafka_client.errors import NotNow
 from streams_runtime.logs.base import Claim
 from streams_runtime.logs.errors import CommitFenced, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.chunks import Chunk

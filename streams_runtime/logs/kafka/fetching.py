@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from aiokafka.protocol.fetch import FetchRequest
 
 from assignor.types import TopicPartition
-from kafka_client.broker_answers import NotNow, check
-from kafka_client.errors import KafkaRefused
-from kafka_client.partition_leaders import EARLIEST, LATEST, LeaderRequest
+from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
+from kafka_client.error_codes import check
+from kafka_client.errors import KafkaRefused, NotNow
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.kafka.chunks import Chunk

@@ -20,8 +20,9 @@ from aiokafka.protocol.transaction import (
 )
 
 from assignor.types import TopicPartition
-from kafka_client.broker_answers import NotNow, check, error_name
-from kafka_client.partition_leaders import by_topic
+from kafka_client.error_codes import check, error_name
+from kafka_client.errors import NotNow
+from kafka_client.requests.admin_requests import by_topic
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.errors import ProducerFenced
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership

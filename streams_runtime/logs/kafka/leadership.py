@@ -17,12 +17,12 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from assignor.cluster import TopicMetadata
 from assignor.types import TopicPartition
-from kafka_client.broker_answers import NotNow, check
+from kafka_client.admin.cluster_metadata import NO_LEADER, fetch_metadata
 from kafka_client.calls import call
-from kafka_client.client_settings import ClientSettings
-from kafka_client.cluster_metadata import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
-from kafka_client.errors import KafkaRefused, KafkaUnavailable
+from kafka_client.error_codes import check
+from kafka_client.errors import KafkaRefused, KafkaUnavailable, NotNow
+from kafka_client.settings.client_settings import ClientSettings
 from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
 
 T = TypeVar("T")

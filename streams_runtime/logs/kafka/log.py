@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import (
     KafkaClientError,
     KafkaRefused,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from aiokafka.protocol.commit import OffsetCommitRequest
 
 from assignor.types import TopicPartition
-from kafka_client.broker_answers import check
+from kafka_client.error_codes import check
 from streams_runtime.logs.base import OffsetAndMetadata, OffsetsToCommit
 from streams_runtime.logs.errors import LogError
 from streams_runtime.logs.kafka.identity import offsets_by_topic

@@ -15,8 +15,8 @@ from typing import Any
 from aiokafka.protocol.produce import ProduceRequest
 
 from assignor.types import TopicPartition
-from kafka_client.broker_answers import NotNow, check
-from kafka_client.errors import KafkaRefused
+from kafka_client.error_codes import check
+from kafka_client.errors import KafkaRefused, NotNow
 from streams_runtime.logs.errors import InvalidRecord, LogError, LogTimeout, RecordTooLarge
 from streams_runtime.logs.kafka.accumulating import Accumulator, Batch
 from streams_runtime.logs.kafka.identity import FENCED, ProducerIdentity

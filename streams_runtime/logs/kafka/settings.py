@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
-from kafka_client.client_settings import ClientSettings, client_settings
+from kafka_client.settings.client_settings import ClientSettings, client_settings
 
 REPLICATION_FACTOR = "replication.factor"
 TRANSACTION_TIMEOUT_MS = "transaction.timeout.ms"

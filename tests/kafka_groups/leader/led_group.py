@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaProducer
 from assignor.recording.fields import document_of_line
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import CreatedTopic
-from kafka_client.client_settings import client_settings
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
+from kafka_client.settings.client_settings import client_settings
 from kafka_groups.application_file import ApplicationFile
 from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.leading import LedApplication, Reporting, lead_until_stopped

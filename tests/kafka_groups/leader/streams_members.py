@@ -16,9 +16,9 @@ from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_
 from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
-from kafka_client.client_settings import client_settings
+from kafka_client.errors import GroupRebalancing, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, MembershipSettings
-from kafka_client.membership_errors import GroupRebalancing, StaleGeneration, UnknownMember
+from kafka_client.settings.client_settings import client_settings
 
 _BEAT_S = 0.05
 _AT_ONCE_MS = 0

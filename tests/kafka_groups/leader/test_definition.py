@@ -11,8 +11,7 @@ from assignor.errors import InputError
 from assignor.recording import rebalance_input
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from kafka_groups.application_file import placement_configs, read_application_file
-from kafka_groups.leader.definition import configs_from_options, definition_of
-from kafka_groups.leader.store_options import StoreFacts, stores_from_options
+from kafka_groups.leader.definition import StoreFacts, configs_from_options, definition_of, stores_from_options
 from tests.group_model import SimulatedGroup, topology_of
 
 GROUP = SimulatedGroup(*topology_of([2]), leader_in_group=False)

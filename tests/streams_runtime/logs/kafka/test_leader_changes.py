@@ -15,7 +15,7 @@ import pytest
 from assignor.recording import rebalance_input
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from kafka_client.cluster_admin import ClusterAdmin
+from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_provider import kafka_cluster_provider
 from kafka_client.cluster_view import source_topics
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata

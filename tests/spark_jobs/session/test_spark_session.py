@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from spark_jobs.session.session import SparkNotStarted, spark_session
+from spark_jobs.session.spark_session import SparkNotStarted, spark_session
 
 
 @pytest.mark.spark

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from aiokafka.protocol.metadata import MetadataRequest
 
 from assignor.cluster import Broker, TopicMetadata
-from kafka_client.broker_answers import UNKNOWN_TOPIC_OR_PARTITION, NotNow, check, is_retriable
 from kafka_client.connections import Connections
+from kafka_client.error_codes import UNKNOWN_TOPIC_OR_PARTITION, check, is_retriable
+from kafka_client.errors import NotNow
 
 NO_LEADER = -1
 

@@ -6,6 +6,8 @@ the cluster choose the replication factor (KIP-464). Source: the protocol's mess
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.protocol.admin import CreateTopicsRequest_v2, CreateTopicsRequest_v3, CreateTopicsResponse_v3
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -24,8 +26,18 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
+from assignor.types import TopicPartition
+
 TopicPartitions = list[tuple[str, list[int]]]
 TopicToCreate = tuple[str, int, int, list[tuple[int, list[int]]], list[tuple[str, str]]]
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Numbers of the partitions by topic, both in order."""
+    numbers: dict[str, list[int]] = {}
+    for partition in sorted(set(partitions)):
+        numbers.setdefault(partition.topic, []).append(partition.partition)
+    return numbers
 
 
 class OffsetFetchResponse_v7(Response):

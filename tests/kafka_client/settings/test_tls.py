@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from kafka_client.client_settings import client_settings
+from kafka_client.settings.client_settings import client_settings
 from tests.kafka_client.certificates import Certificates, make_certificates
 
 pytestmark = pytest.mark.kafka  # no broker, but the `openssl` program, which `make test` does without

@@ -1,9 +1,9 @@
-"""The user's own modules, as one zip for `addPyFile`: executors have the packages that are installed, not these.
+"""The code that executors run, as zips for `addPyFile`: this project's packages, and the user's own modules.
 
-Rule: what this process has imported from Python files outside of the installed packages goes along, under its own name,
-so that functions and classes of an application unpickle there as what they are here. What the application imports only
-later, and files that are not Python, have to be where executors find them. `__main__` needs no file: cloudpickle takes
-it along.
+Executors have this project's dependencies installed, not the project. The user's modules are those that this process
+has imported from Python files outside of the installed packages. They keep their names, so the functions and classes of
+an application unpickle on an executor as they are here. Modules that the application imports later, and files other
+than Python, have to be installed where executors find them. `__main__` needs no file: cloudpickle carries it.
 """
 
 from __future__ import annotations
@@ -14,25 +14,41 @@ import sysconfig
 import uuid
 import zipfile
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from pyspark import SparkContext, SparkFiles
 
-from spark_jobs.session.code_archive import PACKAGES
+PACKAGES = ("assignor", "kafka_client", "streams_runtime", "spark_jobs")
+"""This project's packages that run on executors, and those that they import."""
+
+
+def write_code_archive(directory: Path) -> Path:
+    """Write `assignor_code.zip` with the Python files of PACKAGES into `directory`, and return its path."""
+    archive = directory / "assignor_code.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+        for package in PACKAGES:
+            spec = find_spec(package)
+            assert spec is not None, f"{package} is part of this project"
+            assert spec.submodule_search_locations is not None, f"{package} is a package"
+            root = Path(spec.submodule_search_locations[0])
+            for source in sorted(root.rglob("*.py")):
+                target.write(source, str(Path(package) / source.relative_to(root)))
+    return archive
 
 
 def send_modules(context: SparkContext) -> None:
-    """Make the user's modules importable on all executors of the session, those to come included."""
+    """Make the user's modules importable on all executors of the session, including those that start later."""
     modules = user_modules()
     if modules:
-        # Spark deletes its directory with the session, and asks that no two files have the same name
+        # Spark deletes this directory with the session, and wants a name of its own for every file
         directory = Path(SparkFiles.getRootDirectory()) / f"modules-{uuid.uuid4().hex}"
         directory.mkdir(parents=True)
         context.addPyFile(str(write_modules(modules, directory / f"{directory.name}.zip")))
 
 
 def user_modules() -> dict[str, Path]:
-    """Dotted names of imported modules that are not installed, with their files."""
+    """The dotted names of imported modules that are not installed, with their files."""
     installed = _installed()
     found: dict[str, Path] = {}
     for name, module in list(sys.modules.items()):
@@ -46,7 +62,7 @@ def user_modules() -> dict[str, Path]:
 
 
 def write_modules(modules: Mapping[str, Path], archive: Path) -> Path:
-    """Write the zip, with an empty `__init__.py` for a package that has none; gives its path."""
+    """Write the zip and return its path. A package without an `__init__.py` gets an empty one."""
     names = {f"{name.replace('.', '/')}{_suffix(file)}": file for name, file in modules.items()}
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for inside, file in sorted(names.items()):

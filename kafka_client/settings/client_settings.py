@@ -15,9 +15,9 @@ from typing import Any
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
-from kafka_client.properties_file import read_properties_file as read_properties_file
-from kafka_client.sasl import SASL_KEYS, SaslLogin, sasl_login
-from kafka_client.tls import TLS_KEYS, ssl_context
+from kafka_client.settings.properties_file import read_properties_file as read_properties_file
+from kafka_client.settings.sasl import SASL_KEYS, SaslLogin, sasl_login
+from kafka_client.settings.tls import TLS_KEYS, ssl_context
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 CLIENT_ID = "client.id"

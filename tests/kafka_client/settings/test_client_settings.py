@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import InputError
-from kafka_client.client_settings import client_settings, read_properties_file
+from kafka_client.settings.client_settings import client_settings, read_properties_file
 
 SERVERS = "127.0.0.1:9092"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from assignor.recording import RecordedRebalance
-from spark_jobs.demo.kafka_rebalances import ReplayedGroup, recorded_groups, replay
+from spark_jobs.demo.replayed_groups import ReplayedGroup, recorded_groups, replay
 
 
 def test_should_equal_what_kafkas_own_leader_sent_to_the_byte() -> None:

@@ -15,9 +15,9 @@ from assignor.cluster import Broker as Node
 from assignor.cluster import TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
-from kafka_client.client_settings import ClientSettings, client_settings
-from kafka_client.cluster_admin import ClusterAdmin, CommittedOffset, ConsumerGroupDescription
+from kafka_client.admin.cluster_admin import ClusterAdmin, CommittedOffset, ConsumerGroupDescription
 from kafka_client.errors import KafkaRefused, KafkaUnavailable, TopicHasOtherPartitions, UnknownTopic
+from kafka_client.settings.client_settings import ClientSettings, client_settings
 from tests.oracle.broker import Broker
 
 pytestmark = pytest.mark.kafka

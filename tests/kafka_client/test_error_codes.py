@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_client.broker_answers import NotNow, check
-from kafka_client.errors import KafkaRefused
+from kafka_client.error_codes import check
+from kafka_client.errors import KafkaRefused, NotNow
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ from typing import NamedTuple
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from assignor.types import TopicPartition
-from kafka_client.broker_answers import check
 from kafka_client.connections import Connections
-from kafka_client.partition_leaders import by_topic
-from kafka_client.wire_requests import DescribeGroupRequest, OffsetFetchRequest
+from kafka_client.error_codes import check
+from kafka_client.requests.admin_requests import DescribeGroupRequest, OffsetFetchRequest, by_topic
 
 _GROUP = 0
 """The type of a coordinator. Source: `FindCoordinatorRequest.CoordinatorType`."""

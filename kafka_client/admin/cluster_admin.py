@@ -7,22 +7,25 @@ event loop. Source: `Admin` of kafka-clients.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
+from kafka_client.admin.cluster_metadata import fetch_metadata
+from kafka_client.admin.groups import CommittedOffset as CommittedOffset
+from kafka_client.admin.groups import ConsumerGroupDescription as ConsumerGroupDescription
+from kafka_client.admin.groups import MemberDescription as MemberDescription
+from kafka_client.admin.groups import committed_offsets, describe_group
+from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
+from kafka_client.admin.topic_creation import create_topics, topic_configs
 from kafka_client.calls import call
-from kafka_client.client_settings import ClientSettings
-from kafka_client.cluster_metadata import fetch_metadata
 from kafka_client.connections import Connections
-from kafka_client.groups import CommittedOffset as CommittedOffset
-from kafka_client.groups import ConsumerGroupDescription as ConsumerGroupDescription
-from kafka_client.groups import MemberDescription as MemberDescription
-from kafka_client.groups import committed_offsets, describe_group
-from kafka_client.partition_leaders import EARLIEST, LATEST, LeaderRequest
-from kafka_client.topic_creation import create_topics, topic_configs
+from kafka_client.settings.client_settings import ClientSettings
+
+_SLOW_S = 3.0
 
 
 class ClusterAdmin:
@@ -121,6 +124,35 @@ class ClusterAdmin:
             f"{what} of {_some(map(str, asked))}",
             lambda: request.offsets(timestamp, read_committed),
         )
+
+
+async def first_contact(
+    admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, say: Callable[[str], None]
+) -> bool:
+    """Ask the cluster for its brokers before anything else, so that a wrong address is noticed within seconds.
+
+    True when the cluster answered, False when `stopped` was set first. `say` receives one line when the answer takes
+    longer than 3 s. Raises KafkaClientError.
+    """
+    notice = asyncio.get_running_loop().call_later(
+        _SLOW_S,
+        say,
+        f"Kafka at {settings.bootstrap_servers} has not answered yet; "
+        f"asking for {settings.api_timeout_s:g} s at most (default.api.timeout.ms)",
+    )
+    asking = asyncio.ensure_future(admin.brokers())
+    stopping = asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            return False
+        asking.result()
+        return True
+    finally:
+        notice.cancel()
+        asking.cancel()
+        stopping.cancel()
+        await asyncio.gather(asking, stopping, return_exceptions=True)
 
 
 def _some(names: Iterable[str]) -> str:

@@ -1,14 +1,13 @@
-"""What an error code in a broker's answer means for the caller: ask again, or tell the user.
+"""The error codes in brokers' answers: which of them call for another try, and what the others mean to the user.
 
-`NotNow` is for the tries of one `call` only and never gets to its caller. Source: `Errors`, and which of its exceptions
-are `RetriableException`s.
+Source: `Errors` of kafka-clients; a code is retriable here when its exception there is a `RetriableException`.
 """
 
 from __future__ import annotations
 
 from aiokafka.errors import for_code
 
-from kafka_client.errors import KafkaRefused
+from kafka_client.errors import KafkaRefused, NotNow
 
 NONE = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -45,26 +44,25 @@ _RETRIABLE = {
     103: "INCONSISTENT_TOPIC_ID",
 }
 _RIGHTS = {
-    TOPIC_AUTHORIZATION_FAILED: "no right to this topic",
-    GROUP_AUTHORIZATION_FAILED: "no right to this group",
-    CLUSTER_AUTHORIZATION_FAILED: "no right to this on the cluster",
-    53: "no right to this transactional id",
-    65: "no right to this delegation token",
+    TOPIC_AUTHORIZATION_FAILED: "no right to use this topic",
+    GROUP_AUTHORIZATION_FAILED: "no right to use this group",
+    CLUSTER_AUTHORIZATION_FAILED: "no right to do this on the cluster",
+    53: "no right to use this transactional id",
+    65: "no right to use this delegation token",
 }
 _WORDS = {
     1: "there is no such offset",
-    17: "this is not the name of a topic",
-    24: "this is not the name of a group",
-    44: "a policy of the cluster, or the topic's cleanup.policy, forbids it",
+    17: "not a valid topic name",
+    24: "not a valid group id",
+    44: "a policy of the cluster or the topic's cleanup.policy forbids it",
 }
 
 
-class NotNow(Exception):
-    """The broker may answer when it is asked again, after a look at who leads now. The text says why not yet."""
-
-
 def check(code: int, what: str, message: str | None = None) -> None:
-    """Nothing for NONE. Raises NotNow, KafkaRefused. `what`: what was asked for; `message`: the broker's own words."""
+    """Return when `code` is NONE. Raises NotNow for a retriable code, KafkaRefused for any other.
+
+    `what`: the object of the request, for the message. `message`: the broker's own text, if it sent one.
+    """
     if code == NONE:
         return
     if code in _RETRIABLE:
@@ -79,6 +77,6 @@ def is_retriable(code: int) -> bool:
 
 
 def error_name(code: int) -> str:
-    """For codes that are final: the name of aiokafka's exception, close to Kafka's own."""
+    """The name of a final error: that of aiokafka's exception, which is close to Kafka's own."""
     name: str = for_code(code).__name__.removesuffix("Error")
     return name if name != "Unknown" else f"error {code}"

@@ -14,11 +14,11 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from assignor.cluster import TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
-from kafka_client.broker_answers import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, NotNow, check
-from kafka_client.cluster_metadata import NO_LEADER, fetch_metadata
+from kafka_client.admin.cluster_metadata import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
-from kafka_client.errors import TopicHasOtherPartitions
-from kafka_client.wire_requests import CreateTopicsRequest
+from kafka_client.error_codes import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, check
+from kafka_client.errors import NotNow, TopicHasOtherPartitions
+from kafka_client.requests.admin_requests import CreateTopicsRequest
 
 _TOPIC = 2
 """The type of a resource. Source: `ConfigResource.Type`."""

@@ -26,8 +26,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from assignor.errors import AssignorFault
-from spark_jobs.session.code_archive import write_code_archive
 from spark_jobs.session.java_home import find_java_home
+from spark_jobs.session.shipped_code import write_code_archive
 
 LOOPBACK = "127.0.0.1"
 JVM_EXIT_TIMEOUT_S = 20.0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from spark_jobs.session.application_modules import user_modules, write_modules
+from spark_jobs.session.shipped_code import PACKAGES, user_modules, write_code_archive, write_modules
 
 
 def test_should_take_what_is_not_installed_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +28,7 @@ def test_should_take_what_is_not_installed_and_nothing_else(tmp_path: Path, monk
     assert found["my_serdes"] == tmp_path / "my_serdes.py"
     assert found[__name__] == Path(__file__)
     packages = {name.partition(".")[0] for name in found}
-    assert packages.isdisjoint({"pytest", "json", "pyspark", "assignor", "streams_runtime", "spark_jobs", "__main__"})
+    assert packages.isdisjoint({"pytest", "json", "pyspark", *PACKAGES, "__main__"})
 
 
 def test_should_be_importable_from_the_zip_packages_without_init_included(tmp_path: Path) -> None:
@@ -55,3 +57,16 @@ def test_should_be_importable_from_the_zip_packages_without_init_included(tmp_pa
         check=False,
     )
     assert (ran.stdout, ran.stderr) == ("total text\n", "")
+
+
+def test_should_ship_every_package_of_this_project_that_the_shipped_ones_import(tmp_path: Path) -> None:
+    project = {"assignor", "coordinator_api", "kafka_client", "kafka_groups", "streams_runtime", "spark_jobs"}
+    imported: set[str] = set()
+    with zipfile.ZipFile(write_code_archive(tmp_path)) as archive:
+        for name in archive.namelist():
+            for node in ast.walk(ast.parse(archive.read(name))):
+                if isinstance(node, ast.ImportFrom):
+                    imported.add((node.module or "").partition(".")[0])
+                elif isinstance(node, ast.Import):
+                    imported.update(alias.name.partition(".")[0] for alias in node.names)
+    assert imported & project == set(PACKAGES)

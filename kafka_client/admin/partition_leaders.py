@@ -17,10 +17,11 @@ from aiokafka.protocol.offset import OffsetRequest
 
 from assignor.cluster import TopicMetadata
 from assignor.types import TopicPartition
-from kafka_client.broker_answers import NotNow, check
-from kafka_client.cluster_metadata import NO_LEADER, fetch_metadata
+from kafka_client.admin.cluster_metadata import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
-from kafka_client.errors import UnknownTopic
+from kafka_client.error_codes import check
+from kafka_client.errors import NotNow, UnknownTopic
+from kafka_client.requests.admin_requests import by_topic
 
 LATEST = -1
 EARLIEST = -2
@@ -123,14 +124,6 @@ class LeaderRequest:
             else:
                 led[topic.leaders[partition.partition]].append(partition)
         return led, not_yet
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Numbers of the partitions by topic, both in order."""
-    numbers: dict[str, list[int]] = {}
-    for partition in sorted(set(partitions)):
-        numbers.setdefault(partition.topic, []).append(partition.partition)
-    return numbers
 
 
 def _unknown(partition: TopicPartition, topic: TopicMetadata | None) -> str:

@@ -1,0 +1,1 @@
+"""Requests of Kafka's protocol in versions that aiokafka does not have: for admin calls and for group membership."""

@@ -1,0 +1,94 @@
+"""The topics that the application reads: what members subscribe to, and what changed since the last rebalance. Pure.
+
+The leader's topology decides which topics are assigned, as in Kafka, where each leader uses the topology of its own
+version. A topic outside that topology is assigned to nobody, and a member that is assigned a topic it does not
+subscribe to joins again and again. So the leader warns while members run another version of the application.
+
+The leader starts a rebalance when a source topic appears, disappears or gains partitions, as Kafka's leader does.
+Source: `ConsumerCoordinator`, `onJoinComplete` and its metadata snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from assignor.errors import DecodeError
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.snapshot import RebalanceResult, RebalanceSnapshot
+from assignor.types import TopicPartition
+
+PartitionCounts = Mapping[str, int]
+"""Topic to its number of partitions."""
+
+_CHANGES_SHOWN = 3
+_NAMES_SHOWN = 3
+
+
+def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topics: Iterable[str]) -> PartitionCounts:
+    """The partitions of `topics` after the rebalance, including the topics that it created. Missing topics are left
+    out.
+    """
+    counts = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
+    counts |= {name: topic.partitions for name, topic in snapshot.cluster.topics.items()}
+    counts |= result.internal_topics
+    return {topic: counts[topic] for topic in topics if topic in counts}
+
+
+def change_in_words(before: PartitionCounts, after: PartitionCounts) -> str | None:
+    """The first three changes as text, None when nothing changed."""
+    changes = [
+        f"source topic {topic} appeared"
+        if topic not in before
+        else f"source topic {topic} is gone"
+        if topic not in after
+        else f"source topic {topic} went from {before[topic]} to {after[topic]} partitions"
+        for topic in sorted(before.keys() | after.keys())
+        if before.get(topic) != after.get(topic)
+    ]
+    if not changes:
+        return None
+    rest = len(changes) - _CHANGES_SHOWN
+    return "; ".join(changes[:_CHANGES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[bytes]) -> int:
+    """How many partitions no member is assigned. `assignments`: ConsumerProtocolAssignment; unreadable ones count as
+    empty.
+    """
+    wanted = {TopicPartition(topic, number) for topic, partitions in counts.items() for number in range(partitions)}
+    for assignment in assignments:
+        try:
+            wanted.difference_update(decode_assignment(assignment).partitions)
+        except DecodeError:
+            continue
+    return len(wanted)
+
+
+def mismatch_in_words(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
+    """What to tell the operator when subscriptions and topology differ; empty when they are equal.
+
+    `topics`: all that the topology reads. `subscribed`: member id to the topics of its subscription.
+    """
+    sentences = []
+    unknown = {topic for each in subscribed.values() for topic in each}.difference(topics)
+    if unknown:
+        who = [member for member, each in subscribed.items() if not unknown.isdisjoint(each)]
+        verb = "subscribe" if len(who) > 1 else "subscribes"
+        sentences.append(f"{_names(who)} {verb} to {_names(unknown)}, which it does not read and nobody is assigned")
+    behind = [member for member, each in subscribed.items() if not set(topics) <= set(each)]
+    if behind:
+        missing = {topic for member in behind for topic in topics if topic not in subscribed[member]}
+        auxiliary = "do" if len(behind) > 1 else "does"
+        sentences.append(f"{_names(behind)} {auxiliary} not subscribe to {_names(missing)}, which it reads")
+    if not sentences:
+        return ""
+    return (
+        f"not all members run the topology given here: {'; '.join(sentences)}. Run one version on all instances, "
+        "and lead with its topology"
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    rest = len(ordered) - _NAMES_SHOWN
+    return ", ".join(ordered[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
