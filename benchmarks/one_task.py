@@ -12,7 +12,7 @@ from streams_runtime.application import Application
 from streams_runtime.clock import SystemClock
 from streams_runtime.logs.base import Log
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_isolation import restore_isolation
+from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.standby_task import StandbyTask

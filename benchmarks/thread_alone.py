@@ -18,7 +18,7 @@ from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.stream_thread import ThreadSetting
+from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_work import ThreadWork
 
 TASKS: Mapping[TaskId, Partitions] = {TaskId(0, 0): frozenset({EVENTS_0})}
@@ -50,7 +50,7 @@ class ThreadAlone:
                 listener=SilentListener(),
                 restore_listener=SilentRestoreListener(),
                 metrics=InstanceMetrics().thread(_NAME),
-                state_changed=lambda _thread: None,
+                state_changed=lambda: None,
             )
         )
         self._work.manager.handle_assignment(TASKS, {})

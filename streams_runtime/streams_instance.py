@@ -35,7 +35,8 @@ from streams_runtime.restore.restore_listener import RestoreListener, SilentRest
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.housekeeping import Housekeeping
-from streams_runtime.threads.stream_thread import StreamThread, ThreadSetting
+from streams_runtime.threads.stream_thread import StreamThread
+from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
 
 _logger = logging.getLogger(__name__)
@@ -260,7 +261,7 @@ class StreamsInstance:
             )
         )
 
-    def _thread_changed(self, _thread: StreamThread) -> None:
+    def _thread_changed(self) -> None:
         with self._changed:
             if self._state in (InstanceState.REBALANCING, InstanceState.RUNNING):
                 alive = [thread.state for thread in self._threads if thread.state is not ThreadState.DEAD]

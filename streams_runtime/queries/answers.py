@@ -22,7 +22,7 @@ from streams_runtime.queries.copies import Queryable, StoreCopy, StoreLocation
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.routing import KeyQueryMetadata, key_query_metadata, partition_metadata
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
-from streams_runtime.tasks.task import TaskType
+from streams_runtime.task_states import TaskType
 
 Answer = TypeVar("Answer")
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from assignor.types import TaskId
 from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.copies import StoreCopy, StoreLocation
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.streams_instance import StreamsInstance
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus
 
 

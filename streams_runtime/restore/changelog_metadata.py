@@ -10,15 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from assignor.errors import IllegalStateError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.tasks.task import TaskType
-
-if TYPE_CHECKING:
-    from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.task_states import TaskType
+from streams_runtime.tasks.state_manager import StateManager
 
 
 class ChangelogState(StrEnum):
@@ -118,3 +115,24 @@ class ChangelogMetadata:
         if _BEFORE.get(state) is not self.state:
             raise IllegalStateError(f"changelog {self.partition} cannot go from {self.state} to {state}")
         self.state = state
+
+
+def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
+    """The batch without records that have no key; None when nothing is left.
+
+    Such records are in no store, and only a source topic that is used as changelog has any.
+    Source: `StoreChangelogReader.bufferChangelogRecords`.
+    """
+    if None not in batch.keys:
+        return batch
+    kept = [index for index, key in enumerate(batch.keys) if key is not None]
+    if not kept:
+        return None
+    return RecordBatch(
+        batch.partition,
+        [batch.offsets[index] for index in kept],
+        [batch.timestamps_ms[index] for index in kept],
+        [batch.keys[index] for index in kept],
+        [batch.values[index] for index in kept],
+        None if batch.headers is None else [batch.headers[index] for index in kept],
+    )

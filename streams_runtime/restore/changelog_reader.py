@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from assignor.errors import IllegalStateError
 from assignor.types import TaskId, TopicPartition
@@ -29,11 +28,10 @@ from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
-from streams_runtime.restore.changelog_metadata import ChangelogMetadata, ChangelogState
+from streams_runtime.metrics import ThreadMetrics
+from streams_runtime.restore.changelog_metadata import ChangelogMetadata, ChangelogState, records_with_keys
 from streams_runtime.restore.changelog_offsets import ChangelogOffsetLookup, ChangelogOffsets
-from streams_runtime.restore.keyless_records import records_with_keys
-from streams_runtime.restore.poll_size import PollSize
-from streams_runtime.restore.restore_consumer import RestoreConsumer
+from streams_runtime.restore.restore_consumer import PollSize, RestoreConsumer
 from streams_runtime.restore.restore_listener import (
     RestoreListener,
     RestoreListenerFailed,
@@ -41,12 +39,9 @@ from streams_runtime.restore.restore_listener import (
     tell_restore_listener,
 )
 from streams_runtime.restore.restore_meter import RestoreMeter
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.task import Task
 from streams_runtime.tasks.task_deadlines import TaskDeadlines
-
-if TYPE_CHECKING:
-    from streams_runtime.metrics import ThreadMetrics
-    from streams_runtime.tasks.state_manager import StateManager
-    from streams_runtime.tasks.task import Task
 
 _RETRY_BACKOFF_MS = 100
 _LOG_ENDS_MS = 1_000

@@ -16,7 +16,7 @@ from assignor.topology.group_topology import GroupTopology
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.restore.progress_view import BarsView, LinesView, ProgressRow, ProgressView
-from streams_runtime.restore.restore_rate import RestoreRate
+from streams_runtime.restore.restore_meter import RestoreRate
 
 
 def tasks_of_changelogs(topology: GroupTopology) -> Callable[[TopicPartition], TaskId | None]:

@@ -1,7 +1,14 @@
 """The consumer that reads changelogs: every changelog that was started is assigned, and paused unless it is to be read.
 
-Rule: records that were given and could not be applied are given again. Source: the `restoreConsumer` of
-`StoreChangelogReader`.
+Rules:
+- Records that were given and could not be applied are given again.
+- Under exactly-once a restore sees committed records only. The offset at which it ends is the high watermark all the
+  same, so the consumer's position has to move past markers, and past records that the consumer does not give.
+- A poll and what is done with its records should take a part of a pass only, so that a pass ends in time however large
+  the records are, and so that few of them are in memory at once; within that the more the better.
+
+Source: the `restoreConsumer` of `StoreChangelogReader`, `StreamsConfig.getRestoreConsumerConfigs`. Differs from Kafka:
+its fetches are bounded in bytes, and restoring has threads of its own.
 """
 
 from __future__ import annotations
@@ -9,9 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import Consumer, RecordBatch
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.logs.base import Consumer, IsolationLevel, RecordBatch
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
+_FIRST_POLL = 1_000
+_SMALLEST_POLL = 10
+_POLLS_A_PASS = 4
+
+
+def restore_isolation(configs: StreamsConfig) -> IsolationLevel:
+    """What the restore consumer has to be opened with."""
+    return IsolationLevel.READ_COMMITTED if configs.exactly_once else IsolationLevel.READ_UNCOMMITTED
 
 
 class RestoreConsumer:
@@ -70,3 +86,22 @@ class RestoreConsumer:
             for batch in reversed(batches[taken:]):
                 self._consumer.seek(batch.partition, batch.offsets[0])
         return read, applied
+
+
+class PollSize:
+    """How many records one poll asks for. `largest`: the most. `pass_ms`: how long a pass may take."""
+
+    __slots__ = ("_largest", "_pass_ms", "records")
+
+    def __init__(self, largest: int, pass_ms: int) -> None:
+        self._largest = largest
+        self._pass_ms = pass_ms
+        self.records = min(_FIRST_POLL, largest)
+
+    def took(self, asked: int, given: int, took_ms: int) -> None:
+        """What became of a poll: `took_ms` with its records applied."""
+        if took_ms * _POLLS_A_PASS > self._pass_ms * 2:
+            if given * 2 >= asked:
+                self.records = min(self._largest, max(_SMALLEST_POLL, given // 2))
+        elif given >= asked and took_ms * _POLLS_A_PASS <= self._pass_ms:
+            self.records = min(self._largest, max(self.records, asked * 2))

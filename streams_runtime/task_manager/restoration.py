@@ -15,21 +15,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
 from streams_runtime.errors import LockError, TaskCorrupted
 from streams_runtime.logs.base import Consumer
 from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
+from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
-from streams_runtime.task_manager.thread_listener import RestoreOrigin, TaskRestored, ThreadListener
-from streams_runtime.tasks.task import Task, TaskState, TaskType
+from streams_runtime.task_manager.thread_listener import TaskRestored, ThreadListener
+from streams_runtime.task_states import RestoreOrigin, TaskState, TaskType
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.task import Task
 from streams_runtime.tasks.task_errors import raise_most_severe, with_task
-
-if TYPE_CHECKING:
-    from streams_runtime.restore.changelog_reader import ChangelogReader
-    from streams_runtime.tasks.stream_task import StreamTask
 
 _logger = logging.getLogger(__name__)
 _TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from assignor.types import TaskId
+from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.offset_sums import OffsetReport
-from streams_runtime.tasks.task import TaskState, TaskType
 from streams_runtime.tasks.task_errors import with_task
-
-if TYPE_CHECKING:
-    from streams_runtime.restore.changelog_reader import ChangelogReader
 
 _logger = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ they are. Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
@@ -16,14 +15,12 @@ from streams_runtime.clock import Clock
 from streams_runtime.logs.base import Consumer, Log
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.task import TaskType
-
-if TYPE_CHECKING:
-    from streams_runtime.tasks.streams_producer import StreamsProducer
+from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
 @dataclass(frozen=True, slots=True)

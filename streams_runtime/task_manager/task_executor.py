@@ -16,7 +16,7 @@ know what became of it and wipes the tasks; this log says that nothing happened.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
@@ -25,12 +25,10 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.task_manager.tasks import AnyTask
 from streams_runtime.task_manager.thread_listener import ThreadListener
-from streams_runtime.tasks.task import TaskType
+from streams_runtime.task_states import TaskType
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task_errors import with_task
-
-if TYPE_CHECKING:
-    from streams_runtime.tasks.stream_task import StreamTask
-    from streams_runtime.tasks.streams_producer import StreamsProducer
 
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4

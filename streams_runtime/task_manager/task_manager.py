@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from assignor.types import TaskId
 from streams_runtime.errors import TaskCorrupted, TaskMigrated
@@ -27,16 +26,14 @@ from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.task_manager.restoration import Restoration
 from streams_runtime.task_manager.task_closing import TaskCloser
+from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.offset_sums import OffsetReport
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task_errors import raise_most_severe, with_task
-
-if TYPE_CHECKING:
-    from streams_runtime.task_manager.task_creation import TaskCreator
-    from streams_runtime.tasks.stream_task import StreamTask
-    from streams_runtime.tasks.streams_producer import StreamsProducer
 
 _logger = logging.getLogger(__name__)
 

@@ -7,18 +7,15 @@ change, so that the loop, which asks for every pass, only reads lists. Source: `
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Union
 
 from assignor.errors import IllegalStateError
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.tasks.task import Task, TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
+from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.task import Task
 
-if TYPE_CHECKING:
-    from streams_runtime.tasks.standby_task import StandbyTask
-    from streams_runtime.tasks.stream_task import StreamTask
-
-
-AnyTask = Union["StreamTask", "StandbyTask"]
+AnyTask = StreamTask | StandbyTask
 
 
 class Tasks:

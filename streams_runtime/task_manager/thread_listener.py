@@ -6,19 +6,11 @@ Calls come from the stream thread, before it goes on, and must not block. Times 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from assignor.types import TaskId
 from streams_runtime.membership.task_holder import HeldTasks
-
-
-class RestoreOrigin(StrEnum):
-    """What an active task started from: state that was open as a standby, state on disk, or nothing."""
-
-    STANDBY = "standby"
-    CHECKPOINT = "checkpoint"
-    BEGINNING = "beginning"
+from streams_runtime.task_states import RestoreOrigin
 
 
 @dataclass(frozen=True, slots=True)

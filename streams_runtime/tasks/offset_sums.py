@@ -18,9 +18,10 @@ from collections.abc import Container, Iterable, Mapping
 
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
 from streams_runtime.errors import LockError
+from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.checkpoint_file import next_offsets
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.task import Task, TaskState, TaskType
+from streams_runtime.tasks.task import Task
 
 
 class OffsetReport:

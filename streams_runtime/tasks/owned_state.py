@@ -18,8 +18,8 @@ import logging
 from collections.abc import Callable
 
 from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StoreContext
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.task import TaskType
 
 _logger = logging.getLogger(__name__)
 

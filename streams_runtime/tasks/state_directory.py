@@ -9,7 +9,8 @@
 Rule: only who holds the lock of a task's directory writes or deletes in it. A thread that finds another thread of its
 process in it gets False and tries again later; a second process is a mistake in the deployment and gets an error. What
 is deleted goes in this order: checkpoint, then stores out of their place, then their bytes; a process that dies in
-between leaves nothing that could be taken for state. Source: `StateDirectory`.
+between leaves nothing that could be taken for state. The process id is `{"processId": "<uuid>"}`; a file that cannot be
+read counts as not there, and then a new id is drawn. Source: `StateDirectory`; KIP-441 for the process id.
 
 Differs from Kafka: tasks are locked between processes too, which Kafka has given up, so that a lock file lost from the
 application's directory costs no state. Directories of named topologies are not nested. New directories are for their
@@ -19,10 +20,12 @@ owner only (0700). Age counts from the last change of anything in a task's direc
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import shutil
 import threading
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +36,8 @@ from streams_runtime.clock import Clock
 from streams_runtime.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME, DirectoryLock
-from streams_runtime.tasks.process_id import stored_process_id
+
+PROCESS_FILE_NAME = "kafka-streams-process-metadata"
 
 _logger = logging.getLogger(__name__)
 _DELETED = ".deleted"
@@ -298,3 +302,25 @@ def _remove_emptied(directory: Path) -> None:
             path.unlink()
     (directory / LOCK_FILE_NAME).unlink()
     directory.rmdir()
+
+
+def stored_process_id(application_directory: Path) -> ProcessId:
+    """The process id kept in `<state.dir>/<application.id>`; a new one is kept there first. Raises OSError."""
+    application_directory.mkdir(parents=True, exist_ok=True)
+    file = application_directory / PROCESS_FILE_NAME
+    known = _read_process_id(file)
+    if known is not None:
+        return known
+    drawn = ProcessId.from_bytes(uuid.uuid4().bytes)
+    written = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    written.write_text(json.dumps({"processId": str(drawn)}))
+    written.replace(file)
+    return drawn
+
+
+def _read_process_id(file: Path) -> ProcessId | None:
+    try:
+        # Kafka ignores fields that it does not know, and so does this
+        return ProcessId.parse(json.loads(file.read_text())["processId"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -32,10 +32,10 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted, TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StateStore, StoreContext
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.task import TaskType
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
 """An active that is not forced writes a checkpoint when its offsets moved by more than this, in sum."""

@@ -34,6 +34,7 @@ from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, R
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.state_stores.base import StateStore
+from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord, fail
 from streams_runtime.tasks.input_buffer import InputBuffer
@@ -45,7 +46,6 @@ from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_processing import RecordProcessing
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task import TaskState, TaskType
 from streams_runtime.tasks.task_deadlines import TaskDeadline
 from streams_runtime.tasks.task_lifecycle import TaskLifecycle
 

@@ -9,24 +9,11 @@ errors that tell the task's story. Source: `Task`, `AbstractTask`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from enum import StrEnum
 from typing import Protocol
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.state_stores.base import StateStore
-
-
-class TaskType(StrEnum):
-    ACTIVE = "active"
-    STANDBY = "standby"
-
-
-class TaskState(StrEnum):
-    CREATED = "created"
-    RESTORING = "restoring"
-    RUNNING = "running"
-    SUSPENDED = "suspended"
-    CLOSED = "closed"
+from streams_runtime.task_states import TaskState, TaskType
 
 
 class Task(Protocol):

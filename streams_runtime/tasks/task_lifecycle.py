@@ -10,7 +10,7 @@ from collections import deque
 
 from assignor.types import TaskId
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
 
 _STEPS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.CREATED: frozenset({TaskState.RESTORING, TaskState.SUSPENDED}),

@@ -16,17 +16,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from assignor.types import TaskId
-from streams_runtime.application import Application, ThreadErrorResponse
-from streams_runtime.clock import Clock
+from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
-from streams_runtime.logs.base import Log
-from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import GroupMember, MemberEnd, MemberSettings
-from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.group_member import GroupMember, MemberEnd
 from streams_runtime.membership.rebalance_mailbox import (
     AssignTasks,
     CloseTasks,
@@ -37,37 +31,12 @@ from streams_runtime.membership.rebalance_mailbox import (
     StartRebalance,
 )
 from streams_runtime.membership.task_holder import HeldTasks
-from streams_runtime.metrics import ThreadMetrics
-from streams_runtime.restore.restore_listener import RestoreListener
-from streams_runtime.task_manager.thread_listener import ThreadListener
-from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
 from streams_runtime.threads.thread_work import ThreadWork
 
 _logger = logging.getLogger(__name__)
 _NOTHING = HeldTasks("", 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadSetting:
-    """All that a thread needs from its instance. `transactional_id` None: at-least-once.
-
-    `state_changed`: called on the stream thread after each change of its state, and must not block.
-    """
-
-    name: str
-    application: Application
-    log: Log
-    directory: StateDirectory
-    client: CoordinatorClient
-    member: MemberSettings
-    subscriptions: SubscriptionWriter
-    transactional_id: str | None
-    clock: Clock
-    listener: ThreadListener
-    restore_listener: RestoreListener
-    metrics: ThreadMetrics
-    state_changed: Callable[[StreamThread], None]
 
 
 class StreamThread:
@@ -297,7 +266,7 @@ class StreamThread:
         if state is self._state or (pending and state is not ThreadState.DEAD):
             return
         self._state = state
-        self._setting.state_changed(self)
+        self._setting.state_changed()
 
     # --- the member's thread
 

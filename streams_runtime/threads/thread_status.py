@@ -12,7 +12,8 @@ from enum import StrEnum
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.tasks.task import Task, TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
+from streams_runtime.tasks.task import Task
 
 
 class ThreadState(StrEnum):

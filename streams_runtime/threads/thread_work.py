@@ -12,28 +12,25 @@ Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommitte
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
+from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_isolation import restore_isolation
+from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.task_manager.restoration import Restoration
 from streams_runtime.task_manager.task_closing import TaskCloser
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
 from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.offset_sums import OffsetReport
+from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
-
-if TYPE_CHECKING:
-    from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
-    from streams_runtime.tasks.state_manager import StateManager
-    from streams_runtime.threads.stream_thread import ThreadSetting
 
 PUBLISH_INTERVAL_MS = 200
 """How old what others see of a thread may be, at most."""

@@ -15,7 +15,7 @@ from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
 from tests.streams_runtime.word_counting import (
     TIMEOUT_S,
     RememberingListener,

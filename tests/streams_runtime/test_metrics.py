@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignor.types import TaskId
 from streams_runtime.metrics import METRICS, InstanceMetrics
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
 
 ACTIVE_RUNNING = (TaskType.ACTIVE, TaskState.RUNNING)
 STANDBY_RUNNING = (TaskType.STANDBY, TaskState.RUNNING)

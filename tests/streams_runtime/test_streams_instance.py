@@ -15,7 +15,7 @@ from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.streams_instance import InstanceState, StreamsInstance
-from streams_runtime.task_manager.thread_listener import RestoreOrigin
+from streams_runtime.task_states import RestoreOrigin
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from tests.checkout import ROOT
 from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group, running_group

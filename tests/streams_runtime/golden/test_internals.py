@@ -23,6 +23,7 @@ from streams_runtime.serdes import BYTES, DOUBLE, LONG, STRING
 from streams_runtime.state_stores import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
 from streams_runtime.state_stores.window_keys import window_key
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import encode_partition_time
@@ -32,7 +33,6 @@ from streams_runtime.tasks.punctuation_queue import PunctuationQueue, Punctuatio
 from streams_runtime.tasks.record_queue import RecordQueue
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import STORES_DIRECTORY, StateManager
-from streams_runtime.tasks.task import TaskType
 from tests.streams_runtime.golden.recorded import Recorded, recorded
 from tests.streams_runtime.tasks.file_store import FileStore, MemoryStore, store_context
 

@@ -12,7 +12,7 @@ from streams_runtime.membership.task_holder import HostMaps
 from streams_runtime.queries.answers import READS, Freshness, Source, answer_for_partition, builder_of, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.routing import KeyQueryMetadata
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
 from tests.streams_runtime.queries.fake_instance import (
     ACTIVE,
     COUNTS,

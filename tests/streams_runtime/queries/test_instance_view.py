@@ -27,8 +27,8 @@ from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
+from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.partitioner import partition_of
-from streams_runtime.tasks.task import TaskState, TaskType
 from streams_runtime.threads.thread_status import TaskCopy
 from tests.streams_runtime.queries.serving import serving
 from tests.streams_runtime.running_group import GUARANTEES, SOME_LINES, Group, running_group

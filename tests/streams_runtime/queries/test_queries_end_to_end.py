@@ -21,7 +21,7 @@ from streams_runtime.queries.client import StateStoreClient, StoreValue
 from streams_runtime.queries.host_calls import QueryFailed
 from streams_runtime.serdes import LONG
 from streams_runtime.streams_instance import StreamsInstance
-from streams_runtime.tasks.task import TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
 from tests.streams_runtime.queries.serving import InstanceProcess, fast_application, serving
 from tests.streams_runtime.running_group import EXACTLY_ONCE, running_group
 from tests.streams_runtime.word_counting import LINES, PARTITIONS, STORE, TEXT, TIMEOUT_S, wait_for

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.restore.changelog_metadata import ChangelogMetadata
-from streams_runtime.tasks.task import TaskType
+from streams_runtime.task_states import TaskType
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.restoring import Restoring, commit, contents, create, numbered, write
 

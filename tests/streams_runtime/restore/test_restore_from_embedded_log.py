@@ -14,14 +14,14 @@ from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.errors import CommitFenced
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_isolation import restore_isolation
+from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.task import TaskType
 from tests.streams_runtime.restore.restoring import NoRecords, RestoringTask, as_tasks, contents, numbered
 
 TASK = TaskId(0, 0)

@@ -7,9 +7,8 @@ from pathlib import Path
 from assignor.types import TopicPartition
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.poll_size import PollSize
-from streams_runtime.restore.restore_isolation import restore_isolation
-from streams_runtime.restore.restore_rate import RestoreRate
+from streams_runtime.restore.restore_consumer import PollSize, restore_isolation
+from streams_runtime.restore.restore_meter import RestoreRate
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.manual_clock import ManualClock
 from tests.streams_runtime.restore.restoring import APPLICATION, Restoring, create, numbered, write

@@ -14,8 +14,8 @@ from streams_runtime.membership.group_member import GroupMember
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.task_manager.task_manager import TaskManager
+from streams_runtime.task_states import TaskState
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.task import TaskState
 from streams_runtime.threads.stream_thread import StreamThread
 from tests.streams_runtime.rules.test_thread_loop import setting
 from tests.streams_runtime.running_member import RunningMember, wait_until_owned_once

@@ -22,7 +22,8 @@ from streams_runtime.task_manager.task_executor import TaskExecutor
 from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.threads.stream_thread import StreamThread, ThreadSetting
+from streams_runtime.threads.stream_thread import StreamThread
+from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_work import ThreadWork
 from tests.streams_runtime.tasks.running_task import START_MS, RunningTask
 from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MovableClock, rig
@@ -45,7 +46,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
         listener=SilentListener(),
         restore_listener=SilentRestoreListener(),
         metrics=InstanceMetrics().thread(name),
-        state_changed=lambda _thread: None,
+        state_changed=lambda: None,
     )
 
 

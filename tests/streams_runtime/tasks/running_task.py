@@ -16,13 +16,13 @@ from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task import TaskType
 from streams_runtime.testing.topology_test_driver import MockClock
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.task import TaskType
 from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, MemoryStore, batch_of, store_context
 
 TASK = TaskId(0, 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import ProcessId
-from streams_runtime.tasks.process_id import PROCESS_FILE_NAME, stored_process_id
+from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME, stored_process_id
 
 KNOWN = "2230ea3e-4048-4d7d-bee0-e650940ec648"
 

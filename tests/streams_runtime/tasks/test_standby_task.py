@@ -12,11 +12,12 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import SystemClock
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.errors import LockError, ProcessorStateError, StreamsRuntimeError, TaskCorrupted, TaskTimeout
+from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.task import Task, TaskState, TaskType
+from streams_runtime.tasks.task import Task
 from tests.streams_runtime.tasks.file_store import FileStore, batch_of, store_context
 from tests.streams_runtime.tasks.state_on_disk import in_thread
 

@@ -15,10 +15,10 @@ import pytest
 from streams_runtime.clock import SystemClock
 from streams_runtime.errors import ProcessorStateError, TaskCorrupted, TaskMigrated
 from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.task import TaskType
 from tests.streams_runtime.tasks.file_store import batch_of, store_context
 from tests.streams_runtime.tasks.state_task import (
     COUNTS,

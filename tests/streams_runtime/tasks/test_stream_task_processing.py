@@ -13,8 +13,8 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record, RecordMetadata
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.task_states import TaskState
 from streams_runtime.tasks.exception_handling import log_and_continue
-from streams_runtime.tasks.task import TaskState
 from tests.streams_runtime.tasks.running_task import (
     IN,
     OTHER,

@@ -15,7 +15,8 @@ from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import Topology
-from streams_runtime.tasks.task import Task, TaskState, TaskType
+from streams_runtime.task_states import TaskState, TaskType
+from streams_runtime.tasks.task import Task
 from tests.streams_runtime.tasks.running_task import (
     COUNTS,
     EXACTLY_ONCE,

@@ -17,11 +17,11 @@ from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.task_states import TaskState
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task import TaskState
-from streams_runtime.threads.stream_thread import ThreadSetting
+from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_work import ThreadWork
 from tests.streams_runtime.word_counting import (
     LINES,
@@ -165,7 +165,7 @@ def rig(
             listener=told,
             restore_listener=SilentRestoreListener(),
             metrics=InstanceMetrics().thread(name),
-            state_changed=lambda _thread: None,
+            state_changed=lambda: None,
         )
     )
     return Rig(held, work, shared, clock, told)

@@ -14,7 +14,7 @@ from streams_runtime.errors import TaskMigrated, TaskTimeout
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import PunctuationType
-from streams_runtime.task_manager.thread_listener import RestoreOrigin
+from streams_runtime.task_states import RestoreOrigin
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.thread_rig import (

@@ -1,0 +1,39 @@
+"""What a stream thread gets from its instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streams_runtime.application import Application
+from streams_runtime.clock import Clock
+from streams_runtime.logs.base import Log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_member import MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.metrics import ThreadMetrics
+from streams_runtime.restore.restore_listener import RestoreListener
+from streams_runtime.task_manager.thread_listener import ThreadListener
+from streams_runtime.tasks.state_directory import StateDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSetting:
+    """All that a thread needs from its instance. `transactional_id` None: at-least-once.
+
+    `state_changed`: called on the stream thread after each change of its state, and must not block.
+    """
+
+    name: str
+    application: Application
+    log: Log
+    directory: StateDirectory
+    client: CoordinatorClient
+    member: MemberSettings
+    subscriptions: SubscriptionWriter
+    transactional_id: str | None
+    clock: Clock
+    listener: ThreadListener
+    restore_listener: RestoreListener
+    metrics: ThreadMetrics
+    state_changed: Callable[[], None]
