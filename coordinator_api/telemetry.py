@@ -46,8 +46,8 @@ class GroupTelemetry:
                     logger.info("definition_changed", revision=revision)
                 case DrainChanged(draining):
                     logger.info("drain_started" if draining else "drain_ended")
-                case MemberSubscribed(member_id, group_instance_id):
-                    logger.info("member_subscribed", member=member_id, group_instance_id=group_instance_id)
+                case MemberSubscribed(member_id, join):
+                    logger.info("member_subscribed", member=member_id, group_instance_id=join.group_instance_id)
                 case MemberReplaced(group_instance_id, old_member_id, new_member_id):
                     logger.info(
                         "member_replaced",
@@ -59,12 +59,12 @@ class GroupTelemetry:
                     if reason is not RemovalReason.LEFT:
                         self._metrics.expired_sessions.inc()
                     logger.info("member_removed", member=member_id, reason=str(reason))
-                case RebalanceStarted(reason, detail=detail):
+                case RebalanceStarted(cause):
                     self._preparing_since = time.perf_counter()
-                    logger.info("rebalance_preparing", reason=detail or str(reason))
-                case RebalanceLedElsewhere(led_by, outcome=outcome, error=error):
+                    logger.info("rebalance_preparing", reason=cause.in_words())
+                case RebalanceLedElsewhere(led_by, end=end):
                     self._metrics.reported_rebalances.inc()
-                    logger.info("rebalance_reported", led_by=led_by, outcome=str(outcome), error=error)
+                    logger.info("rebalance_reported", led_by=led_by, outcome=str(end.outcome), error=end.error)
                 case RebalanceCompleted():
                     self._completed(record)
                 case GroupEmptied():
@@ -76,7 +76,8 @@ class GroupTelemetry:
 
     def _completed(self, record: RebalanceCompleted) -> None:
         self._metrics.rebalances.inc()
-        if record.outcome is RebalanceOutcome.ERROR:
+        end = record.end
+        if end.outcome is RebalanceOutcome.ERROR:
             self._metrics.failed_rebalances.inc()
         if self._preparing_since is not None:
             self._metrics.rebalance_latency.observe(time.perf_counter() - self._preparing_since)
@@ -84,10 +85,10 @@ class GroupTelemetry:
         self._logger.info(
             "rebalance_completed",
             generation=record.generation_id,
-            outcome=str(record.outcome),
+            outcome=str(end.outcome),
             members=len(record.assignments),
-            probing_rebalance_at_ms=record.probing_rebalance_at_ms,
-            error=record.error,
+            probing_rebalance_at_ms=end.probing_rebalance_at_ms,
+            error=end.error,
         )
 
     def answered(self, response: Response) -> None:

@@ -1,5 +1,46 @@
-"""The group protocol as a pure state machine: an event and the time in; records, an answer, effects and a timer out.
+"""The group protocol as a pure state machine. It knows no clock, no store, no HTTP and no threads.
 
-`group.Group` is the one door; its docstring shows the loop and lists the files. Nothing here knows a clock, a store,
-HTTP or threads. Source: Kafka's classic group coordinator; each file names the part it answers to.
+The whole loop, for one group that the caller has locked:
+
+    outcome = group.handle(event, now_ms)      # decides; changes nothing that has to survive a crash
+    store.commit(group_id, outcome.records)    # one transaction, together with the recorded rebalance
+    group.apply(outcome.records, now_ms)       # the only way in which the durable state changes
+    answer(outcome.response)                   # answered means durable
+    carry_out(outcome.effects)                 # RunRebalance: compute it, then send AssignmentComputed
+    tick_at(outcome.next_timer_ms)             # send a Tick then; a later outcome replaces this time
+
+and after a restart:
+
+    group = Group.replay(group_id, limits, records, now_ms)
+    outcome = group.handle(Recovered(), now_ms)  # asks again for a rebalance that was being computed
+
+A group goes Empty -> PreparingRebalance (members join) -> CompletingRebalance (the assignment is computed) -> Stable
+(members fetch it) and round again. Where to look:
+
+    values   states          the words of the protocol
+             image           the durable state: members, the last rebalance, the group
+             events          what can happen to a group
+             records         what a group remembers
+             record_codec    records as JSON, under names that never change
+             outcome         what comes of an event: records, answer, effects, next timer
+             limits          what the settings bound
+    loop     group           `Group`, and which rule handles which event
+             transition      one event being handled: records emitted one by one
+             replay          what each record makes of the state
+             snapshot        the state as the shortest list of records
+             liveness        sessions and timers, in memory only
+             invariants      what always holds; story: the last records, for errors
+    rules    rebalancing     where every rebalance starts, waits for joins, is computed and stored
+             ticking         where sessions expire, waits end and probing rebalances start
+             fencing         where a member is fenced or refused
+             joining         join, rejoin, the next incarnation of a static member
+             membership      heartbeat, fetch, leave
+             administration  declare, drain, delete
+             reporting       groups that another leader leads
+             rebalance_result  the outcome of a computed rebalance; when a group is settled
+             subscriptions   what the rules read in a member's bytes
+    views    description     a group as operators see it
+
+Source: Kafka's classic group coordinator (`GroupMetadataManager`); each file names the part that it follows. The way of
+working is that of etcd's raft.
 """

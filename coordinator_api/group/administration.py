@@ -1,20 +1,22 @@
 """What operators do with a group: declare, drain, delete.
 
-Source: `GroupMetadataManager.validateDeleteGroup` for the last; the others have no like in Kafka.
+Source: `GroupMetadataManager.validateDeleteGroup` for the last one; Kafka has no counterpart of the others.
 """
 
 from __future__ import annotations
 
 from coordinator_api.group.events import DeclareGroup
 from coordinator_api.group.outcome import Accepted, Declared, Rejected, Response
-from coordinator_api.group.rebalancing import prepare
+from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import DefinitionChanged, DrainChanged, GroupDeleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
 from coordinator_api.group.transition import GroupTransition
 
 
 def declare(step: GroupTransition, event: DeclareGroup) -> Response:
-    """Take in the definition. With members, a changed one starts a round, and so does any one after an error."""
+    """Take in the definition. When there are members, a changed definition starts a rebalance. After an error, so does
+    an unchanged one.
+    """
     image = step.image
     if image.state is GroupState.DEAD:
         return _deleted()
@@ -24,14 +26,15 @@ def declare(step: GroupTransition, event: DeclareGroup) -> Response:
         step.emit(DefinitionChanged(image.revision + 1, event.input_json))
     if image.draining:
         step.emit(DrainChanged(False))
-    failed = image.last_rebalance is not None and image.last_rebalance.outcome is RebalanceOutcome.ERROR
+    failed = image.last_rebalance is not None and image.last_rebalance.end.outcome is RebalanceOutcome.ERROR
     retried = failed and image.state is GroupState.STABLE
     if image.members and (changed or retried):
-        prepare(step, RebalanceReason.DEFINITION_CHANGED)
+        start_rebalance(step, RebalanceReason.DEFINITION_CHANGED)
     return Declared(step.image.revision, created)
 
 
 def drain(step: GroupTransition) -> Response:
+    """From now on heartbeats ask members to stop."""
     if step.image.state is GroupState.DEAD:
         return _deleted()
     if not step.image.draining:
@@ -40,6 +43,7 @@ def drain(step: GroupTransition) -> Response:
 
 
 def delete(step: GroupTransition) -> Response:
+    """Refused while the group has members, unless it is led elsewhere."""
     image = step.image
     if image.state is GroupState.DEAD:
         return _deleted()

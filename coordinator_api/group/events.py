@@ -1,7 +1,8 @@
-"""What can happen to a group: requests of members and operators, the result of a round, and time going by.
+"""What can happen to a group: requests of members and operators, the result of a rebalance, and time passing.
 
-Every event is a plain value; the time at which it happens is handed to `Group.handle` beside it. What the core cannot
-know (a fresh member id) comes with the event. Source: the JoinGroup, SyncGroup, Heartbeat and LeaveGroup requests.
+An event is a plain value. `Group.handle` takes the time of the event beside it. What a pure state machine cannot make
+itself, such as a fresh member id, comes with the event. Source: the JoinGroup, SyncGroup, Heartbeat and LeaveGroup
+requests.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from assignor.types import TaskId
 class DeclareGroup:
     """PUT of the group's definition.
 
-    `input_json`: the `input` object of rebalance/1 without members, validated by the caller, opaque here, in one
-    canonical spelling (sorted keys), because a definition has changed when this text has. An unchanged definition is a
-    no-op unless the last round ended with an error: then it starts a new one. A changed one starts a round when the
-    group has members. Either ends a drain. Answered with `Declared`.
+    `input_json`: the `input` object of rebalance/1 without members. The caller has validated it; here it is opaque. Its
+    spelling is canonical (sorted keys), because a definition counts as changed when this text has changed. When the
+    group has members, a changed definition starts a rebalance; an unchanged one does so only when the last rebalance
+    ended with an error. Either ends a drain. Answered with `Declared`.
     """
 
     input_json: str
@@ -30,10 +31,10 @@ class DeclareGroup:
 class Join:
     """POST of a subscription: a first join (`member_id` None) or a rejoin.
 
-    `new_member_id`: a fresh id proposed by the caller, used only when this join makes a new member id. `incarnation`:
-    rises each time the static member `group_instance_id` is started anew (Spark's taskAttemptId). `subscription`: bytes
-    of ConsumerProtocolSubscription, which the caller has found to be readable. Times in milliseconds. Answered with
-    `JoinAnswered`.
+    `new_member_id`: a fresh id that the caller proposes; it is used only when this join makes a new member id.
+    `incarnation`: rises each time the static member `group_instance_id` is started again (Spark's taskAttemptId).
+    `subscription`: bytes of ConsumerProtocolSubscription; the caller has checked that they can be read. Times in
+    milliseconds. Answered with `JoinAnswered`.
     """
 
     subscription: bytes
@@ -48,10 +49,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """`generation_id`: the generation of the assignment the member works by, 0 (or less) before its first one.
+    """`generation_id`: the generation of the member's assignment; 0 or less before its first one.
 
-    `task_offset_sums`: how far it is with each task, None to leave what is known as it is. Answered with
-    `HeartbeatAnswered`.
+    `task_offset_sums`: by task, the sum of the offsets that it has reached; None when it does not report them this
+    time. Answered with `HeartbeatAnswered`.
     """
 
     member_id: str
@@ -62,9 +63,9 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class FetchAssignment:
-    """GET of the assignment, as the request arrives: a sign of life.
+    """GET of the assignment, when the request arrives: a sign of life.
 
-    `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for whatever is there. Answered with
+    `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for any generation. Answered with
     `AssignmentReady` or `AssignmentPending`.
     """
 
@@ -75,7 +76,7 @@ class FetchAssignment:
 
 @dataclass(frozen=True, slots=True)
 class RecheckAssignment:
-    """The same question asked again for a request that is being held (long poll). Not a sign of life."""
+    """The same question once more, for a request that is being held (long poll). Not a sign of life."""
 
     member_id: str
     min_generation: int
@@ -92,12 +93,12 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentComputed:
-    """The round asked for by `RunRebalance(generation_id)` has been computed.
+    """The rebalance that `RunRebalance(generation_id)` asked for has been computed.
 
-    `topics`: partition counts of the topology's topics as the round left them, 0 for one that is not there; empty for a
-    group whose definition describes its cluster itself. `missing_topics`: source topics that were not there.
-    Answered with `AssignmentStored`, or `AssignmentDiscarded` when the group has moved on: then the result must not be
-    recorded as a round of this group.
+    `topics`: partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist; empty
+    for a group whose definition describes its cluster itself. `missing_topics`: source topics that did not exist.
+    Answered with `AssignmentStored`, or with `AssignmentDiscarded` when the group has moved on: then the result must
+    not be recorded as a rebalance of this group.
     """
 
     generation_id: int
@@ -108,9 +109,9 @@ class AssignmentComputed:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFailed:
-    """The round asked for could not be computed, or could not be carried out. `error`: `"SimpleName: message"`.
+    """The rebalance could not be computed, or could not be carried out. `error`: `"SimpleName: message"`.
 
-    `topics`: as in `AssignmentComputed`; empty when nobody looked. Answered as `AssignmentComputed`.
+    `topics`: as in `AssignmentComputed`; empty when nobody looked at the cluster. Answered like `AssignmentComputed`.
     """
 
     generation_id: int
@@ -120,9 +121,10 @@ class RebalanceFailed:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """Somebody looked at the group's cluster. `topics`: as in `AssignmentComputed`, of the definition that now holds.
+    """The topics of the group's cluster, as a look at it just found them. `topics`: as in `AssignmentComputed`, for the
+    present definition.
 
-    Starts a round when they are not what the last round worked with. Answered with `Accepted`.
+    Starts a rebalance when they are not those that the last rebalance worked with. Answered with `Accepted`.
     """
 
     topics: Mapping[str, int]
@@ -130,12 +132,12 @@ class TopicsSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReportRebalance:
-    """A round that was led elsewhere, as its leader or somebody who watched it reports it.
+    """A rebalance that was led elsewhere, reported by its leader or by a recorder.
 
-    `led_by`: who leads the group. `input_json`: what the leader knew, as in `DeclareGroup`. `members`: in the order the
-    leader received them; `assignments`: bytes of ConsumerProtocolAssignment, none for a round that failed. `warm_ups`:
-    which of a member's standby tasks are warm-ups, as far as is known. `error`: `"SimpleName: message"`. The caller has
-    found all bytes to be readable. Answered with `RebalanceReported`.
+    `led_by`: who leads the group. `input_json`: what the leader knew, as in `DeclareGroup`. `members`: in the order in
+    which the leader received them. `assignments`: bytes of ConsumerProtocolAssignment; empty for a rebalance that
+    failed. `warm_ups`: which of a member's standby tasks are known to be warm-ups. `error`: `"SimpleName: message"`.
+    The caller has checked that all bytes can be read. Answered with `RebalanceReported`.
     """
 
     led_by: str
@@ -151,22 +153,22 @@ class ReportRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time went by: sent at `Outcome.next_timer_ms` (early or late is harmless). Answered with `Accepted`."""
+    """Time has passed: sent at `Outcome.next_timer_ms`; early or late does no harm. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Only a group without members can be deleted, or one that is led elsewhere. Answered with `Accepted`."""
+    """Refused for a group with members, unless it is led elsewhere. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Tell every member to stop: heartbeats say so until the next PUT. Answered with `Accepted`."""
+    """Ask all members to stop: heartbeats say so until the next PUT. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The first event after `replay`: asks again for a round that was being computed. Answered with `Accepted`."""
+    """The first event after `replay`: asks again for a rebalance that was being computed. Answered with `Accepted`."""
 
 
 Event = (

@@ -1,21 +1,6 @@
 """One group: `handle(event, now_ms) -> Outcome`, `apply(records)`, `replay(records) -> Group`.
 
-The whole loop, with the group locked by the caller:
-
-    outcome = group.handle(event, now_ms)      # decides; changes nothing that has to survive
-    store.commit(group_id, outcome.records)    # one transaction, together with a recorded round
-    group.apply(outcome.records, now_ms)       # the only way its state changes
-    answer(outcome.response); start(outcome.effects); tick_at(outcome.next_timer_ms)
-
-and after a restart: `group = Group.replay(group_id, limits, records, now_ms)`, then `handle(Recovered(), now_ms)`.
-
-    states       the words                      image      durable state, and what each record makes of it
-    events       what can happen                liveness   sessions and timers, not durable
-    records      what is remembered             transition one event being handled
-    outcome      what comes of it               joining, membership, administration, ticking, rounds, topics,
-                                                reporting: the rules
-
-Source: the classic group of `GroupMetadataManager`; the way of working is that of etcd's raft: no I/O, no clock.
+The docstring of this package shows the loop around it. Source: the classic group of `GroupMetadataManager`.
 """
 
 from __future__ import annotations
@@ -44,21 +29,22 @@ from coordinator_api.group.events import (
     Tick,
     TopicsSeen,
 )
-from coordinator_api.group.image import GroupImage, IllegalTransition, next_image, snapshot_records
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import join
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.membership import fetch_assignment, heartbeat, leave
 from coordinator_api.group.outcome import Accepted, Outcome, Response
-from coordinator_api.group.rebalancing import rebalance_to_run, store_rebalance
+from coordinator_api.group.rebalancing import rebalance_to_run, rebalance_when_topics_changed, store_rebalance
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted
-from coordinator_api.group.reporting import led_elsewhere, report
+from coordinator_api.group.replay import IllegalTransition, next_image
+from coordinator_api.group.reporting import refuse_led_elsewhere, report
+from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.story import Story
 from coordinator_api.group.ticking import tick
-from coordinator_api.group.topics import topics_seen
-from coordinator_api.group.transition import GroupTransition, next_timer_ms
+from coordinator_api.group.transition import GroupTransition
 
 
 class Group:
@@ -75,7 +61,7 @@ class Group:
     def replay(cls, group_id: str, limits: GroupLimits, records: Iterable[CoordinatorRecord], now_ms: int) -> Self:
         """The group that these records, in order, lead to. Raises IllegalTransition.
 
-        Sessions and round timeouts start anew at `now_ms`; a probing deadline is the one that was recorded.
+        Sessions and timeouts start again at `now_ms`; the probing deadline is the one that was recorded.
         """
         group = cls(group_id, limits)
         group.apply(records, now_ms)
@@ -97,29 +83,32 @@ class Group:
 
     @property
     def next_timer_ms(self) -> int | None:
-        """When the group wants its next `Tick`, as of now; None for never."""
-        return next_timer_ms(self._image, self._liveness)
+        """When the group wants its next `Tick`; None for never."""
+        return self._liveness.next_timer_ms(self._image)
 
     def handle(self, event: Event, now_ms: int) -> Outcome:
-        """What `event` at `now_ms` (milliseconds since the epoch) leads to. Raises IllegalTransition for a bug."""
+        """Decide what `event` leads to, without changing the durable state. Raises IllegalTransition for a bug.
+
+        `now_ms`: the time of the event, in milliseconds since the epoch.
+        """
         step = GroupTransition(self.limits, self._image, self._liveness, now_ms)
         try:
             response = _dispatch(step, event)
         except IllegalTransition as illegal:
-            raise self._told(f"{event!r}: {illegal}") from illegal
+            raise self._with_story(f"{event!r}: {illegal}") from illegal
         outcome = step.outcome(response)
         if isinstance(event, Recovered) or any(isinstance(record, GenerationStarted) for record in outcome.records):
             return replace(outcome, effects=rebalance_to_run(step.image))
         return outcome
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
-        """Take in committed records, in order; `now_ms` is the time of their event. Raises IllegalTransition."""
+        """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition."""
         for record in records:
             before = self._image
             try:
                 self._image = next_image(before, record)
             except IllegalTransition as illegal:
-                raise self._told(str(illegal)) from illegal
+                raise self._with_story(str(illegal)) from illegal
             self._liveness.taken_in(record, before, self._image, now_ms)
             self._story.add(record, self._image, now_ms)
 
@@ -131,25 +120,25 @@ class Group:
         return describe(self.group_id, self._image, self._liveness)
 
     def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
-        """By member, how far it is with each task, as its last heartbeat said. Not durable."""
+        """By member: the offset sum of each of its tasks, as its last heartbeat reported them. Not durable."""
         return {member_id: session.task_offset_sums for member_id, session in self._liveness.sessions.items()}
 
     def story(self) -> tuple[str, ...]:
-        """The last records taken in, oldest first, one line each."""
+        """The last records that the group took in, oldest first, one line each."""
         return self._story.lines()
 
     def validate_state(self) -> None:
-        """Raises IllegalTransition, with the story, when something holds that cannot."""
+        """Raises IllegalTransition, with the story, when an invariant is broken."""
         broken = broken_invariants(self._image, self._liveness)
         if broken:
-            raise self._told("; ".join(broken))
+            raise self._with_story("; ".join(broken))
 
-    def _told(self, what: str) -> IllegalTransition:
+    def _with_story(self, what: str) -> IllegalTransition:
         return IllegalTransition("\n  ".join((f"group {self.group_id}: {what}", *self._story.lines())))
 
 
 def _dispatch(step: GroupTransition, event: Event) -> Response:
-    refused = led_elsewhere(step, event)
+    refused = refuse_led_elsewhere(step, event)
     if refused is not None:
         return refused
     match event:
@@ -164,7 +153,7 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
         case AssignmentComputed() | RebalanceFailed():
             return store_rebalance(step, event)
         case TopicsSeen():
-            topics_seen(step, event)
+            rebalance_when_topics_changed(step, event)
             return Accepted()
         case ReportRebalance():
             return report(step, event)

@@ -1,17 +1,19 @@
-"""Joins: a new member, a member that rejoins, a static member whose next incarnation takes over.
+"""Joins: a new member, a member that rejoins, the next incarnation of a static member.
 
-A join answers at once; it never waits for the round (members learn of it by heartbeats and fetch what it gives). So a
-join that is sent again because its answer was lost must change nothing: the same bytes for the same round are the same
-join. Members flip the unique field of their subscription to say that a rejoin is meant. Source: `classicGroupJoin...`
-and `updateStaticMemberThenRebalanceOrCompleteJoin` in `GroupMetadataManager`; KIP-345 for static members.
+A join is answered at once. It never waits for the rebalance: members learn of that by heartbeats, and fetch their
+assignment when it is there. So a join that is sent again, because its answer was lost, must change nothing: the same
+bytes for the same rebalance are the same join. A member that does mean to rejoin changes the unique field of its
+subscription. Source: `classicGroupJoin...` and `updateStaticMemberThenRebalanceOrCompleteJoin` in
+`GroupMetadataManager`; KIP-345 for static members.
 """
 
 from __future__ import annotations
 
 from coordinator_api.group.events import Join
-from coordinator_api.group.image import ClassicGroupMember
+from coordinator_api.group.fencing import refuse_after_missed_rebalance, refuse_older_incarnation, refuse_stranger
+from coordinator_api.group.image import ClassicGroupMember, LastJoin
 from coordinator_api.group.outcome import JoinAnswered, Rejected, Response
-from coordinator_api.group.rebalancing import prepare
+from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import MemberReplaced, MemberSubscribed
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
 from coordinator_api.group.subscriptions import claims_tasks, static_identity
@@ -19,11 +21,11 @@ from coordinator_api.group.transition import GroupTransition
 
 
 def join(step: GroupTransition, event: Join) -> Response:
-    refused = _unacceptable(step, event)
+    refused = _refuse_unusable(step, event)
     if refused is not None:
         return refused
     if event.member_id is not None:
-        refused = step.refusal(event.member_id, event.group_instance_id)
+        refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
         return refused or _rejoin(step, event, step.image.members[event.member_id])
     static = step.image.static_member(event.group_instance_id) if event.group_instance_id is not None else None
     if static is None:
@@ -31,7 +33,7 @@ def join(step: GroupTransition, event: Join) -> Response:
     return _join_as_incarnation(step, event, static)
 
 
-def _unacceptable(step: GroupTransition, event: Join) -> Rejected | None:
+def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
     image, limits = step.image, step.limits
     if image.state is GroupState.DEAD or image.input_json is None:
         return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted")
@@ -49,112 +51,103 @@ def _unacceptable(step: GroupTransition, event: Join) -> Rejected | None:
 
 
 def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
-    """Differs from Kafka: while a round is prepared all members count, so a newcomer cannot push out a slow member."""
+    """Differs from Kafka: while a rebalance is being prepared all members count, also those that have not rejoined yet,
+    so a newcomer cannot push out a slow member.
+    """
     if len(step.image.members) >= step.limits.max_size:
         return Rejected(
             RejectionCode.GROUP_MAX_SIZE_REACHED, f"the group has {step.limits.max_size} members, the most it may have"
         )
     generation_id = step.image.generation_id + 1
-    step.emit(_subscribed(event, event.new_member_id, event.group_instance_id, event.incarnation, generation_id))
-    prepare(step, RebalanceReason.MEMBER_JOINED)
+    step.emit(
+        MemberSubscribed(
+            event.new_member_id, _last_join(event, event.group_instance_id, event.incarnation, generation_id)
+        )
+    )
+    start_rebalance(step, RebalanceReason.MEMBER_JOINED)
     return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True)
 
 
 def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Response:
-    """A known member. The same subscription as before is a repeated request, unless a round waits for it."""
-    refused = _not_taken_back(step, event, member)
+    """A known member. The same subscription as before is a repeated request, unless a rebalance waits for it."""
+    refused = _refuse_stale(step, event, member)
     if refused is not None:
         return refused
     step.liveness.heard_from(member, step.now_ms)
-    image = step.image
+    image, known = step.image, member.last_join
     preparing = image.state is GroupState.PREPARING_REBALANCE
-    repeated = event.subscription == member.subscription and (not preparing or image.has_joined(member))
+    repeated = event.subscription == known.subscription and (not preparing or image.has_joined(member))
     generation_id = image.generation_id + 1 if preparing or not repeated else image.generation_id
-    incarnation = member.incarnation if event.incarnation is None else event.incarnation
-    record = _subscribed(event, member.member_id, member.group_instance_id, incarnation, generation_id)
-    if not repeated or record != _last_subscribed(member):
-        step.emit(record)
+    incarnation = known.incarnation if event.incarnation is None else event.incarnation
+    joined = _last_join(event, known.group_instance_id, incarnation, generation_id)
+    if not repeated or joined != known:
+        step.emit(MemberSubscribed(member.member_id, joined))
     if not repeated:
-        prepare(step, RebalanceReason.SUBSCRIPTION_CHANGED)
+        start_rebalance(step, RebalanceReason.SUBSCRIPTION_CHANGED)
     return JoinAnswered(member.member_id, generation_id, step.image.state, created=False)
 
 
 def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
-    """A static member without member id: it was started anew, or repeats a join whose answer was lost.
+    """A static member without a member id: it was started again, or it repeats a join whose answer was lost.
 
-    The newer incarnation takes over the older one's place and assignment; when the group is stable and the member is
-    still the same in the same place, no round is needed. Differs from Kafka: an `incarnation` that is lower than the
-    known one is refused, one that is equal with equal bytes is a repeated request; and a member that changed what a
-    round decides by (process, tags, topics, versions) starts one, where Kafka keeps the old assignment for it.
+    The newer incarnation takes over the place and the assignment of the older one. No rebalance is needed when the
+    group is stable and the new incarnation is the same in all that a rebalance decides by. Differs from Kafka: an
+    `incarnation` that is lower than the known one is refused; one that is equal, with equal bytes, is a repeated
+    request; and a member whose process, tags, topics or versions have changed starts a rebalance, where Kafka keeps the
+    old assignment.
     """
-    refused = _not_taken_back(step, event, old)
+    refused = _refuse_stale(step, event, old)
     if refused is not None:
         return refused
-    same_incarnation = event.incarnation is not None and event.incarnation == old.incarnation
-    if same_incarnation and event.subscription == old.subscription:
+    known = old.last_join
+    same_incarnation = event.incarnation is not None and event.incarnation == known.incarnation
+    if same_incarnation and event.subscription == known.subscription:
         return _rejoin(step, event, old)
-    assert old.group_instance_id is not None
-    as_it_was = _assignment_still_holds(step, event, old)
-    generation_id = step.image.generation_id if as_it_was else step.image.generation_id + 1
-    incarnation = old.incarnation if event.incarnation is None else event.incarnation
-    step.emit(MemberReplaced(old.group_instance_id, old.member_id, event.new_member_id))
-    step.emit(_subscribed(event, event.new_member_id, old.group_instance_id, incarnation, generation_id))
-    if not as_it_was:
-        prepare(step, RebalanceReason.STATIC_MEMBER_REPLACED)
+    assert known.group_instance_id is not None
+    unchanged = _assignment_still_holds(step, event, old)
+    generation_id = step.image.generation_id if unchanged else step.image.generation_id + 1
+    incarnation = known.incarnation if event.incarnation is None else event.incarnation
+    step.emit(MemberReplaced(known.group_instance_id, old.member_id, event.new_member_id))
+    step.emit(
+        MemberSubscribed(event.new_member_id, _last_join(event, known.group_instance_id, incarnation, generation_id))
+    )
+    if not unchanged:
+        start_rebalance(step, RebalanceReason.STATIC_MEMBER_REPLACED)
     return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True)
 
 
 def _assignment_still_holds(step: GroupTransition, event: Join, old: ClassicGroupMember) -> bool:
-    """Whether a static member that came back can go on with the assignment its place has.
+    """Whether a static member that came back can go on with the assignment of its place.
 
-    Not when the last round waits for a follow-up (this is its first rejoin) or failed (a join tries again).
+    It cannot when the last rebalance asked for a follow-up (this is its first rejoin) or failed (a join tries again).
     """
     image = step.image
     if image.state is not GroupState.STABLE or image.last_rebalance is None:
         return False
-    if image.last_rebalance.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.ERROR):
+    if image.last_rebalance.end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.ERROR):
         return False
-    return static_identity(event.subscription) == static_identity(old.subscription)
+    return static_identity(event.subscription) == static_identity(old.last_join.subscription)
 
 
-def _not_taken_back(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Rejected | None:
-    """An older incarnation, or a static member that let a round go by and comes with tasks it ran before.
+def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Rejected | None:
+    """Refuse an older incarnation, and a static member that missed a rebalance but still claims tasks.
 
-    Differs from Kafka: there JoinGroup takes the latter and only its heartbeats are refused; but the round may have
-    given those tasks to another, and nobody is to run them twice.
+    Differs from Kafka: there JoinGroup accepts the latter, and only its heartbeats are refused. But the rebalance may
+    have given those tasks to other members, and no task may run twice.
     """
-    known = member.incarnation
-    if event.incarnation is not None and known is not None and event.incarnation < known:
-        return Rejected(
-            RejectionCode.FENCED_INSTANCE_ID,
-            f"incarnation {known} of {member.group_instance_id} has joined, which is newer than {event.incarnation}",
-        )
-    return step.lost_its_place(member) if claims_tasks(event.subscription) else None
+    refused = refuse_older_incarnation(event, member)
+    if refused is not None or not claims_tasks(event.subscription):
+        return refused
+    return refuse_after_missed_rebalance(step.image, member)
 
 
-def _subscribed(
-    event: Join, member_id: str, group_instance_id: str | None, incarnation: int | None, generation_id: int
-) -> MemberSubscribed:
-    return MemberSubscribed(
-        member_id=member_id,
+def _last_join(event: Join, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
+    return LastJoin(
         group_instance_id=group_instance_id,
         incarnation=incarnation,
         client_id=event.client_id,
         session_timeout_ms=event.session_timeout_ms,
         rebalance_timeout_ms=event.rebalance_timeout_ms,
         subscription=event.subscription,
-        joined_generation=generation_id,
-    )
-
-
-def _last_subscribed(member: ClassicGroupMember) -> MemberSubscribed:
-    return MemberSubscribed(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        incarnation=member.incarnation,
-        client_id=member.client_id,
-        session_timeout_ms=member.session_timeout_ms,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        subscription=member.subscription,
-        joined_generation=member.joined_generation,
+        generation_id=generation_id,
     )

@@ -1,4 +1,4 @@
-"""The bounds a group works within. Source: `GroupCoordinatorConfig`; keys keep the broker's names as settings."""
+"""The limits a group works within. Source: `GroupCoordinatorConfig`; the settings keep the broker's names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class GroupLimits:
     `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): how long an empty group waits for more members
     after the first. `min_session_timeout_ms`, `max_session_timeout_ms`: what a member may ask for. Differs from Kafka:
     the minimum is 500, not 6,000, because failover within a second is the point. `max_size` (`group.max.size`): the
-    most members.
-    `new_member_join_timeout_ms`: a member that was never heard from after its first join goes after this long, even if
-    its session timeout is longer (the answer with its member id was lost, nobody knows that it exists).
+    largest number of members. `new_member_join_timeout_ms`: a member that sends nothing after its first join is removed
+    after this long, even if its session timeout is longer: the answer with its member id was lost, so nobody knows that
+    the member exists.
     """
 
     initial_rebalance_delay_ms: int = 3_000

@@ -1,9 +1,9 @@
-"""What a group knows only as long as it is in memory: who was heard from when, who has its assignment, what is due.
+"""What a group knows only while it is in memory: when each member was last heard from, which of them have their
+assignment, and what is due when.
 
-None of it is recorded. After a replay every session and every round timeout starts anew, acknowledgements are heard
-again from the next heartbeats, and reported offsets come with them. `taken_in` says what a record means for these;
-handlers note the rest (signs of life, acknowledgements, an extended delay). Losing a note is harmless, so notes need no
-commit.
+None of it is recorded. After a replay all sessions and timeouts start again, and the next heartbeats bring back the
+acknowledgements and the offsets. `taken_in` updates all this for each record. Handlers note the rest: signs of life,
+acknowledgements, a longer delay. A lost note does no harm, so notes need no commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -29,10 +29,10 @@ from coordinator_api.group.states import GroupState
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`last_heard_ms`: when its last request arrived. `timeout_ms`: how long it may stay silent from then on.
+    """`last_heard_ms`: when the member's last request arrived. `timeout_ms`: how long it may stay silent after that.
 
-    `never_heard_from`: it has joined once and nothing more came. `acknowledged_generation`: the last generation whose
-    assignment it fetched or heartbeated with. `task_offset_sums`: as its last heartbeat reported them.
+    `never_heard_from`: it has sent nothing since its first join. `acknowledged_generation`: the last generation whose
+    assignment it fetched or named in a heartbeat. `task_offset_sums`: as its last heartbeat reported them.
     """
 
     last_heard_ms: int
@@ -48,7 +48,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class InitialDelay:
-    """An empty group waits for more members. `remaining_ms`: by how much the wait may still be made longer."""
+    """An empty group waits for more members. `remaining_ms`: by how much the wait may still be extended."""
 
     due_ms: int
     delay_ms: int
@@ -65,9 +65,11 @@ class RejoinTimeout:
 
 @dataclass(slots=True)
 class Liveness:
-    """Mutable; its values are not. `next_expiry_ms`: no session ends before it (it may be too early, never too late).
+    """Mutable; the values in it are not.
 
-    `fetch_due_ms`: until when members of a stable group have to have their assignment.
+    `next_expiry_ms`: no session expires before it; it may be too early, but never too late. `join_timer`: when the
+    coordinator stops waiting for joins. `fetch_due_ms`: until when the members of a stable group have to fetch their
+    assignment.
     """
 
     limits: GroupLimits
@@ -81,46 +83,56 @@ class Liveness:
 
     def heard_from(self, member: ClassicGroupMember, now_ms: int) -> None:
         """A request of this member arrived."""
-        session = self.sessions[member.member_id]
+        timeout_ms = member.last_join.session_timeout_ms
         self.sessions[member.member_id] = replace(
-            session, last_heard_ms=now_ms, timeout_ms=member.session_timeout_ms, never_heard_from=False
+            self.sessions[member.member_id], last_heard_ms=now_ms, timeout_ms=timeout_ms, never_heard_from=False
         )
-        self._expires(now_ms + member.session_timeout_ms)
+        self._expires(now_ms + timeout_ms)
 
     def acknowledged(self, member_id: str, generation_id: int) -> None:
         """The member has the assignment of this generation."""
         self.sessions[member_id] = replace(self.sessions[member_id], acknowledged_generation=generation_id)
 
     def reported(self, member_id: str, task_offset_sums: Mapping[TaskId, int]) -> None:
+        """The member reported how far each of its tasks is."""
         self.sessions[member_id] = replace(self.sessions[member_id], task_offset_sums=dict(task_offset_sums))
 
     def expired_members(self, now_ms: int) -> tuple[str, ...]:
-        """Whose sessions have run out. Also brings `next_expiry_ms` up to date."""
+        """The members whose sessions have expired. Also makes `next_expiry_ms` exact."""
         self.next_expiry_ms = min((session.expires_at_ms for session in self.sessions.values()), default=None)
         if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
             return ()
         return tuple(key for key, session in self.sessions.items() if session.expires_at_ms <= now_ms)
 
-    def _expires(self, at_ms: int) -> None:
-        if self.next_expiry_ms is None or at_ms < self.next_expiry_ms:
-            self.next_expiry_ms = at_ms
+    def next_timer_ms(self, image: GroupImage) -> int | None:
+        """The earliest time at which `ticking.tick` may find something to do; None for never."""
+        if image.led_by is not None:
+            return None
+        due: list[int | None] = []
+        if image.members:
+            due.append(self.next_expiry_ms)
+        if image.state is GroupState.PREPARING_REBALANCE and self.join_timer is not None:
+            due.append(self.join_timer.due_ms)
+        if image.state is GroupState.STABLE:
+            due.append(self.fetch_due_ms)
+            due.append(image.last_rebalance.end.probing_rebalance_at_ms if image.last_rebalance else None)
+        return min((one for one in due if one is not None), default=None)
 
     def taken_in(self, record: CoordinatorRecord, before: GroupImage, after: GroupImage, now_ms: int) -> None:
-        """What `record`, which led from `before` to `after`, means for sessions and timers."""
+        """Update sessions and timers for `record`, which led from `before` to `after`."""
         match record:
             case MemberSubscribed(member_id):
                 self._joined(after.members[member_id], before, now_ms)
-            case MemberRestored(member_id, session_timeout_ms=timeout_ms):
-                self.sessions[member_id] = Session(now_ms, timeout_ms)
-                self._expires(now_ms + timeout_ms)
+            case MemberRestored(member):
+                self._start_session(member, now_ms)
             case MemberReplaced(_, old_member_id, new_member_id):
                 old = self.sessions.pop(old_member_id)
                 self.sessions[new_member_id] = Session(now_ms, old.timeout_ms)
                 self._await_fetches(after, now_ms)
             case MemberRemoved(member_id):
                 del self.sessions[member_id]
-            case RebalanceStarted(_, initial):
-                self.join_timer = self._initial_delay(after, now_ms) if initial else rejoin_timeout(after, now_ms)
+            case RebalanceStarted():
+                self._await_joins(after, now_ms)
                 self.fetch_due_ms = None
             case RebalanceCompleted():
                 self._await_fetches(after, now_ms)
@@ -130,31 +142,40 @@ class Liveness:
             self.join_timer = None
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:
-        """After a replay: everybody has been heard from just now, and whatever is under way starts its wait anew."""
-        of_members = image.members if image.led_by is None else {}
-        self.sessions = {key: Session(now_ms, one.session_timeout_ms) for key, one in of_members.items()}
+        """After a replay: treat all members as heard from just now, and start every timeout again."""
+        self.sessions = {}
+        if image.led_by is None:
+            for member in image.members.values():
+                self._start_session(member, now_ms)
         self.expired_members(now_ms)
         self.join_timer = None
         if image.state is GroupState.PREPARING_REBALANCE:
-            self.join_timer = self._initial_delay(image, now_ms) if image.initial else rejoin_timeout(image, now_ms)
+            self._await_joins(image, now_ms)
         self._await_fetches(image, now_ms)
 
+    def _expires(self, at_ms: int) -> None:
+        if self.next_expiry_ms is None or at_ms < self.next_expiry_ms:
+            self.next_expiry_ms = at_ms
+
+    def _start_session(self, member: ClassicGroupMember, now_ms: int) -> None:
+        self.sessions[member.member_id] = Session(now_ms, member.last_join.session_timeout_ms)
+        self._expires(now_ms + member.last_join.session_timeout_ms)
+
     def _joined(self, member: ClassicGroupMember, before: GroupImage, now_ms: int) -> None:
-        known = self.sessions.get(member.member_id)
-        if known is not None:
+        if member.member_id in self.sessions:
             self.heard_from(member, now_ms)
             return
-        timeout_ms = min(member.session_timeout_ms, self.limits.new_member_join_timeout_ms)
+        timeout_ms = min(member.last_join.session_timeout_ms, self.limits.new_member_join_timeout_ms)
         self.sessions[member.member_id] = Session(now_ms, timeout_ms, never_heard_from=True)
         self._expires(now_ms + timeout_ms)
         if isinstance(self.join_timer, InitialDelay) and before.initial:
             self.join_timer = replace(self.join_timer, member_added=True)
 
-    def _initial_delay(self, image: GroupImage, now_ms: int) -> InitialDelay:
-        delay_ms = self.limits.initial_rebalance_delay_ms
-        # who does not want to wait for the first newcomers does not want to wait for later ones either
-        remaining_ms = max(image.rebalance_timeout_ms() - delay_ms, 0) if delay_ms else 0
-        return InitialDelay(now_ms + delay_ms, delay_ms, remaining_ms)
+    def _await_joins(self, image: GroupImage, now_ms: int) -> None:
+        if image.initial:
+            self.join_timer = _initial_delay(image, self.limits.initial_rebalance_delay_ms, now_ms)
+        else:
+            self.join_timer = rejoin_timeout(image, now_ms)
 
     def _await_fetches(self, image: GroupImage, now_ms: int) -> None:
         """Differs from Kafka: the longer of session and rebalance timeout, so that a restart evicts nobody early."""
@@ -165,12 +186,18 @@ class Liveness:
 
 
 def rejoin_timeout(image: GroupImage, now_ms: int) -> RejoinTimeout:
-    """Starts now, and is as long as the slowest member asked for."""
+    """Starts now, and lasts as long as the slowest member asked for."""
     return RejoinTimeout(now_ms + image.rebalance_timeout_ms())
 
 
+def _initial_delay(image: GroupImage, delay_ms: int, now_ms: int) -> InitialDelay:
+    # with a delay of 0 the first member is not kept waiting at all, so later joins do not extend the wait either
+    remaining_ms = max(image.rebalance_timeout_ms() - delay_ms, 0) if delay_ms else 0
+    return InitialDelay(now_ms + delay_ms, delay_ms, remaining_ms)
+
+
 def extended(timer: InitialDelay, limits: GroupLimits, now_ms: int) -> InitialDelay | None:
-    """The initial delay once more, because members came while it ran; None when it is over.
+    """The initial delay once more, because members joined while it ran; None when it is over.
 
     Source: `GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule`.
     """

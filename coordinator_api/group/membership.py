@@ -1,4 +1,4 @@
-"""What members do between joining and being gone: heartbeat, fetch the assignment, leave.
+"""What members do between joining and leaving: heartbeat, fetch the assignment, leave.
 
 Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`, `classicGroupLeaveToClassicGroup`.
 """
@@ -6,6 +6,7 @@ Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`,
 from __future__ import annotations
 
 from coordinator_api.group.events import FetchAssignment, Heartbeat, Leave, RecheckAssignment
+from coordinator_api.group.fencing import refuse_after_missed_rebalance, refuse_stranger
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.outcome import (
     AssignmentPending,
@@ -15,27 +16,28 @@ from coordinator_api.group.outcome import (
     Rejected,
     Response,
 )
-from coordinator_api.group.rebalancing import follow_up_when_acknowledged, prepare
+from coordinator_api.group.rebalancing import follow_up_when_acknowledged, start_rebalance
 from coordinator_api.group.records import MemberRemoved
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode, RemovalReason
 from coordinator_api.group.transition import GroupTransition
 
 
 def heartbeat(step: GroupTransition, event: Heartbeat) -> Response:
-    """A sign of life, and the way a member learns that it has to rejoin, fetch or stop.
+    """A sign of life. The answer tells the member whether it has to rejoin, fetch or stop.
 
-    Differs from Kafka: an older generation than the group's is fine as long as the member takes part in the round (it
-    just has not fetched yet), and a member that has rejoined is not told again; there JoinGroup blocks instead.
+    Differs from Kafka: an older generation than the group's is accepted as long as the member takes part in the current
+    one (it just has not fetched yet), and a member that has rejoined is not asked to rejoin again. In Kafka it would be
+    blocked in JoinGroup.
     """
-    refused = step.refusal(event.member_id, event.group_instance_id)
+    refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
     if refused is not None:
         return refused
     image = step.image
     member = image.members[event.member_id]
-    refused = step.lost_its_place(member)
+    refused = refuse_after_missed_rebalance(image, member)
     if refused is not None:
         return refused
-    if event.generation_id > max(member.joined_generation, image.generation_id):
+    if event.generation_id > max(member.last_join.generation_id, image.generation_id):
         return _ahead(event.generation_id, image)
     step.liveness.heard_from(member, step.now_ms)
     if event.task_offset_sums is not None:
@@ -52,18 +54,18 @@ def heartbeat(step: GroupTransition, event: Heartbeat) -> Response:
 
 
 def fetch_assignment(step: GroupTransition, event: FetchAssignment | RecheckAssignment) -> Response:
-    """The member's assignment, as soon as it is there.
+    """The member's assignment, as soon as there is one.
 
-    A member that has rejoined gets only what the round it rejoined for gives: an older assignment could hand it a task
-    that its new subscription does not claim, which the round is free to give to another. Until it rejoins, the last one
-    is handed out again.
+    A member that has rejoined gets only the result of the rebalance that it rejoined for. An older assignment could
+    hand it a task that its new subscription does not claim and that the rebalance may give to another member. Until it
+    rejoins, it may fetch its last assignment again.
     """
-    refused = step.refusal(event.member_id, event.group_instance_id)
+    refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
     if refused is not None:
         return refused
     image = step.image
     member = image.members[event.member_id]
-    refused = step.lost_its_place(member)
+    refused = refuse_after_missed_rebalance(image, member)
     if refused is not None:
         return refused
     if event.min_generation > image.generation_id + 1:
@@ -72,8 +74,9 @@ def fetch_assignment(step: GroupTransition, event: FetchAssignment | RecheckAssi
         step.liveness.heard_from(member, step.now_ms)
     if image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member):
         return AssignmentPending()
-    if member.assignment is not None and member.assigned_generation >= event.min_generation:
-        response = AssignmentReady(member.assigned_generation, member.assignment, _followup_comes(image))
+    last = member.last_assignment
+    if last.assignment is not None and last.generation_id >= event.min_generation:
+        response = AssignmentReady(last.generation_id, last.assignment, _followup_comes(image))
         if image.state is GroupState.STABLE:
             _acknowledge(step, member)
         return response
@@ -86,12 +89,12 @@ def fetch_assignment(step: GroupTransition, event: FetchAssignment | RecheckAssi
 
 
 def leave(step: GroupTransition, event: Leave) -> Response:
-    """Differs from Kafka: static members leave just like dynamic ones, since DELETE is always meant."""
-    refused = step.refusal(event.member_id, event.group_instance_id)
+    """Differs from Kafka: static members leave just like dynamic ones, because a DELETE is always deliberate."""
+    refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
     if refused is not None:
         return refused
     step.emit(MemberRemoved(event.member_id, RemovalReason.LEFT))
-    prepare(step, RebalanceReason.MEMBER_LEFT)
+    start_rebalance(step, RebalanceReason.MEMBER_LEFT)
     return Left(event.member_id)
 
 
@@ -102,7 +105,7 @@ def _acknowledge(step: GroupTransition, member: ClassicGroupMember) -> None:
 
 def _followup_comes(image: GroupImage) -> bool:
     last = image.last_rebalance
-    return last is not None and (last.outcome is RebalanceOutcome.FOLLOW_UP or last.awaits_topics())
+    return last is not None and (last.end.outcome is RebalanceOutcome.FOLLOW_UP or last.awaits_topics())
 
 
 def _ahead(generation_id: int, image: GroupImage) -> Rejected:

@@ -1,9 +1,7 @@
-"""What handling an event gives: records to commit, the answer, effects to carry out, and when to come back.
+"""What comes of an event: records to commit, the answer, effects to carry out, and when to come back.
 
-The order for the caller, with the group locked: `outcome = group.handle(event, now_ms)`, commit `outcome.records`,
-`group.apply(outcome.records, now_ms)`, then answer `outcome.response`, start `outcome.effects`, and see to it that a
-`Tick` is handled at `outcome.next_timer_ms`. When the commit fails, drop the outcome (and tick again soon): the group
-is as it was before.
+The docstring of this package says in which order the caller deals with them. When the commit fails, the caller drops
+the outcome and sends a `Tick` soon after; the group is as it was before the event.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rejection
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """`created`: this PUT made the group (201, else 200). `revision`: of the definition that now holds."""
+    """`created`: this PUT made the group (201, else 200). `revision`: of the present definition."""
 
     revision: int
     created: bool
@@ -26,12 +24,12 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswered:
-    """`generation_id`: the generation the member has to wait for.
+    """`generation_id`: the generation that the member has to wait for. It fetches with this as `min_generation`.
 
-    It is the next generation when the join takes part in a round that is being prepared or that it started, and the
-    current one when the join changed nothing (a repeated request, or a static member that came back as it was). Fetch
-    with `min_generation` set to it. A round that is being computed is given up when another one becomes necessary, so
-    what comes may be a later generation. `created`: a new member id was made (201, else 200).
+    It is the next generation when the join takes part in a rebalance that is being prepared, or starts one. It is the
+    current generation when the join changed nothing: a repeated request, or a static member that came back unchanged. A
+    rebalance that is being computed is given up when another one becomes necessary, so the member may get a later
+    generation. `created`: a new member id was made (201, else 200).
     """
 
     member_id: str
@@ -42,9 +40,9 @@ class JoinAnswered:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswered:
-    """`rejoin`: a round is prepared and this member has not sent its subscription for it. `stop`: leave and end.
+    """`rejoin`: a rebalance waits for this member's subscription. `stop`: the member is asked to leave and end.
 
-    `generation_id`: the group's current generation; when it is above the one the member works by, an assignment waits.
+    `generation_id`: the group's current generation; when it is higher than the member's, an assignment waits for it.
     """
 
     state: GroupState
@@ -55,7 +53,7 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentReady:
-    """`assignment`: bytes of ConsumerProtocolAssignment. `followup`: a follow-up round comes once all have this one."""
+    """`assignment`: bytes of ConsumerProtocolAssignment. `followup`: once all have it, another rebalance starts."""
 
     generation_id: int
     assignment: bytes
@@ -64,7 +62,7 @@ class AssignmentReady:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentPending:
-    """Not there yet: answer 204, or hold the request and `RecheckAssignment` when the group has taken in records."""
+    """There is none yet: answer 204, or hold the request and send `RecheckAssignment` after each commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
-    """The round is part of the group's history: record it in the transaction that commits the records."""
+    """The rebalance belongs to the group's history: store it in the transaction that commits the records."""
 
     generation_id: int
     outcome: RebalanceOutcome
@@ -82,14 +80,14 @@ class AssignmentStored:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentDiscarded:
-    """The group had moved on; nothing to record."""
+    """The group has moved on; there is nothing to store."""
 
     generation_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReported:
-    """A round that was led elsewhere. `created`: it is new here (201, and to be recorded), else known already (200)."""
+    """A rebalance that was led elsewhere. `created`: it is new here (201; store it), or known already (200)."""
 
     generation_id: int
     created: bool
@@ -97,12 +95,12 @@ class RebalanceReported:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Handled; there is nothing to say."""
+    """Done; there is nothing more to say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Refused. `code` is Kafka's name of the error; `detail` is one sentence for people."""
+    """Refused. `code`: Kafka's name of the error. `detail`: what is wrong and what to do, for people."""
 
     code: RejectionCode
     detail: str
@@ -125,11 +123,10 @@ Response = (
 
 @dataclass(frozen=True, slots=True)
 class RunRebalance:
-    """Compute the round of `generation_id` and come back with `AssignmentComputed` or `RebalanceFailed`.
+    """Compute the rebalance of `generation_id`, then send `AssignmentComputed` or `RebalanceFailed`.
 
-    A later `RunRebalance` makes this one void: what it computes will be discarded. `members` are in the order in which
-    they joined, as the snapshot wants them. `input_json`: the definition to use, `definition_revision` its number.
-    `reason`: in words.
+    A later `RunRebalance` makes this one void: its result will be discarded. `members`: in the order in which they
+    joined. `input_json`: the definition to use; `definition_revision`: its number. `reason`: in words.
     """
 
     generation_id: int
@@ -144,9 +141,10 @@ Effect = RunRebalance
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`next_timer_ms`: when the group wants its next `Tick`, None for never; it replaces what was asked for before.
+    """`next_timer_ms`: when the group wants its next `Tick`, None for never; a time in the past means at once.
 
-    A time that has passed means at once. After every non-empty `records`, held assignment requests are to be rechecked.
+    It replaces the time that an earlier outcome asked for. Whenever `records` is not empty, the caller asks again for
+    the requests that it holds.
     """
 
     records: tuple[CoordinatorRecord, ...]

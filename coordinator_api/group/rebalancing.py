@@ -1,17 +1,22 @@
-"""From the reason for a round to its assignments: prepare, wait for everybody, compute, store.
+"""A rebalance from its cause to its assignments. Every rebalance starts in `start_rebalance`.
 
-    prepare -> (all rejoined, or the round timer) -> close_joins -> RunRebalance -> store_rebalance | discard
+    start_rebalance -> (all have rejoined, or the wait is over: close_joins) -> RunRebalance -> store_rebalance
+
+What starts one: a join or a leave (`joining`, `membership`), time (`ticking`), a new definition (`administration`), and
+here a follow-up that is due or a change of the topics.
 
 Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`,
-`classicGroupSyncToClassicGroup`. Differs from Kafka: no member leads; the round is computed by whoever carries out the
-`RunRebalance` effect, so there is no leader to elect and nobody waits for a SyncGroup.
+`classicGroupSyncToClassicGroup`. Differs from Kafka: no member leads. Whoever carries out the `RunRebalance` effect
+computes the assignment, so there is no leader to elect, and nobody waits for a SyncGroup.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from assignor.snapshot import Member
-from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
-from coordinator_api.group.image import GroupImage
+from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen
+from coordinator_api.group.image import GroupImage, RebalanceCause
 from coordinator_api.group.liveness import rejoin_timeout
 from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, Response, RunRebalance
 from coordinator_api.group.rebalance_result import completed_rebalance, failed_rebalance
@@ -19,28 +24,31 @@ from coordinator_api.group.records import GenerationStarted, GroupEmptied, Membe
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 from coordinator_api.group.transition import GroupTransition
 
+MAX_CHANGES_NAMED = 5
+"""How many changed topics the cause of a rebalance names."""
 
-def prepare(step: GroupTransition, reason: RebalanceReason, detail: str | None = None) -> None:
-    """Ask everybody to rejoin; when a round is already being prepared, see whether it can go on now.
 
-    A round that is being computed is given up. An empty group first waits for the initial delay.
+def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str | None = None) -> None:
+    """Ask all members to rejoin. When a rebalance is already being prepared, go on with it if everybody has joined.
+
+    A rebalance that is being computed is given up. An empty group first waits for the initial delay.
     """
     state = step.image.state
     if state is not GroupState.PREPARING_REBALANCE:
-        step.emit(RebalanceStarted(reason, initial=state is GroupState.EMPTY, detail=detail))
+        step.emit(RebalanceStarted(RebalanceCause(reason, detail), initial=state is GroupState.EMPTY))
     if not step.image.initial and step.image.all_joined():
         _start_generation(step)
 
 
 def close_joins(step: GroupTransition) -> None:
-    """The round timer has run out: go on with those who rejoined.
+    """The wait for joins is over: go on with the members that rejoined.
 
-    Dynamic members that did not are removed. Static ones are kept, with the subscription they sent last, until their
-    session ends; when nobody else is there, the wait starts again.
+    Dynamic members that did not rejoin are removed. Static ones stay, with the subscription they sent last, until their
+    session expires. When only static members are left and none of them has rejoined, the wait starts again.
     """
     members = step.image.members.values()
     late = [member for member in members if not step.image.has_joined(member)]
-    late_dynamic = [member for member in late if member.group_instance_id is None]
+    late_dynamic = [member for member in late if not member.is_static]
     nobody_joined = len(late) == len(members)
     nobody_left = len(late_dynamic) == len(members)
     if nobody_joined and not nobody_left:
@@ -59,31 +67,26 @@ def _start_generation(step: GroupTransition) -> None:
         step.emit(GroupEmptied(generation_id))
 
 
-def follow_up_when_acknowledged(step: GroupTransition) -> None:
-    """The follow-up round starts once every member that takes part has the assignment that asks for it.
-
-    Before that nobody could rejoin with anything given up. Differs from Kafka: there the members that wait for a task
-    ask for the round themselves (here they may, too); here a member that only listens to its heartbeats is served.
-    """
-    image = step.image
-    last_rebalance = image.last_rebalance
-    if (
-        image.state is not GroupState.STABLE
-        or last_rebalance is None
-        or last_rebalance.outcome is not RebalanceOutcome.FOLLOW_UP
-    ):
-        return
-    sessions = step.liveness.sessions
-    if all(
-        sessions[member_id].acknowledged_generation == image.generation_id
-        for member_id, member in image.members.items()
-        if image.takes_part(member)
-    ):
-        prepare(step, RebalanceReason.FOLLOWUP_REBALANCE)
+def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
+    """The rebalance that has to be computed in this state, if there is one."""
+    if image.state is not GroupState.COMPLETING_REBALANCE or image.input_json is None or image.cause is None:
+        return ()
+    joins = {member_id: member.last_join for member_id, member in image.members.items()}
+    return (
+        RunRebalance(
+            generation_id=image.generation_id,
+            definition_revision=image.rebalance_revision,
+            input_json=image.input_json,
+            members={
+                key: Member(join.subscription, join.client_id, join.group_instance_id) for key, join in joins.items()
+            },
+            reason=image.cause.in_words(),
+        ),
+    )
 
 
 def store_rebalance(step: GroupTransition, event: AssignmentComputed | RebalanceFailed) -> Response:
-    """The group is Stable with what the round decided, unless it has moved on since."""
+    """Make the group Stable with what was computed, unless the group has moved on since."""
     image = step.image
     if image.state is not GroupState.COMPLETING_REBALANCE or event.generation_id != image.generation_id:
         return AssignmentDiscarded(event.generation_id)
@@ -93,16 +96,63 @@ def store_rebalance(step: GroupTransition, event: AssignmentComputed | Rebalance
         case AssignmentComputed():
             record = completed_rebalance(image, event)
     step.emit(record)
-    return AssignmentStored(record.generation_id, record.outcome)
+    return AssignmentStored(record.generation_id, record.end.outcome)
 
 
-def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
-    """What there is to compute in this state: one round, or nothing."""
-    if image.state is not GroupState.COMPLETING_REBALANCE or image.input_json is None or image.reason is None:
-        return ()
-    members = {
-        member_id: Member(member.subscription, member.client_id, member.group_instance_id)
+def follow_up_when_acknowledged(step: GroupTransition) -> None:
+    """Start the follow-up rebalance once every member that takes part has the assignment that asks for it.
+
+    Any earlier, and no member could have revoked what it has to give up. Differs from Kafka: there the members that
+    wait for a task ask for the rebalance. Here they may, too, but a member that only follows its heartbeats is served
+    as well.
+    """
+    image = step.image
+    last = image.last_rebalance
+    if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
+        return
+    sessions = step.liveness.sessions
+    if all(
+        sessions[member_id].acknowledged_generation == image.generation_id
         for member_id, member in image.members.items()
-    }
-    reason = image.detail or str(image.reason)
-    return (RunRebalance(image.generation_id, image.rebalance_revision, image.input_json, members, reason),)
+        if image.takes_part(member)
+    ):
+        start_rebalance(step, RebalanceReason.FOLLOWUP_REBALANCE)
+
+
+def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:
+    """Start a rebalance when the topics are not those that the last rebalance worked with, whether it failed or not.
+
+    So a rebalance starts when a missing source topic appears, or a topic gets more partitions. A rebalance that failed
+    (because an internal topic has the wrong number of partitions, say) is not repeated before a topic has changed, so
+    there is no storm of rebalances that all fail alike. While a rebalance is under way nothing happens: the next look
+    at the cluster compares with what that rebalance saw.
+
+    Source: `ConsumerCoordinator.rejoinNeededOrPending` with its metadata snapshots. Differs from Kafka: changelog
+    topics count too, which no consumer there subscribes to.
+    """
+    image = step.image
+    last = image.last_rebalance
+    if image.state is not GroupState.STABLE or last is None or last.generation_id != image.generation_id:
+        return
+    changes = topic_changes(last.basis.topics, event.topics)
+    if changes:
+        unnamed = len(changes) - MAX_CHANGES_NAMED
+        more = f", and {unnamed} more" if unnamed > 0 else ""
+        start_rebalance(step, RebalanceReason.TOPICS_CHANGED, "; ".join(changes[:MAX_CHANGES_NAMED]) + more)
+
+
+def topic_changes(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """A sentence for each topic that both name and whose partition counts differ, in order of their names."""
+    return [
+        _change(topic, before[topic], now[topic])
+        for topic in sorted(before.keys() & now.keys())
+        if before[topic] != now[topic]
+    ]
+
+
+def _change(topic: str, before: int, now: int) -> str:
+    if not before:
+        return f"topic {topic} appeared, partitions {now}"
+    if not now:
+        return f"topic {topic} is gone"
+    return f"partitions of {topic}: {before} -> {now}"

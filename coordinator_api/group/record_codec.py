@@ -1,8 +1,12 @@
-"""Records as JSON objects and back, for whoever stores them: `{"type": "MemberRemoved", "member_id": ..., ...}`.
+"""Records as JSON objects and back, for the store: `{"type": "MemberRemoved", "member_id": ..., ...}`.
 
-Bytes are base64, tasks their text, words their value. Reading is strict: an unknown type, a missing or an unknown field
-is an error, because a state rebuilt from half-read records would be a wrong state. Only fields that an earlier release
-did not write may be missing (`ADDED_LATER`): they have a default that means what that release meant.
+`STORED_FORMS` is the stored format: the name and the keys of each type of record, and where in the record each key's
+value is found. Classes and fields may be renamed and nested; the left side of the table never changes. Bytes are
+base64, tasks are their text, enumerations their value.
+
+Reading is strict, because a state that is rebuilt from half-read records would be wrong: an unknown type, a missing key
+or an unknown key is an error. Only a key that an earlier release did not write may be missing (`added_later`). Its
+field has a default that means what that release meant.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, NamedTuple, get_type_hints
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from assignor.errors import InputError
 from assignor.types import TaskId
@@ -21,39 +26,132 @@ from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 
 
+class StoredForm(NamedTuple):
+    """`keys`: JSON key to the field of the record, with dots for a field of a field, in the order of writing."""
+
+    record_type: type[CoordinatorRecord]
+    keys: Mapping[str, str]
+    added_later: frozenset[str] = frozenset()
+
+
+def _same(*names: str, within: str = "") -> dict[str, str]:
+    """Keys that are called like the fields they hold."""
+    return {name: f"{within}.{name}" if within else name for name in names}
+
+
+def _join(path: str) -> dict[str, str]:
+    said = ("group_instance_id", "incarnation", "client_id", "session_timeout_ms", "rebalance_timeout_ms")
+    return {**_same(*said, "subscription", within=path), "joined_generation": f"{path}.generation_id"}
+
+
+def _end(path: str) -> dict[str, str]:
+    return _same("followup_rebalance", "probing_rebalance_at_ms", "error", "error_code", within=path)
+
+
+STORED_FORMS: Mapping[str, StoredForm] = {
+    "DefinitionChanged": StoredForm(records.DefinitionChanged, _same("revision", "input_json")),
+    "DrainChanged": StoredForm(records.DrainChanged, _same("draining")),
+    "MemberSubscribed": StoredForm(records.MemberSubscribed, {**_same("member_id"), **_join("join")}),
+    "MemberReplaced": StoredForm(records.MemberReplaced, _same("group_instance_id", "old_member_id", "new_member_id")),
+    "MemberRemoved": StoredForm(records.MemberRemoved, _same("member_id", "reason")),
+    "RoundPreparing": StoredForm(
+        records.RebalanceStarted,
+        {"reason": "cause.reason", "initial": "initial", "detail": "cause.detail"},
+        frozenset({"detail"}),
+    ),
+    "GenerationStarted": StoredForm(records.GenerationStarted, _same("generation_id", "definition_revision")),
+    "GroupEmptied": StoredForm(records.GroupEmptied, _same("generation_id")),
+    "RoundCompleted": StoredForm(
+        records.RebalanceCompleted,
+        {
+            "generation_id": "generation_id",
+            "outcome": "end.outcome",
+            "assignments": "assignments",
+            **_end("end"),
+            "warm_ups": "warm_ups",
+            **_same("fingerprint", "topics", "missing_topics", within="basis"),
+        },
+        frozenset({"topics", "missing_topics"}),
+    ),
+    "RoundLedElsewhere": StoredForm(
+        records.RebalanceLedElsewhere,
+        {
+            **_same("led_by", "generation_id", "reported_at_ms", "input_json"),
+            "outcome": "end.outcome",
+            **_end("end"),
+        },
+    ),
+    "MemberReported": StoredForm(
+        records.MemberReported,
+        {
+            "member_id": "member_id",
+            **_same("group_instance_id", "client_id", "subscription", within="member"),
+            **_same("assignment", "warm_ups"),
+        },
+    ),
+    "GroupDeleted": StoredForm(records.GroupDeleted, {}),
+    "GroupRestored": StoredForm(
+        records.GroupRestored,
+        {
+            **_same("state", "generation_id", "initial"),
+            "reason": "cause.reason",
+            "definition_revision": "definition_revision",
+            "detail": "cause.detail",
+        },
+        frozenset({"detail"}),
+    ),
+    "LastRoundRestored": StoredForm(
+        records.LastRebalanceRestored,
+        {
+            "generation_id": "last_rebalance.generation_id",
+            "reason": "last_rebalance.cause.reason",
+            "outcome": "last_rebalance.end.outcome",
+            **_end("last_rebalance.end"),
+            "fingerprint": "last_rebalance.basis.fingerprint",
+            "definition_revision": "last_rebalance.definition_revision",
+            "detail": "last_rebalance.cause.detail",
+            **_same("topics", "missing_topics", within="last_rebalance.basis"),
+        },
+        frozenset({"detail", "topics", "missing_topics"}),
+    ),
+    "MemberRestored": StoredForm(
+        records.MemberRestored,
+        {
+            "member_id": "member.member_id",
+            **_join("member.last_join"),
+            "assigned_generation": "member.last_assignment.generation_id",
+            **_same("assignment", "warm_ups", within="member.last_assignment"),
+            "fenced_member_ids": "member.fenced_member_ids",
+        },
+    ),
+}
+
+
 def encode_record(record: CoordinatorRecord) -> str:
     """One line of JSON."""
-    stored_name = _STORED_NAMES[type(record)]
-    shapes = _SHAPES_OF[stored_name]
-    document = {name: shape.write(getattr(record, name)) for name, shape in shapes.items()}
-    return json.dumps({"type": stored_name, **document}, separators=(",", ":"))
+    name = _STORED_NAMES[type(record)]
+    written = dict(_RECORDS[name].write(record))
+    document = {key: written[key] for key in STORED_FORMS[name].keys}
+    return json.dumps({"type": name, **document}, separators=(",", ":"))
 
 
 def decode_record(text: str) -> CoordinatorRecord:
-    """The record `encode_record` wrote. Raises InputError."""
+    """The record that `encode_record` wrote. Raises InputError."""
     try:
         document = json.loads(text)
     except ValueError as fault:
         raise InputError(str(fault), "record") from fault
     name = document.pop("type", None) if isinstance(document, dict) else None
-    if not isinstance(name, str) or name not in RECORD_TYPES:
+    if not isinstance(name, str) or name not in STORED_FORMS:
         raise InputError(f"{name!r} is not a type of record", "record")
-    record_type, shapes = RECORD_TYPES[name], _SHAPES_OF[name]
-    missing = shapes.keys() - document.keys()
-    if not missing <= ADDED_LATER.get(name, frozenset()) or document.keys() - shapes.keys():
-        raise InputError(f"expected the fields {', '.join(shapes)}, not {', '.join(document)}", f"record {name}")
+    form = STORED_FORMS[name]
+    if not form.keys.keys() - document.keys() <= form.added_later or document.keys() - form.keys.keys():
+        raise InputError(f"expected the fields {', '.join(form.keys)}, not {', '.join(document)}", f"record {name}")
     try:
-        return record_type(**{key: shapes[key].read(value) for key, value in document.items()})
+        record: CoordinatorRecord = _RECORDS[name].read(document)
     except (TypeError, ValueError, AttributeError, binascii.Error) as fault:
         raise InputError(str(fault), f"record {name}") from fault
-
-
-ADDED_LATER: Mapping[str, frozenset[str]] = {
-    "RoundPreparing": frozenset({"detail"}),
-    "RoundCompleted": frozenset({"topics", "missing_topics"}),
-    "GroupRestored": frozenset({"detail"}),
-    "LastRoundRestored": frozenset({"detail", "topics", "missing_topics"}),
-}
+    return record
 
 
 class _Shape(NamedTuple):
@@ -96,7 +194,7 @@ _NUMBER = _Shape(_as_is, _checked(int))
 _BYTES = _Shape(_write_bytes, _read_bytes)
 _TASKS = _Shape(lambda tasks: [str(task) for task in tasks], lambda tasks: tuple(TaskId.parse(task) for task in tasks))
 
-_SHAPES: dict[Any, _Shape] = {
+_SHAPES: Mapping[Any, _Shape] = {
     str: _TEXT,
     str | None: _or_none(_TEXT),
     int: _NUMBER,
@@ -119,34 +217,64 @@ _SHAPES: dict[Any, _Shape] = {
     RebalanceOutcome: _Shape(str, RebalanceOutcome),
     RemovalReason: _Shape(str, RemovalReason),
     RebalanceReason: _Shape(str, RebalanceReason),
-    RebalanceReason | None: _or_none(_Shape(str, RebalanceReason)),
 }
 
-RECORD_TYPES: dict[str, type[CoordinatorRecord]] = {
-    "DefinitionChanged": records.DefinitionChanged,
-    "DrainChanged": records.DrainChanged,
-    "MemberSubscribed": records.MemberSubscribed,
-    "MemberReplaced": records.MemberReplaced,
-    "MemberRemoved": records.MemberRemoved,
-    "RoundPreparing": records.RebalanceStarted,
-    "GenerationStarted": records.GenerationStarted,
-    "GroupEmptied": records.GroupEmptied,
-    "RoundCompleted": records.RebalanceCompleted,
-    "RoundLedElsewhere": records.RebalanceLedElsewhere,
-    "MemberReported": records.MemberReported,
-    "GroupDeleted": records.GroupDeleted,
-    "GroupRestored": records.GroupRestored,
-    "LastRoundRestored": records.LastRebalanceRestored,
-    "MemberRestored": records.MemberRestored,
-}
-"""The stored name of each type. A stored name never changes; a class may."""
 
-_STORED_NAMES: Mapping[type[CoordinatorRecord], str] = {record_type: name for name, record_type in RECORD_TYPES.items()}
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A field that is written under a key."""
+
+    key: str
+    shape: _Shape
+
+    def keys(self) -> Iterator[str]:
+        yield self.key
+
+    def write(self, value: Any) -> Iterator[tuple[str, Any]]:
+        yield self.key, self.shape.write(value)
+
+    def read(self, document: Mapping[str, Any]) -> Any:
+        return self.shape.read(document[self.key])
 
 
-def _shapes(record_type: type[CoordinatorRecord]) -> dict[str, _Shape]:
-    hints = get_type_hints(record_type)
-    return {field.name: _SHAPES[hints[field.name]] for field in fields(record_type)}
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A value whose fields are written into the same JSON object. None is written as null under all their keys."""
+
+    value_type: type
+    may_be_none: bool
+    fields: Mapping[str, _Leaf | _Branch]
+
+    def keys(self) -> Iterator[str]:
+        for field in self.fields.values():
+            yield from field.keys()
+
+    def write(self, value: Any) -> Iterator[tuple[str, Any]]:
+        if value is None:
+            yield from ((key, None) for key in self.keys())
+            return
+        for name, field in self.fields.items():
+            yield from field.write(getattr(value, name))
+
+    def read(self, document: Mapping[str, Any]) -> Any:
+        if self.may_be_none and all(document.get(key) is None for key in self.keys()):
+            return None
+        written = {name: field for name, field in self.fields.items() if not document.keys().isdisjoint(field.keys())}
+        return self.value_type(**{name: field.read(document) for name, field in written.items()})
 
 
-_SHAPES_OF: dict[str, dict[str, _Shape]] = {name: _shapes(record_type) for name, record_type in RECORD_TYPES.items()}
+def _branch(hint: Any, keys: Mapping[str, str]) -> _Branch:
+    """How a value of type `hint` is written. `keys`: JSON key to field, as in `StoredForm`."""
+    value_type = next((each for each in get_args(hint) if each is not NoneType), hint)
+    hints = get_type_hints(value_type)
+    fields: dict[str, _Leaf | _Branch] = {}
+    for name in dict.fromkeys(path.partition(".")[0] for path in keys.values()):
+        below = {key: path.removeprefix(f"{name}.") for key, path in keys.items() if path.startswith(f"{name}.")}
+        (key, *_) = (key for key, path in keys.items() if path.partition(".")[0] == name)
+        fields[name] = _branch(hints[name], below) if below else _Leaf(key, _SHAPES[hints[name]])
+    return _Branch(value_type, value_type is not hint, fields)
+
+
+_RECORDS: Mapping[str, _Branch] = {name: _branch(form.record_type, form.keys) for name, form in STORED_FORMS.items()}
+
+_STORED_NAMES: Mapping[type, str] = {form.record_type: name for name, form in STORED_FORMS.items()}

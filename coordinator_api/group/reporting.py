@@ -1,14 +1,12 @@
-"""Groups that are led elsewhere, by a JVM or by `assignor lead`: shown and kept here, round by round, never led here.
+"""Groups that are led elsewhere, by a JVM or by `assignor lead`. The coordinator keeps and shows what is reported.
 
-Rules: such a group begins with its first reported round and is what its last one says. A generation that is known is
-answered as done, so a report can be sent again; one that is older is refused. Nothing times out: who is alive is known
-where the group is led. Members cannot be served here, since two leaders would give the same task to two members; and a
-group that is led here takes no reports.
+Rules: such a group begins with its first report, and its state is its last report. A generation that is already known
+is accepted again, so a report may be sent twice; an older one is refused. Nothing times out here, because only the
+leader knows who is alive. Members cannot join here: two leaders would give the same task to two members. For the same
+reason a group that is led here takes no reports.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from assignor.types import AssignorErrorCode
 from coordinator_api.group.events import (
@@ -21,19 +19,28 @@ from coordinator_api.group.events import (
     Tick,
     TopicsSeen,
 )
+from coordinator_api.group.image import RebalanceEnd
 from coordinator_api.group.outcome import RebalanceReported, Rejected, Response
 from coordinator_api.group.records import MemberReported, RebalanceLedElsewhere
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 from coordinator_api.group.subscriptions import assignment_error
 from coordinator_api.group.transition import GroupTransition
 
-_NOT_OF_MEMBERS = (AssignmentComputed, DeleteGroup, RebalanceFailed, Recovered, ReportRebalance, Tick, TopicsSeen)
+_ALLOWED_WHEREVER_LED = (
+    AssignmentComputed,
+    DeleteGroup,
+    RebalanceFailed,
+    Recovered,
+    ReportRebalance,
+    Tick,
+    TopicsSeen,
+)
 
 
-def led_elsewhere(step: GroupTransition, event: Event) -> Rejected | None:
-    """Why nothing that a member or an operator asks for can be done to a group that is led elsewhere."""
+def refuse_led_elsewhere(step: GroupTransition, event: Event) -> Rejected | None:
+    """None unless the group is led elsewhere and `event` asks for something that only its leader can do."""
     led_by = step.image.led_by
-    if led_by is None or step.image.state is GroupState.DEAD or isinstance(event, _NOT_OF_MEMBERS):
+    if led_by is None or step.image.state is GroupState.DEAD or isinstance(event, _ALLOWED_WHEREVER_LED):
         return None
     return Rejected(
         RejectionCode.NOT_COORDINATOR,
@@ -43,13 +50,14 @@ def led_elsewhere(step: GroupTransition, event: Event) -> Rejected | None:
 
 
 def report(step: GroupTransition, event: ReportRebalance) -> Response:
+    """Take in a rebalance that another leader ran."""
     image = step.image
     if image.state is GroupState.DEAD:
         return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted")
     if image.led_by is None and image.input_json is not None:
         return Rejected(
             RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"this coordinator leads the group itself, so no round of it is led by {event.led_by}; "
+            f"this coordinator leads the group itself, so {event.led_by} cannot lead a rebalance of it; "
             "report to another coordinator, or DELETE the group here first",
         )
     if image.led_by is not None and event.generation_id == image.generation_id:
@@ -60,57 +68,31 @@ def report(step: GroupTransition, event: ReportRebalance) -> Response:
             f"generation {image.generation_id} has been reported, which is newer than {event.generation_id}; "
             "if the group began anew on its cluster, DELETE it here first",
         )
-    _take_in(step, event)
-    return RebalanceReported(event.generation_id, created=True)
-
-
-class ReportedOutcome(NamedTuple):
-    """`error`: what the leader would have thrown, or the name of the code that it sent; None when nothing failed."""
-
-    outcome: RebalanceOutcome
-    error: str | None
-    error_code: int
-
-
-def outcome_of(event: ReportRebalance) -> ReportedOutcome:
-    """How the round ended, by what was reported of it."""
-    if event.error is not None:
-        return ReportedOutcome(RebalanceOutcome.ERROR, event.error, 0)
-    code = next(filter(None, map(assignment_error, event.assignments.values())), 0)
-    if code:
-        known = code in AssignorErrorCode.__members__.values()
-        return ReportedOutcome(
-            RebalanceOutcome.ERROR, AssignorErrorCode(code).name if known else f"assignor error {code}", code
-        )
-    if event.followup_rebalance:
-        return ReportedOutcome(RebalanceOutcome.FOLLOW_UP, None, 0)
-    ended = RebalanceOutcome.STABLE if event.probing_rebalance_at_ms is None else RebalanceOutcome.PROBING
-    return ReportedOutcome(ended, None, 0)
-
-
-def _take_in(step: GroupTransition, event: ReportRebalance) -> None:
-    outcome, error, error_code = outcome_of(event)
     step.emit(
-        RebalanceLedElsewhere(
-            led_by=event.led_by,
-            generation_id=event.generation_id,
-            reported_at_ms=step.now_ms,
-            input_json=event.input_json,
-            outcome=outcome,
-            followup_rebalance=event.followup_rebalance,
-            probing_rebalance_at_ms=event.probing_rebalance_at_ms,
-            error=error,
-            error_code=error_code,
-        )
+        RebalanceLedElsewhere(event.led_by, event.generation_id, step.now_ms, event.input_json, reported_end(event))
     )
     for member_id, member in event.members.items():
         step.emit(
-            MemberReported(
-                member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.subscription,
-                event.assignments.get(member_id),
-                event.warm_ups.get(member_id, ()),
-            )
+            MemberReported(member_id, member, event.assignments.get(member_id), event.warm_ups.get(member_id, ()))
         )
+    return RebalanceReported(event.generation_id, created=True)
+
+
+def reported_end(event: ReportRebalance) -> RebalanceEnd:
+    """How the rebalance ended, judged by the report.
+
+    `error` is what the leader would have thrown, or the name of the error code that it sent to its members.
+    """
+    outcome, error, error_code = RebalanceOutcome.STABLE, event.error, 0
+    if error is None:
+        error_code = next(filter(None, map(assignment_error, event.assignments.values())), 0)
+        if error_code:
+            known = error_code in AssignorErrorCode.__members__.values()
+            error = AssignorErrorCode(error_code).name if known else f"assignor error {error_code}"
+    if error is not None:
+        outcome = RebalanceOutcome.ERROR
+    elif event.followup_rebalance:
+        outcome = RebalanceOutcome.FOLLOW_UP
+    elif event.probing_rebalance_at_ms is not None:
+        outcome = RebalanceOutcome.PROBING
+    return RebalanceEnd(outcome, event.followup_rebalance, event.probing_rebalance_at_ms, error, error_code)

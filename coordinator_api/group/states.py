@@ -1,6 +1,6 @@
-"""The words of the group protocol: states, why a round is prepared, how a round ended, why a member went.
+"""The words of the group protocol: states, reasons, outcomes and refusals.
 
-State names are Kafka's own, as they are printed. Source: `ClassicGroupState`.
+State names are Kafka's own, as Kafka prints them. Source: `ClassicGroupState`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from enum import StrEnum
 class GroupState(StrEnum):
     """Where a group stands.
 
-    Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ... ; without members back to
-    Empty; a deleted group is Dead for good.
+    Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance -> ... A group that loses its
+    last member is Empty again. A deleted group is Dead and stays Dead.
     """
 
     EMPTY = "Empty"
@@ -23,7 +23,7 @@ class GroupState(StrEnum):
 
 
 class RebalanceReason(StrEnum):
-    """Why a round is prepared."""
+    """Why a rebalance was started."""
 
     MEMBER_JOINED = "member-joined"
     SUBSCRIPTION_CHANGED = "subscription-changed"
@@ -38,12 +38,13 @@ class RebalanceReason(StrEnum):
 
 
 class RebalanceOutcome(StrEnum):
-    """How a round ended.
+    """How a rebalance ended.
 
-    `stable`: nothing more is due. `follow-up`: a task waits to be revoked, the next round starts by itself. `probing`:
-    the next round starts at the probing deadline. `settled`: the round asked for an immediate follow-up but decided
-    exactly what the round before it decided, from the same input; nothing can change any more, so no follow-up is
-    started. `error`: the members got an error assignment; the next PUT or join starts a new round.
+    `stable`: no other rebalance is due. `follow-up`: a member has to revoke a task first; the next rebalance starts by
+    itself. `probing`: the next rebalance starts at the probing deadline. `settled`: the leader asked for an immediate
+    follow-up, but it decided exactly what the rebalance before it decided, from the same input. Another one would
+    change nothing, so none is started. `error`: the members got an error assignment; the next PUT or join starts a new
+    rebalance.
     """
 
     STABLE = "stable"
@@ -54,7 +55,7 @@ class RebalanceOutcome(StrEnum):
 
 
 class RemovalReason(StrEnum):
-    """Why a member is not one any more."""
+    """Why a member was removed."""
 
     LEFT = "left"
     SESSION_EXPIRED = "session-expired"
@@ -64,16 +65,16 @@ class RemovalReason(StrEnum):
 
 
 class RejectionCode(StrEnum):
-    """Kafka's error names; a comment gives the HTTP status of each. Source: `Errors`."""
+    """Kafka's error names; the comment gives the HTTP status and what the client has to do. Source: `Errors`."""
 
     GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"  # 404
-    UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"  # 404: drop every task, join anew without a member id
-    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"  # 409: drop every task, rejoin
+    UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"  # 404: drop all tasks, join again without a member id
+    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"  # 409: drop all tasks, rejoin
     REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"  # 409: rejoin, keep working
     FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"  # 409: a newer incarnation took over; stop for good
     NON_EMPTY_GROUP = "NON_EMPTY_GROUP"  # 409
-    NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: the group is led elsewhere
-    INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"  # 409: the group is led here, not where it was said
+    NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: another leader leads the group
+    INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"  # 409: this coordinator leads the group itself
     GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429
     INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422
     INVALID_REQUEST = "INVALID_REQUEST"  # 422

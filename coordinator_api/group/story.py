@@ -1,6 +1,6 @@
-"""The last things that happened to a group, in one line each, for errors that must not happen.
+"""The last records of a group, one line each, as part of errors that must not happen.
 
-An error without its history cannot be understood afterwards; so every broken invariant is told with its story.
+A broken invariant cannot be understood without what led to it, so every `IllegalTransition` ends with the story.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from coordinator_api.group.records import (
     DefinitionChanged,
     DrainChanged,
     GenerationStarted,
+    GroupDeleted,
     GroupEmptied,
+    GroupRestored,
+    LastRebalanceRestored,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
@@ -28,43 +31,49 @@ STORY_LENGTH = 64
 
 
 class Story:
-    """Remembers the last `STORY_LENGTH` records that were taken in."""
+    """Remembers the last `STORY_LENGTH` records that the group took in."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=STORY_LENGTH)
 
     def add(self, record: CoordinatorRecord, after: GroupImage, now_ms: int) -> None:
-        self._lines.append(f"{now_ms} {told(record)} -> {after.state} generation {after.generation_id}")
+        self._lines.append(f"{now_ms} {in_words(record)} -> {after.state} generation {after.generation_id}")
 
     def lines(self) -> tuple[str, ...]:
         """Oldest first: `<ms> <what happened> -> <state> generation <n>`."""
         return tuple(self._lines)
 
 
-def told(record: CoordinatorRecord) -> str:
+def in_words(record: CoordinatorRecord) -> str:
     """A record in a few words."""
     match record:
         case DefinitionChanged(revision):
             return f"definition {revision}"
         case DrainChanged(draining):
-            return "draining" if draining else "not draining any more"
-        case MemberSubscribed(member_id, joined_generation=generation_id):
-            return f"{member_id} joined for generation {generation_id}"
+            return "draining" if draining else "no longer draining"
+        case MemberSubscribed(member_id, join):
+            return f"{member_id} joined for generation {join.generation_id}"
         case MemberReplaced(group_instance_id, old_member_id, new_member_id):
             return f"{new_member_id} replaced {old_member_id} as {group_instance_id}"
         case MemberRemoved(member_id, reason):
             return f"{member_id} removed: {reason}"
-        case RebalanceStarted(reason, detail=detail):
-            return f"preparing: {reason}" + (f", {detail}" if detail else "")
-        case GenerationStarted(generation_id) | GroupEmptied(generation_id):
-            return f"{type(record).__name__} {generation_id}"
-        case RebalanceCompleted(generation_id, outcome):
-            return f"round {generation_id} completed: {outcome}"
-        case RebalanceLedElsewhere(led_by, generation_id, outcome=outcome):
-            return f"round {generation_id} led by {led_by}: {outcome}"
+        case RebalanceStarted(cause):
+            return f"rebalance started: {cause.reason}" + (f", {cause.detail}" if cause.detail else "")
+        case GenerationStarted(generation_id):
+            return f"generation {generation_id} started"
+        case GroupEmptied(generation_id):
+            return f"generation {generation_id} is empty"
+        case RebalanceCompleted(generation_id, end):
+            return f"rebalance {generation_id} completed: {end.outcome}"
+        case RebalanceLedElsewhere(led_by, generation_id, end=end):
+            return f"rebalance {generation_id} led by {led_by}: {end.outcome}"
         case MemberReported(member_id):
             return f"{member_id} reported"
-        case MemberRestored(member_id):
-            return f"{member_id} restored"
-        case _:
-            return type(record).__name__
+        case GroupDeleted():
+            return "group deleted"
+        case GroupRestored():
+            return "group restored"
+        case LastRebalanceRestored():
+            return "last rebalance restored"
+        case MemberRestored(member):
+            return f"{member.member_id} restored"

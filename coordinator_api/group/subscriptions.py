@@ -1,9 +1,9 @@
-"""What the group protocol has to read in a member's bytes; everything else in them is for the pipeline alone.
+"""What the group protocol reads in a member's bytes. Only the pipeline looks at the rest of them.
 
-Two questions are asked of a subscription. Would a round decide the same from it (`rebalance_input`: everything but the
-unique field and the generation)? And is a static member that came back still the same member in the same place
-(`static_identity`: besides these, what it owned and how far its state was may differ, since a restarted process owns
-nothing yet)? Bytes that cannot be read count as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
+The protocol asks two questions about a subscription. Would a rebalance decide the same from it? (`rebalance_input`:
+everything but the unique field and the generation.) And is a static member that came back still the same member?
+(`static_identity`: what it owned and how far its state was may differ as well, since a restarted process owns nothing.)
+Bytes that cannot be read are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ def rebalance_input(subscription: bytes) -> bytes:
 
 
 def static_identity(subscription: bytes) -> bytes:
-    """What makes a static member another one when it changes.
-
-    Topics, process id, endpoint, tags, rack, versions, error code.
+    """What a static member cannot change without a rebalance: topics, process id, endpoint, tags, rack, versions, error
+    code.
     """
     decoded = _decoded(subscription)
     if decoded is None:
@@ -62,19 +61,19 @@ def static_identity(subscription: bytes) -> bytes:
 
 
 def process_of(subscription: bytes) -> ProcessId | None:
-    """The process the member runs in; None when its subscription is of an unknown future version."""
+    """The process that the member runs in; None when its subscription is of an unknown future version."""
     decoded = _decoded(subscription)
     return None if decoded is None else decoded[1].process_id
 
 
 def running_tasks(subscription: bytes) -> tuple[TaskId, ...]:
-    """The tasks the member said it runs as active, sorted."""
+    """The tasks that the member said it runs as active ones, sorted."""
     decoded = _decoded(subscription)
     return () if decoded is None else tuple(sorted(decoded[1].prev_tasks))
 
 
 def held_generation(subscription: bytes) -> int | None:
-    """The generation of the assignment the member worked by; None when it had none or its version does not say."""
+    """The generation of the assignment that the member held; None when it held none, or its version does not say."""
     try:
         return decode_subscription(subscription).generation_id
     except AssignorFault:
@@ -91,7 +90,7 @@ def claims_tasks(subscription: bytes) -> bool:
 
 
 def assigned_tasks(assignment: bytes) -> TasksByRole:
-    """No tasks for an assignment that is none of Kafka Streams (or of a user's assignor that sends no user data)."""
+    """Empty for an assignment without readable user data of Kafka Streams, such as one of a user's own assignor."""
     try:
         user_data = decode_assignment(assignment).user_data
         if not user_data:
@@ -104,7 +103,7 @@ def assigned_tasks(assignment: bytes) -> TasksByRole:
 
 
 def assignment_error(assignment: bytes) -> int:
-    """The error code inside an assignment; 0 for none, and where there is nothing of Kafka Streams to read."""
+    """The error code inside an assignment; 0 for none, and when there is no user data of Kafka Streams to read."""
     try:
         return decode_assignment_info(decode_assignment(assignment).user_data or b"").err_code
     except AssignorFault:
@@ -112,13 +111,13 @@ def assignment_error(assignment: bytes) -> int:
 
 
 def error_assignment(code: AssignorErrorCode) -> bytes:
-    """No tasks, and why. Source: `StreamsPartitionAssignor.errorAssignment`."""
+    """An assignment without tasks that says why. Source: `StreamsPartitionAssignor.errorAssignment`."""
     info = AssignmentInfo(LATEST_SUPPORTED_VERSION, err_code=code)
     return encode_assignment(Assignment((), encode_assignment_info(info)))
 
 
 def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | None:
-    """None when there is nothing of Kafka Streams to read, or of a future version only the version numbers."""
+    """None when there is no user data of Kafka Streams to read, or when a future version hides all but its version."""
     try:
         outer = decode_subscription(subscription)
         info = decode_subscription_info(outer.user_data or b"")

@@ -1,15 +1,15 @@
-"""Time going by: sessions end, waits are over, a probing rebalance is due.
+"""What time alone does: sessions expire, waits end, a probing rebalance starts.
 
-One timer for the whole group: whatever is due at `now_ms` is done, in a fixed order, and `next_timer_ms` says when to
-come back. Coming too early finds nothing due. Source: `expireClassicGroupMemberHeartbeat`, `expirePendingSync`,
-`tryCompleteInitialRebalanceElseSchedule`, `completeClassicGroupJoin`. The probing deadline, which one of the members
-keeps in Kafka, is kept here because the leader is out of process.
+A group has one timer. A tick does whatever is due at `now_ms`, in a fixed order, and `Liveness.next_timer_ms` says when
+to come back. A tick that comes too early finds nothing to do. Source: `expireClassicGroupMemberHeartbeat`,
+`expirePendingSync`, `tryCompleteInitialRebalanceElseSchedule`, `completeClassicGroupJoin`. In Kafka one of the members
+keeps the probing deadline. Here the coordinator keeps it, because the leader runs outside of the members' processes.
 """
 
 from __future__ import annotations
 
 from coordinator_api.group.liveness import InitialDelay, extended
-from coordinator_api.group.rebalancing import close_joins, follow_up_when_acknowledged, prepare
+from coordinator_api.group.rebalancing import close_joins, follow_up_when_acknowledged, start_rebalance
 from coordinator_api.group.records import MemberRemoved
 from coordinator_api.group.states import GroupState, RebalanceReason, RemovalReason
 from coordinator_api.group.transition import GroupTransition
@@ -17,26 +17,27 @@ from coordinator_api.group.transition import GroupTransition
 
 def tick(step: GroupTransition) -> None:
     if step.image.led_by is not None:
-        return  # its time is kept where it is led
-    _end_sessions(step)
+        return  # the coordinator that leads the group keeps its timers
+    _expire_sessions(step)
     _remove_members_that_never_fetched(step)
     _end_join_wait(step)
     _start_probing_rebalance(step)
     follow_up_when_acknowledged(step)
 
 
-def _end_sessions(step: GroupTransition) -> None:
+def _expire_sessions(step: GroupTransition) -> None:
+    """Remove each member that stayed silent for its session timeout, and start a rebalance without them."""
     expired = step.liveness.expired_members(step.now_ms)
     for member_id in expired:
         session = step.liveness.sessions[member_id]
-        silent = RemovalReason.NEVER_HEARD_FROM if session.never_heard_from else RemovalReason.SESSION_EXPIRED
-        step.emit(MemberRemoved(member_id, silent))
+        reason = RemovalReason.NEVER_HEARD_FROM if session.never_heard_from else RemovalReason.SESSION_EXPIRED
+        step.emit(MemberRemoved(member_id, reason))
     if expired:
-        prepare(step, RebalanceReason.MEMBER_REMOVED)
+        start_rebalance(step, RebalanceReason.MEMBER_REMOVED)
 
 
 def _remove_members_that_never_fetched(step: GroupTransition) -> None:
-    """A member that heartbeats but never takes its assignment would leave its tasks without an owner for ever."""
+    """A member that sends heartbeats, but never fetches its assignment, would keep its tasks from running anywhere."""
     image, liveness = step.image, step.liveness
     if image.state is not GroupState.STABLE or liveness.fetch_due_ms is None or liveness.fetch_due_ms > step.now_ms:
         return
@@ -50,7 +51,7 @@ def _remove_members_that_never_fetched(step: GroupTransition) -> None:
         return
     for member_id in without:
         step.emit(MemberRemoved(member_id, RemovalReason.ASSIGNMENT_NOT_FETCHED))
-    prepare(step, RebalanceReason.MEMBER_REMOVED)
+    start_rebalance(step, RebalanceReason.MEMBER_REMOVED)
 
 
 def _end_join_wait(step: GroupTransition) -> None:
@@ -66,12 +67,8 @@ def _end_join_wait(step: GroupTransition) -> None:
 
 
 def _start_probing_rebalance(step: GroupTransition) -> None:
-    last_rebalance = step.image.last_rebalance
-    if (
-        step.image.state is not GroupState.STABLE
-        or last_rebalance is None
-        or last_rebalance.probing_rebalance_at_ms is None
-    ):
+    last = step.image.last_rebalance
+    if step.image.state is not GroupState.STABLE or last is None or last.end.probing_rebalance_at_ms is None:
         return
-    if last_rebalance.probing_rebalance_at_ms <= step.now_ms:
-        prepare(step, RebalanceReason.PROBING_REBALANCE)
+    if last.end.probing_rebalance_at_ms <= step.now_ms:
+        start_rebalance(step, RebalanceReason.PROBING_REBALANCE)

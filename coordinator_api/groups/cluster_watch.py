@@ -74,7 +74,7 @@ class ClusterWatch:
 
     def _delay_ms(self) -> int:
         last = self._image.last_rebalance
-        failed = last is not None and last.outcome is RebalanceOutcome.ERROR
+        failed = last is not None and last.end.outcome is RebalanceOutcome.ERROR
         amiss = failed or self._missed or self._standing.error is not None
         return self.retry_ms if amiss else self._max_age_ms
 
@@ -96,7 +96,7 @@ class ClusterWatch:
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
         """Without the topics that were there and that only this look did not find."""
-        before = image.last_rebalance.topics if image.last_rebalance is not None else {}
+        before = image.last_rebalance.basis.topics if image.last_rebalance is not None else {}
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
         missed_once, self._missed = gone - self._missed, gone
         return {topic: partitions for topic, partitions in topics.items() if topic not in missed_once}
@@ -104,4 +104,4 @@ class ClusterWatch:
 
 def _is_watched(image: GroupImage) -> bool:
     last = image.last_rebalance
-    return image.state is GroupState.STABLE and last is not None and bool(last.topics)
+    return image.state is GroupState.STABLE and last is not None and bool(last.basis.topics)

@@ -22,9 +22,9 @@ from coordinator_api.clusters.providers import ClusterProviders
 from coordinator_api.errors import GroupNotFound, TooManyGroups
 from coordinator_api.group import events
 from coordinator_api.group.events import Event
-from coordinator_api.group.image import IllegalTransition
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Response
+from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.definitions import AllowedAssignors

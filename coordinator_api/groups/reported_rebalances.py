@@ -24,7 +24,7 @@ from assignor.types import TaskId
 from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
-from coordinator_api.group.reporting import outcome_of
+from coordinator_api.group.reporting import reported_end
 from coordinator_api.groups.definitions import AllowedAssignors, check_size
 from coordinator_api.groups.rebalance_runner import read_subscription
 from coordinator_api.store.repository import Recording
@@ -117,17 +117,17 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
 
 
 def _recording(document: Mapping[str, object], recorded: RecordedRebalance, event: ReportRebalance) -> Recording:
-    outcome, error, _ = outcome_of(event)
+    end = reported_end(event)
     summary = {
         "generation_id": event.generation_id,
         "now_ms": recorded.now_ms,
         "reason": recorded.note or "led-elsewhere",
-        "outcome": str(outcome),
+        "outcome": str(end.outcome),
         "members": len(event.members),
         "definition_revision": 1,
         "probing_rebalance_at_ms": event.probing_rebalance_at_ms,
         "followup_rebalance": event.followup_rebalance,
-        "error": error,
+        "error": end.error,
         "led_by": event.led_by,
     }
     stored = gzip.compress(json.dumps(document, separators=(",", ":")).encode("ascii"), mtime=0)

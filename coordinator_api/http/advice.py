@@ -8,7 +8,8 @@ from __future__ import annotations
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode
-from coordinator_api.group.description import GroupDescription, RebalanceDescription
+from coordinator_api.group.description import GroupDescription
+from coordinator_api.group.image import LastRebalance
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 
 _OTHER_PARTITIONS = "has invalid partitions"
@@ -30,7 +31,7 @@ def advice(
     last = group.last_rebalance
     if (
         last is not None
-        and last.outcome is RebalanceOutcome.ERROR
+        and last.end.outcome is RebalanceOutcome.ERROR
         and group.state in (GroupState.STABLE, GroupState.EMPTY)
     ):
         return _after_error(group, last, definition, cluster)
@@ -43,16 +44,16 @@ def advice(
 
 
 def _after_error(
-    group: GroupDescription, last: RebalanceDescription, definition: RebalanceSnapshot, cluster: str | None
+    group: GroupDescription, last: LastRebalance, definition: RebalanceSnapshot, cluster: str | None
 ) -> str:
     has_members = bool(group.members)
-    if last.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
+    if last.end.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
         if cluster is None:
             missing = missing_source_topics(definition.topology, definition.cluster)
             return f"The definition's cluster lacks source topics: {', '.join(missing)}. PUT one that has them."
         then = "a round then starts by itself." if has_members else "then start the members again."
-        return f"Source topics are missing on {cluster}: {', '.join(last.missing_topics)}. Create them; {then}"
-    if _OTHER_PARTITIONS in (last.error or ""):
+        return f"Source topics are missing on {cluster}: {', '.join(last.basis.missing_topics)}. Create them; {then}"
+    if _OTHER_PARTITIONS in (last.end.error or ""):
         then = "then start them again." if cluster is not None else "then PUT a definition without it."
         return (
             "An internal topic was made for another number of source partitions. Stop all members, then reset the "

@@ -28,7 +28,7 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> dict[str
     cluster = None if address is None else cluster_document(address, runtime.cluster)
     told = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
     return await asyncio.to_thread(
-        lambda: {**description_document(group, image, snapshot), "cluster": cluster, "advice": told}
+        lambda: {**description_document(group, snapshot), "cluster": cluster, "advice": told}
     )
 
 

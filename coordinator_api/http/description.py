@@ -18,23 +18,23 @@ from assignor.topology.group_topology import Subtopology
 from assignor.types import Role, TaskId, TopicPartition
 from coordinator_api.clusters.providers import ProviderAddress
 from coordinator_api.clusters.standing import ClusterStanding
-from coordinator_api.group.description import GroupDescription, MemberDescription, RebalanceDescription
-from coordinator_api.group.image import GroupImage
+from coordinator_api.group.description import GroupDescription, MemberDescription
+from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.rebalance_runner import read_subscription
 
 
 def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
     """One line of the list of groups."""
-    standing = image.last_rebalance if image.state is GroupState.STABLE else None
+    last = image.last_rebalance if image.state is GroupState.STABLE else None
     return {
         "group_id": group_id,
         "state": str(image.state),
         "generation_id": image.generation_id,
         "members": len(image.members),
         "draining": image.draining,
-        "probing_rebalance_at_ms": standing.probing_rebalance_at_ms if standing is not None else None,
-        "error": standing.error if standing is not None else None,
+        "probing_rebalance_at_ms": last.end.probing_rebalance_at_ms if last is not None else None,
+        "error": last.end.error if last is not None else None,
         "led_by": image.led_by,
     }
 
@@ -50,23 +50,21 @@ def cluster_document(address: ProviderAddress, standing: ClusterStanding) -> dic
     }
 
 
-def description_document(
-    group: GroupDescription, image: GroupImage, definition: RebalanceSnapshot
-) -> dict[str, object]:
-    """The whole group. Takes time in proportion to its tasks. `image`: the state that `group` describes; `definition`:
-    with the cluster as it looks now, without offsets where that is not known.
+def description_document(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, object]:
+    """The whole group. Takes time in proportion to its tasks. `definition`: with the cluster as it looks now, without
+    offsets where that is not known.
     """
     changelogs = _Changelogs(definition)
     tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
-    subscribed = {each.member_id: _subscribed(each, image) for each in group.members}
-    for member in group.members:
-        sums = {**subscribed[member.member_id].task_offset_sums, **_reported(member)}
+    subscribed = [read_subscription(each.member.last_join.subscription) for each in group.members]
+    for member, info in zip(group.members, subscribed, strict=True):
+        sums = {**info.task_offset_sums, **_reported(member)}
         lags = changelogs.lags([copy.task_id for copy in member.tasks], sums)
         for copy in member.tasks:
             entry: dict[str, object] = {
                 "task": str(copy.task_id),
                 "role": str(copy.role),
-                "member_id": member.member_id,
+                "member_id": member.member.member_id,
                 "process_id": None if member.process_id is None else str(member.process_id),
                 "lag": lags.get(copy.task_id),
             }
@@ -88,50 +86,48 @@ def description_document(
         "application_id": definition.application_id,
         "assignor": definition.assignor,
         "configs": dotted_configs(definition.configs),
-        "members": [_member(member, subscribed[member.member_id]) for member in group.members],
+        "members": [_member(*each) for each in zip(group.members, subscribed, strict=True)],
         "tasks": [entry for _, entry in tasks],
     }
 
 
-def _last_rebalance(last: RebalanceDescription | None) -> dict[str, object] | None:
+def _last_rebalance(last: LastRebalance | None) -> dict[str, object] | None:
     if last is None:
         return None
     return {
         "generation_id": last.generation_id,
-        "reason": last.reason,
-        "outcome": str(last.outcome),
-        "error": last.error,
-        "error_code": last.error_code,
-        "missing_topics": list(last.missing_topics),
+        "reason": None if last.cause is None else last.cause.in_words(),
+        "outcome": str(last.end.outcome),
+        "error": last.end.error,
+        "error_code": last.end.error_code,
+        "missing_topics": list(last.basis.missing_topics),
         "revision": last.definition_revision,
     }
 
 
 def _member(member: MemberDescription, subscribed: SubscriptionInfo) -> dict[str, object]:
+    join = member.member.last_join
+
     def held(role: Role) -> list[str]:
         return [str(copy.task_id) for copy in member.tasks if copy.role is role]
 
     return {
-        "member_id": member.member_id,
-        "client_id": member.client_id,
-        "group_instance_id": member.group_instance_id,
-        "incarnation": member.incarnation,
+        "member_id": member.member.member_id,
+        "client_id": join.client_id,
+        "group_instance_id": join.group_instance_id,
+        "incarnation": join.incarnation,
         "process_id": None if member.process_id is None else str(member.process_id),
         "user_endpoint": subscribed.user_end_point or None,
-        "generation_id": member.assigned_generation,
+        "generation_id": member.member.last_assignment.generation_id,
         "joined": member.has_joined,
         "fetched": member.fetched,
         "last_heard_ms": member.last_heard_ms,
-        "session_timeout_ms": member.session_timeout_ms or None,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms or None,
+        "session_timeout_ms": join.session_timeout_ms or None,
+        "rebalance_timeout_ms": join.rebalance_timeout_ms or None,
         "active": held(Role.ACTIVE),
         "standby": held(Role.STANDBY),
         "warm_up": held(Role.WARM_UP),
     }
-
-
-def _subscribed(member: MemberDescription, image: GroupImage) -> SubscriptionInfo:
-    return read_subscription(image.members[member.member_id].subscription)
 
 
 def _reported(member: MemberDescription) -> Mapping[TaskId, int]:

@@ -217,11 +217,11 @@ class GroupSimulation(RuleBasedStateMachine):
         if image.state is not GroupState.STABLE or image.members.keys() != {member.member_id for member in alive}:
             return False
         assert image.last_rebalance is not None
-        if image.last_rebalance.outcome is RebalanceOutcome.ERROR:
+        if image.last_rebalance.end.outcome is RebalanceOutcome.ERROR:
             self._send(DeclareGroup("v0"), Fault.NONE)
         fetched = all(member.generation_id == image.generation_id for member in alive)
         running = sorted(task for member in alive for task in member.running)
-        return fetched and image.last_rebalance.outcome in _CALM and running == list(TASKS)
+        return fetched and image.last_rebalance.end.outcome in _CALM and running == list(TASKS)
 
     def _go_on(self, step_ms: int, step_fault: Fault, victim: int) -> None:
         """`step_fault` hits one member, or, when `victim` is nobody's number, what the coordinator does by itself."""

@@ -39,6 +39,7 @@ from coordinator_api.group.events import (
     Tick,
     TopicsSeen,
 )
+from coordinator_api.group.image import LastRebalance
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import (
     Accepted,
@@ -55,7 +56,7 @@ from coordinator_api.group.outcome import (
     Rejected,
     Response,
 )
-from coordinator_api.group.story import told
+from coordinator_api.group.story import in_words
 from tests.coordinator_api.group.member_bytes import Told, assigned, assignment, subscription, tasks
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
@@ -132,7 +133,7 @@ class _Player:
     def _told(self, outcome: Outcome) -> Words:
         group = self._recorded.group
         said = [_answer(outcome.response)]
-        said += [f"* {told(record)}" for record in outcome.records]
+        said += [f"* {in_words(record)}" for record in outcome.records]
         said += [
             f"> compute {effect.generation_id} from definition {effect.definition_revision} "
             f"for {' '.join(effect.members)} ({effect.reason})"
@@ -151,21 +152,28 @@ class _Player:
             + (f", probing at {seen.next_probing_rebalance_at_ms}" if seen.next_probing_rebalance_at_ms else "")
             + (", settled" if seen.settled else "")
             + (f", error {seen.error}" if seen.error else ""),
-            "no round yet" if last is None else f"last round {last.generation_id}: {last.reason}, {last.outcome}",
+            "no rebalance yet" if last is None else _last_rebalance(last),
             *(_member(member) for member in seen.members),
         ]
 
 
-def _member(member: MemberDescription) -> str:
-    static = f" as {member.group_instance_id}" if member.group_instance_id else ""
+def _last_rebalance(last: LastRebalance) -> str:
+    assert last.cause is not None
+    return f"last rebalance {last.generation_id}: {last.cause.in_words()}, {last.end.outcome}"
+
+
+def _member(described: MemberDescription) -> str:
+    instance = described.member.last_join.group_instance_id
+    static = f" as {instance}" if instance else ""
     held = " ".join(
         f"{task.task_id}:{task.role}" + ("" if task.offset_sum is None else f"@{task.offset_sum}")
-        for task in member.tasks
+        for task in described.tasks
     )
-    joined = "joined" if member.has_joined else "not joined"
-    fetched = "fetched" if member.fetched else "not fetched"
+    joined = "joined" if described.has_joined else "not joined"
+    fetched = "fetched" if described.fetched else "not fetched"
     return (
-        f"{member.member_id}{static}: {joined}, {fetched}, until {member.session_expires_at_ms}, {held or 'no tasks'}"
+        f"{described.member.member_id}{static}: {joined}, {fetched}, until {described.session_expires_at_ms}, "
+        f"{held or 'no tasks'}"
     )
 
 
@@ -180,15 +188,15 @@ def _answer(response: Response) -> str:
         case AssignmentReady(generation_id, data, followup):
             return f"assignment {generation_id}: {_tasks_of(data)}" + (", a follow-up comes" if followup else "")
         case AssignmentPending():
-            return "not there yet"
+            return "no assignment yet"
         case Left(member_id):
             return f"{member_id} left"
         case AssignmentStored(generation_id, outcome):
-            return f"round {generation_id} stored: {outcome}"
+            return f"rebalance {generation_id} stored: {outcome}"
         case RebalanceReported(generation_id, created):
-            return f"round {generation_id} reported" + (", new" if created else "")
+            return f"rebalance {generation_id} reported" + (", new" if created else "")
         case AssignmentDiscarded(generation_id):
-            return f"round {generation_id} discarded"
+            return f"rebalance {generation_id} discarded"
         case Rejected(code):
             return str(code)
         case Accepted():

@@ -13,7 +13,6 @@ from assignor.types import Role, TaskId
 from coordinator_api.group.description import (
     GroupDescription,
     MemberDescription,
-    RebalanceDescription,
     TaskDescription,
 )
 from coordinator_api.group.events import (
@@ -26,7 +25,14 @@ from coordinator_api.group.events import (
     Tick,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import IllegalTransition
+from coordinator_api.group.image import (
+    ClassicGroupMember,
+    LastAssignment,
+    LastJoin,
+    LastRebalance,
+    RebalanceCause,
+    RebalanceEnd,
+)
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
@@ -37,6 +43,7 @@ from coordinator_api.group.outcome import (
     RunRebalance,
 )
 from coordinator_api.group.records import GroupEmptied, MemberRemoved, RebalanceCompleted
+from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.states import (
     GroupState,
     RebalanceOutcome,
@@ -148,9 +155,10 @@ def test_should_describe_everything() -> None:
             process_named("b"): ClientPlacement(frozenset({B, C}), frozenset({A})),
         },
     )
+    given = {"a": assignment((A,), (B, C)), "b": assignment((C, B), (A,))}
     recorded = stable(
         RebalanceResult(
-            {"a": assignment((A,), (B, C)), "b": assignment((C, B), (A,))},
+            given,
             probing_rebalance_at_ms=700_000,
             placement=placement,
         )
@@ -161,20 +169,15 @@ def test_should_describe_everything() -> None:
     recorded.send(rejoin("b", Told("b")))
 
     def member(name: str, heard_ms: int, fetched: bool, tasks: tuple[TaskDescription, ...]) -> MemberDescription:
+        last_join = LastJoin(None, None, f"client-{name}", 10_000, 60_000, subscription(Told(name)), 1)
+        warm_ups = (C,) if name == "a" else ()
         return MemberDescription(
-            member_id=name,
-            client_id=f"client-{name}",
-            group_instance_id=None,
-            incarnation=None,
+            member=ClassicGroupMember(name, last_join, LastAssignment(1, given[name], warm_ups)),
             process_id=process_named(name),
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=60_000,
             last_heard_ms=heard_ms,
             session_expires_at_ms=heard_ms + 10_000,
             has_joined=True,
             fetched=fetched,
-            joined_generation=1,
-            assigned_generation=1,
             tasks=tasks,
             running=(),
         )
@@ -189,6 +192,7 @@ def test_should_describe_everything() -> None:
         TaskDescription(C, Role.ACTIVE, None),
         TaskDescription(A, Role.STANDBY, None),
     )
+    assert recorded.group.image.last_rebalance is not None
     assert recorded.group.describe() == GroupDescription(
         group_id="shop",
         state=GroupState.STABLE,
@@ -199,7 +203,13 @@ def test_should_describe_everything() -> None:
         next_probing_rebalance_at_ms=700_000,
         settled=False,
         error=None,
-        last_rebalance=RebalanceDescription(1, RebalanceReason.MEMBER_JOINED, RebalanceOutcome.PROBING, None, 0, 1),
+        last_rebalance=LastRebalance(
+            1,
+            RebalanceCause(RebalanceReason.MEMBER_JOINED),
+            1,
+            RebalanceEnd(RebalanceOutcome.PROBING, False, 700_000),
+            recorded.group.image.last_rebalance.basis,
+        ),
         members=(member("a", 5, True, of_a), member("b", 5, False, of_b)),
     )
     assert recorded.group.reported_offset_sums() == {"a": {A: 12, C: 3}, "b": {}}
@@ -210,7 +220,7 @@ def test_should_keep_the_error_of_the_pipeline_as_it_was_thrown() -> None:
     outcome = recorded.send(AssignmentComputed(1, RebalanceResult({}, error=StreamsError("broken"))))
     (record,) = outcome.records
     assert isinstance(record, RebalanceCompleted)
-    assert (record.outcome, record.error, record.error_code) == (RebalanceOutcome.ERROR, "StreamsException: broken", 3)
+    assert record.end == RebalanceEnd(RebalanceOutcome.ERROR, error="StreamsException: broken", error_code=3)
 
 
 def test_should_refuse_a_proposed_member_id_that_is_in_use() -> None:
@@ -239,8 +249,8 @@ def test_should_tell_the_story_when_a_record_does_not_fit() -> None:
         "group shop: GroupEmptied(generation_id=2) does not fit CompletingRebalance at generation 1",
         "  0 definition 1 -> Empty generation 0",
         "  0 a joined for generation 1 -> Empty generation 0",
-        "  0 preparing: member-joined -> PreparingRebalance generation 0",
-        "  0 GenerationStarted 1 -> CompletingRebalance generation 1",
+        "  0 rebalance started: member-joined -> PreparingRebalance generation 0",
+        "  0 generation 1 started -> CompletingRebalance generation 1",
     ]
 
 

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import InputError
+from assignor.snapshot import Member
 from assignor.types import TaskId
-from coordinator_api.group.record_codec import RECORD_TYPES, decode_record, encode_record
+from coordinator_api.group.image import (
+    ClassicGroupMember,
+    LastAssignment,
+    LastJoin,
+    LastRebalance,
+    RebalanceBasis,
+    RebalanceCause,
+    RebalanceEnd,
+)
+from coordinator_api.group.record_codec import STORED_FORMS, decode_record, encode_record
 from coordinator_api.group.records import (
     CoordinatorRecord,
     DefinitionChanged,
@@ -33,55 +44,54 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rebalance
 
 task_ids = st.builds(TaskId, st.integers(0, 9), st.integers(0, 9), st.none() | st.just("named"))
 task_lists = st.lists(task_ids, max_size=3).map(tuple)
+names = st.lists(st.text(), max_size=2).map(tuple)
 optional_text = st.none() | st.text(max_size=5)
 optional_number = st.none() | st.integers(0, 2**53)
+causes = st.builds(RebalanceCause, st.sampled_from(RebalanceReason), optional_text)
+joins = st.builds(LastJoin, group_instance_id=optional_text, incarnation=optional_number, client_id=optional_text)
+assignments = st.builds(LastAssignment, st.integers(0), st.none() | st.binary(), task_lists)
+ends = st.builds(
+    RebalanceEnd, st.sampled_from(RebalanceOutcome), st.booleans(), optional_number, optional_text, st.integers()
+)
+bases = st.builds(RebalanceBasis, st.text(), st.dictionaries(st.text(), st.integers(0, 9)), names)
 
 records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "DefinitionChanged": st.builds(DefinitionChanged, st.integers(), st.text()),
     "DrainChanged": st.builds(DrainChanged, st.booleans()),
-    "MemberSubscribed": st.builds(MemberSubscribed, group_instance_id=optional_text, incarnation=optional_number),
+    "MemberSubscribed": st.builds(MemberSubscribed, st.text(), joins),
     "MemberReplaced": st.builds(MemberReplaced),
     "MemberRemoved": st.builds(MemberRemoved, st.text(), st.sampled_from(RemovalReason)),
-    "RoundPreparing": st.builds(RebalanceStarted, st.sampled_from(RebalanceReason), st.booleans(), optional_text),
+    "RoundPreparing": st.builds(RebalanceStarted, causes, st.booleans()),
     "GenerationStarted": st.builds(GenerationStarted),
     "GroupEmptied": st.builds(GroupEmptied),
     "RoundCompleted": st.builds(
         RebalanceCompleted,
         st.integers(),
-        st.sampled_from(RebalanceOutcome),
+        ends,
         st.dictionaries(st.text(), st.binary()),
-        st.booleans(),
-        optional_number,
-        optional_text,
-        st.integers(),
         st.dictionaries(st.text(), task_lists),
+        bases,
+    ),
+    "RoundLedElsewhere": st.builds(RebalanceLedElsewhere, end=ends),
+    "MemberReported": st.builds(
+        MemberReported,
         st.text(),
-        st.dictionaries(st.text(), st.integers(0, 9)),
-        st.lists(st.text(), max_size=2).map(tuple),
+        st.builds(Member, st.binary(), optional_text, optional_text),
+        st.none() | st.binary(),
+        task_lists,
     ),
-    "RoundLedElsewhere": st.builds(
-        RebalanceLedElsewhere,
-        outcome=st.sampled_from(RebalanceOutcome),
-        probing_rebalance_at_ms=optional_number,
-        error=optional_text,
-    ),
-    "MemberReported": st.builds(MemberReported, assignment=st.none() | st.binary(), warm_ups=task_lists),
     "GroupDeleted": st.builds(GroupDeleted),
-    "GroupRestored": st.builds(
-        GroupRestored, st.sampled_from(GroupState), reason=st.none() | st.sampled_from(RebalanceReason)
+    "GroupRestored": st.builds(GroupRestored, st.sampled_from(GroupState), cause=st.none() | causes),
+    "LastRoundRestored": st.builds(
+        LastRebalanceRestored, st.builds(LastRebalance, st.integers(), st.none() | causes, st.integers(), ends, bases)
     ),
-    "LastRoundRestored": st.builds(LastRebalanceRestored, reason=st.none() | st.sampled_from(RebalanceReason)),
-    "MemberRestored": st.builds(
-        MemberRestored,
-        assignment=st.none() | st.binary(),
-        warm_ups=task_lists,
-        fenced_member_ids=st.lists(st.text(), max_size=2).map(tuple),
-    ),
+    "MemberRestored": st.builds(MemberRestored, st.builds(ClassicGroupMember, st.text(), joins, assignments, names)),
 }
 
 
 def test_should_know_every_type_of_record() -> None:
-    assert records.keys() == RECORD_TYPES.keys()
+    assert records.keys() == STORED_FORMS.keys()
+    assert {form.record_type for form in STORED_FORMS.values()} == set(get_args(CoordinatorRecord))
 
 
 @given(st.one_of(list(records.values())))
@@ -90,8 +100,10 @@ def test_should_read_back_what_was_written(record: CoordinatorRecord) -> None:
 
 
 def test_should_write_a_record_as_one_line_of_plain_json() -> None:
-    record = MemberRestored("a", None, 3, "c", 1, 2, b"\x00\xff", 4, 3, None, (TaskId(0, 1),), ("z",))
-    assert json.loads(encode_record(record)) == {
+    member = ClassicGroupMember(
+        "a", LastJoin(None, 3, "c", 1, 2, b"\x00\xff", 4), LastAssignment(3, None, (TaskId(0, 1),)), ("z",)
+    )
+    assert json.loads(encode_record(MemberRestored(member))) == {
         "type": "MemberRestored",
         "member_id": "a",
         "group_instance_id": None,
@@ -113,18 +125,18 @@ def test_should_write_a_record_as_one_line_of_plain_json() -> None:
     [
         (
             '{"type": "RoundPreparing", "reason": "member-joined", "initial": true}',
-            RebalanceStarted(RebalanceReason.MEMBER_JOINED, True, None),
+            RebalanceStarted(RebalanceCause(RebalanceReason.MEMBER_JOINED, None), True),
         ),
         (
             '{"type": "RoundCompleted", "generation_id": 1, "outcome": "stable", "assignments": {},'
             ' "followup_rebalance": false, "probing_rebalance_at_ms": null, "error": null, "error_code": 0,'
             ' "warm_ups": {}, "fingerprint": "f"}',
-            RebalanceCompleted(1, RebalanceOutcome.STABLE, {}, fingerprint="f", topics={}, missing_topics=()),
+            RebalanceCompleted(1, RebalanceEnd(RebalanceOutcome.STABLE), {}, basis=RebalanceBasis("f", {}, ())),
         ),
         (
             '{"type": "GroupRestored", "state": "Empty", "generation_id": 2, "initial": false, "reason": null,'
             ' "definition_revision": 1}',
-            GroupRestored(GroupState.EMPTY, 2, False, None, 1, None),
+            GroupRestored(GroupState.EMPTY, 2, False, None, 1),
         ),
     ],
 )
@@ -147,6 +159,11 @@ def test_should_read_what_an_earlier_release_wrote(text: str, record: Coordinato
         (
             '{"type": "MemberRemoved", "member_id": "a", "reason": "bored"}',
             "record MemberRemoved: 'bored' is not a valid RemovalReason",
+        ),
+        (
+            '{"type": "GroupRestored", "state": "Empty", "generation_id": 1, "initial": false, "reason": null,'
+            ' "definition_revision": 1, "detail": "a detail of no reason"}',
+            "record GroupRestored: None is not a valid RebalanceReason",
         ),
         ("not json", "record: Expecting value: line 1 column 1 (char 0)"),
     ],

@@ -15,7 +15,7 @@ import pytest
 
 from coordinator_api.group.group import Group
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.record_codec import RECORD_TYPES, decode_record, encode_record
+from coordinator_api.group.record_codec import STORED_FORMS, decode_record, encode_record
 
 STORED = Path(__file__).with_name("stored_by_the_last_version.jsonl")
 
@@ -32,7 +32,7 @@ def stored_groups() -> list[StoredGroup]:
 
 def test_should_hold_an_example_of_each_type_of_record() -> None:
     stored = {json.loads(line)["type"] for group in stored_groups() for line in (*group.log, *group.snapshot)}
-    assert stored == set(RECORD_TYPES)
+    assert stored == set(STORED_FORMS)
 
 
 @pytest.mark.parametrize("group", stored_groups(), ids=lambda group: group.scenario)

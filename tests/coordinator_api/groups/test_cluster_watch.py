@@ -218,7 +218,7 @@ def test_should_place_without_lags_when_end_offsets_cannot_be_had_and_with_them_
         assert again["input"]["changelog_end_offsets"] == {CHANGELOG: [0, 0]}
         assert (placed_by(without), placed_by(again)) == ("FallbackPriorTaskAssignor", "HighAvailabilityTaskAssignor")
         assert group.runtime.group.image.last_rebalance is not None
-        assert group.runtime.group.image.last_rebalance.outcome is RebalanceOutcome.STABLE
+        assert group.runtime.group.image.last_rebalance.end.outcome is RebalanceOutcome.STABLE
 
     run_watched(tmp_path, FakeCluster(**{TOPIC: 2, CHANGELOG: 2}), work)
 

@@ -16,6 +16,7 @@ import pytest
 from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
 from coordinator_api.group import events
+from coordinator_api.group.image import RebalanceCause
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
@@ -184,7 +185,7 @@ def test_should_start_a_probing_rebalance_at_once_that_became_due_while_the_serv
         )
         await fetch(runtime, 2)
         assert runtime.group.image.last_rebalance is not None
-        assert runtime.group.image.last_rebalance.probing_rebalance_at_ms is not None
+        assert runtime.group.image.last_rebalance.end.probing_rebalance_at_ms is not None
         return None
 
     async def later(runtime: GroupRuntime, repository: FailingRepository) -> object:
@@ -192,11 +193,11 @@ def test_should_start_a_probing_rebalance_at_once_that_became_due_while_the_serv
         # held until the timer starts the round, which m1 then has to rejoin for
         told = await runtime.wait_for_assignment(events.FetchAssignment("m1", 3), 30, hang_up_never)
         assert isinstance(told, Rejected)
-        return told.code, runtime.group.image.reason
+        return told.code, runtime.group.image.cause
 
     run(tmp_path, work)
 
-    expected = (RejectionCode.REBALANCE_IN_PROGRESS, RebalanceReason.PROBING_REBALANCE)
+    expected = (RejectionCode.REBALANCE_IN_PROGRESS, RebalanceCause(RebalanceReason.PROBING_REBALANCE))
     assert run(tmp_path, later, clock=LaterClock()) == expected
 
 

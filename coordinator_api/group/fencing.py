@@ -1,0 +1,63 @@
+"""Who is fenced, and every other reason why a member's request is refused before it is looked at.
+
+- A member id that a newer incarnation of a static member replaced is fenced: `FENCED_INSTANCE_ID`. The group remembers
+  the last `MAX_FENCED_MEMBER_IDS` of each member (`replay` adds them), so that an older incarnation is fenced even when
+  its request does not name its instance id. Differs from Kafka, which remembers none.
+- An incarnation that is lower than the one that joined last is fenced as well. Differs from Kafka, which knows no
+  incarnations.
+- A static member that missed a rebalance has lost its tasks: `ILLEGAL_GENERATION`.
+
+Source: `ClassicGroup.validateMember`; KIP-345.
+"""
+
+from __future__ import annotations
+
+from coordinator_api.group.events import Join
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.outcome import Rejected
+from coordinator_api.group.states import GroupState, RejectionCode
+
+
+def refuse_stranger(image: GroupImage, member_id: str, group_instance_id: str | None) -> Rejected | None:
+    """None when `member_id` is a member of the group, and the one that its instance id, if it names one, belongs to."""
+    if image.state is GroupState.DEAD:
+        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted")
+    if group_instance_id is not None:
+        static = image.static_member(group_instance_id)
+        if static is None:
+            return Rejected(
+                RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member with group instance id {group_instance_id}"
+            )
+        if static.member_id != member_id:
+            return _fenced(member_id)
+    if member_id in image.members:
+        return None
+    if image.is_fenced(member_id):
+        return _fenced(member_id)
+    return Rejected(RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member {member_id}; join without a member id")
+
+
+def refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Rejected | None:
+    """None unless the join names an incarnation that is lower than that of the member's last join."""
+    known = member.last_join.incarnation
+    if event.incarnation is None or known is None or event.incarnation >= known:
+        return None
+    return Rejected(
+        RejectionCode.FENCED_INSTANCE_ID,
+        f"incarnation {known} of {member.last_join.group_instance_id} has joined, "
+        f"which is newer than {event.incarnation}",
+    )
+
+
+def refuse_after_missed_rebalance(image: GroupImage, member: ClassicGroupMember) -> Rejected | None:
+    """None unless the static member missed the current generation: its tasks may belong to other members by now."""
+    if image.takes_part(member):
+        return None
+    return Rejected(
+        RejectionCode.ILLEGAL_GENERATION,
+        f"member {member.member_id} did not rejoin for generation {image.generation_id}; drop all tasks and rejoin",
+    )
+
+
+def _fenced(member_id: str) -> Rejected:
+    return Rejected(RejectionCode.FENCED_INSTANCE_ID, f"a newer incarnation took the place of member {member_id}")

@@ -1,0 +1,191 @@
+"""What each record makes of the state of a group.
+
+`next_image(image, record)` is the only place where state changes, for a live group and for one that is replayed from
+the store. Source: `GroupMetadataManager.replay`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from assignor.errors import AssignorFault
+from coordinator_api.group.image import (
+    MAX_FENCED_MEMBER_IDS,
+    ClassicGroupMember,
+    GroupImage,
+    LastAssignment,
+    LastJoin,
+    LastRebalance,
+    RebalanceCause,
+)
+from coordinator_api.group.records import (
+    CoordinatorRecord,
+    DefinitionChanged,
+    DrainChanged,
+    GenerationStarted,
+    GroupDeleted,
+    GroupEmptied,
+    GroupRestored,
+    LastRebalanceRestored,
+    MemberRemoved,
+    MemberReplaced,
+    MemberReported,
+    MemberRestored,
+    MemberSubscribed,
+    RebalanceCompleted,
+    RebalanceLedElsewhere,
+    RebalanceStarted,
+)
+from coordinator_api.group.states import GroupState, RebalanceReason
+
+REPORTED_REVISION = 1
+"""A group that is led elsewhere has one definition here. Each reported rebalance replaces its content."""
+
+
+class IllegalTransition(AssignorFault):
+    """A record does not fit the state of its group, or the state breaks a rule: a bug, or a damaged log.
+
+    The message names the group and lists the last records that it took in.
+    """
+
+
+def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
+    """The state after `record`. Raises IllegalTransition."""
+    match record:
+        case DefinitionChanged(revision, input_json):
+            _expect(revision == image.revision + 1 or image.revision == 0, image, record)
+            return replace(image, revision=revision, input_json=input_json)
+        case DrainChanged(draining):
+            return replace(image, draining=draining)
+        case MemberSubscribed(member_id, join):
+            known = image.members.get(member_id)
+            member = ClassicGroupMember(member_id, join) if known is None else replace(known, last_join=join)
+            return _with_member(image, member)
+        case MemberReplaced():
+            return _replaced(image, record)
+        case MemberRemoved(member_id):
+            _expect(member_id in image.members, image, record)
+            return replace(image, members={key: one for key, one in image.members.items() if key != member_id})
+        case RebalanceStarted() | GenerationStarted() | GroupEmptied() | RebalanceCompleted() | GroupDeleted():
+            return _moved(image, record)
+        case RebalanceLedElsewhere():
+            return _led_elsewhere(image, record)
+        case MemberReported():
+            return _reported(image, record)
+        case GroupRestored(state, generation_id, initial, cause, revision):
+            return replace(
+                image,
+                state=state,
+                generation_id=generation_id,
+                initial=initial,
+                cause=cause,
+                rebalance_revision=revision,
+            )
+        case LastRebalanceRestored(last_rebalance):
+            return replace(image, last_rebalance=last_rebalance)
+        case MemberRestored(member):
+            return _with_member(image, member)
+
+
+def _moved(
+    image: GroupImage, record: RebalanceStarted | GenerationStarted | GroupEmptied | RebalanceCompleted | GroupDeleted
+) -> GroupImage:
+    """The records that lead a group from one `GroupState` to another."""
+    state = image.state
+    preparing = state is GroupState.PREPARING_REBALANCE
+    match record:
+        case RebalanceStarted(cause, initial):
+            _expect(not preparing and state is not GroupState.DEAD and image.led_by is None, image, record)
+            _expect(initial == (state is GroupState.EMPTY), image, record)
+            return replace(image, state=GroupState.PREPARING_REBALANCE, cause=cause, initial=initial)
+        case GenerationStarted(generation_id, revision):
+            _expect(preparing and generation_id == image.generation_id + 1 and bool(image.members), image, record)
+            return replace(
+                image,
+                state=GroupState.COMPLETING_REBALANCE,
+                generation_id=generation_id,
+                initial=False,
+                rebalance_revision=revision,
+            )
+        case GroupEmptied(generation_id):
+            _expect(preparing and generation_id == image.generation_id + 1 and not image.members, image, record)
+            return replace(image, state=GroupState.EMPTY, generation_id=generation_id, initial=False, cause=None)
+        case RebalanceCompleted():
+            return _completed(image, record)
+        case GroupDeleted():
+            _expect(state is GroupState.EMPTY or image.led_by is not None, image, record)
+            return replace(image, state=GroupState.DEAD, members={})
+
+
+def _replaced(image: GroupImage, record: MemberReplaced) -> GroupImage:
+    old = image.members.get(record.old_member_id)
+    _expect(old is not None and old.last_join.group_instance_id == record.group_instance_id, image, record)
+    _expect(record.new_member_id not in image.members, image, record)
+    assert old is not None
+    fenced = (*old.fenced_member_ids, record.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
+    member = replace(old, member_id=record.new_member_id, fenced_member_ids=fenced)
+    others = {key: one for key, one in image.members.items() if key != record.old_member_id}
+    return replace(image, members={**others, record.new_member_id: member})
+
+
+def _completed(image: GroupImage, record: RebalanceCompleted) -> GroupImage:
+    _expect(image.state is GroupState.COMPLETING_REBALANCE, image, record)
+    _expect(record.generation_id == image.generation_id, image, record)
+    _expect(record.assignments.keys() == image.members.keys(), image, record)
+    members = {
+        member_id: replace(
+            member,
+            last_assignment=LastAssignment(
+                record.generation_id, record.assignments[member_id], tuple(record.warm_ups.get(member_id, ()))
+            ),
+        )
+        for member_id, member in image.members.items()
+    }
+    last_rebalance = LastRebalance(
+        record.generation_id, image.cause, image.rebalance_revision, record.end, record.basis
+    )
+    return replace(image, state=GroupState.STABLE, members=members, last_rebalance=last_rebalance)
+
+
+def _led_elsewhere(image: GroupImage, record: RebalanceLedElsewhere) -> GroupImage:
+    """The whole state is what this report says. Nothing of an earlier report is left."""
+    new = image.state is GroupState.EMPTY and image.revision == 0
+    _expect(new or (image.led_by is not None and record.generation_id > image.generation_id), image, record)
+    cause = RebalanceCause(RebalanceReason.LED_ELSEWHERE)
+    return GroupImage(
+        state=GroupState.STABLE,
+        generation_id=record.generation_id,
+        revision=REPORTED_REVISION,
+        input_json=record.input_json,
+        cause=cause,
+        rebalance_revision=REPORTED_REVISION,
+        last_rebalance=LastRebalance(record.generation_id, cause, REPORTED_REVISION, record.end),
+        led_by=record.led_by,
+        reported_at_ms=record.reported_at_ms,
+    )
+
+
+def _reported(image: GroupImage, record: MemberReported) -> GroupImage:
+    """Its timeouts are unknown here, and 0: the coordinator that leads the group keeps its session."""
+    _expect(image.led_by is not None and record.member_id not in image.members, image, record)
+    join = LastJoin(
+        group_instance_id=record.member.group_instance_id,
+        incarnation=None,
+        client_id=record.member.client_id,
+        session_timeout_ms=0,
+        rebalance_timeout_ms=0,
+        subscription=record.member.subscription,
+        generation_id=image.generation_id,
+    )
+    assigned_generation = 0 if record.assignment is None else image.generation_id
+    last_assignment = LastAssignment(assigned_generation, record.assignment, record.warm_ups)
+    return _with_member(image, ClassicGroupMember(record.member_id, join, last_assignment))
+
+
+def _with_member(image: GroupImage, member: ClassicGroupMember) -> GroupImage:
+    return replace(image, members={**image.members, member.member_id: member})
+
+
+def _expect(holds: bool, image: GroupImage, record: CoordinatorRecord) -> None:
+    if not holds:
+        raise IllegalTransition(f"{record!r} does not fit {image.state} at generation {image.generation_id}")

@@ -1,0 +1,60 @@
+"""The shortest list of records that replays to the present state, so that a store may forget all older records."""
+
+from __future__ import annotations
+
+from assignor.snapshot import Member
+from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.records import (
+    CoordinatorRecord,
+    DefinitionChanged,
+    DrainChanged,
+    GroupDeleted,
+    GroupRestored,
+    LastRebalanceRestored,
+    MemberReported,
+    MemberRestored,
+    RebalanceLedElsewhere,
+)
+from coordinator_api.group.states import GroupState
+
+
+def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
+    """In the order of replay."""
+    if image.led_by is not None:
+        return _report_records(image, image.led_by)
+    found: list[CoordinatorRecord] = []
+    if image.input_json is not None:
+        found.append(DefinitionChanged(image.revision, image.input_json))
+    if image.draining:
+        found.append(DrainChanged(True))
+    found.append(GroupRestored(image.state, image.generation_id, image.initial, image.cause, image.rebalance_revision))
+    if image.last_rebalance is not None:
+        found.append(LastRebalanceRestored(image.last_rebalance))
+    found.extend(MemberRestored(member) for member in image.members.values())
+    return tuple(found)
+
+
+def _report_records(image: GroupImage, led_by: str) -> tuple[CoordinatorRecord, ...]:
+    """The last report of a group that is led elsewhere, once more."""
+    assert image.reported_at_ms is not None
+    assert image.input_json is not None
+    assert image.last_rebalance is not None, "a group that is led elsewhere begins with a rebalance"
+    found: list[CoordinatorRecord] = [
+        RebalanceLedElsewhere(
+            led_by, image.generation_id, image.reported_at_ms, image.input_json, image.last_rebalance.end
+        )
+    ]
+    found.extend(_reported(member) for member in image.members.values())
+    if image.state is GroupState.DEAD:
+        found.append(GroupDeleted())
+    return tuple(found)
+
+
+def _reported(member: ClassicGroupMember) -> MemberReported:
+    join, assigned = member.last_join, member.last_assignment
+    return MemberReported(
+        member.member_id,
+        Member(join.subscription, join.client_id, join.group_instance_id),
+        assigned.assignment,
+        assigned.warm_ups,
+    )
