@@ -24,16 +24,16 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
-from streams_runtime.logs.buffering_producer import BufferingProducer, ProducerIdentity
-from streams_runtime.logs.commit_checks import check_claims, check_identity
+from streams_runtime.logs.buffering_producer import BufferingProducer
+from streams_runtime.logs.commit_checks import ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.compaction import BatchSummary, LatestOffsets, cleaned, head_start
 from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
 from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, decoded, stored_at
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.retention import expired_count
 from streams_runtime.logs.signals import AppendSignals
-from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic
-from streams_runtime.logs.topic_creation import topics_to_add
+from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic, topics_to_add
 
 
 @dataclass(slots=True)
@@ -117,14 +117,14 @@ class InMemoryLog:
         """Nothing to do: no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
-        return PollingConsumer(_Source(self), self._signals.new_event())
+        return PollingConsumer(InMemorySource(self), self._signals.new_event())
 
     def producer(self, transactional_id: str | None = None) -> Producer:
         if transactional_id is None:
-            return BufferingProducer(_Destination(self), None)
+            return BufferingProducer(InMemoryDestination(self), None)
         with self._lock:
             epoch = self._producer_epochs[transactional_id] = self._producer_epochs.get(transactional_id, -1) + 1
-        return BufferingProducer(_Destination(self), ProducerIdentity(transactional_id, epoch))
+        return BufferingProducer(InMemoryDestination(self), ProducerIdentity(transactional_id, epoch))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         with self._lock:
@@ -182,14 +182,14 @@ class InMemoryLog:
         stored.cleaned_to = until
 
 
-class _Source:
+class InMemorySource:
     def __init__(self, log: InMemoryLog) -> None:
         self._log = log
 
     @contextmanager
-    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[_Snapshot]:
+    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[InMemorySnapshot]:
         with self._log._lock:
-            yield _Snapshot({partition: self._log._partition(partition) for partition in partitions})
+            yield InMemorySnapshot({partition: self._log._partition(partition) for partition in partitions})
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         signal.wait(timeout_s)
@@ -198,7 +198,7 @@ class _Source:
         pass
 
 
-class _Snapshot:
+class InMemorySnapshot:
     def __init__(self, partitions: Mapping[TopicPartition, _Partition]) -> None:
         self._partitions = partitions
 
@@ -211,13 +211,13 @@ class _Snapshot:
             yield stored.batches[index]
 
 
-class _Destination:
+class InMemoryDestination:
     def __init__(self, log: InMemoryLog) -> None:
         self._log = log
 
-    def configs_of(self, partition: TopicPartition) -> TopicConfigs:
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
         with self._log._lock:
-            return self._log._partition(partition).configs
+            return self._log._partition(partition).configs.record_limits
 
     def append(
         self,
@@ -230,8 +230,8 @@ class _Destination:
         with log._lock:
             if identity is not None:
                 check_identity(identity, log._producer_epochs.get(identity.transactional_id))
-            for claim, moved in offsets:
-                check_claims(claim, moved, lambda group, partition: log._claim_epochs.get((group, partition)))
+            for claim, _ in offsets:
+                check_claim(claim, lambda group, partition: log._claim_epochs.get((group, partition)))
             for partition, encoded in batches.items():
                 stored = log._partition(partition)
                 for batch in encoded:

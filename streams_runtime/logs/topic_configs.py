@@ -8,12 +8,13 @@ alone (the active segment), 1 MiB by default where Kafka has 1 GiB: one machine'
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
-from streams_runtime.logs.base import NewTopic
-from streams_runtime.logs.errors import InvalidTopic
+from streams_runtime.logs.base import NewTopic, TopicDescription
+from streams_runtime.logs.errors import InvalidTopic, TopicExists
+from streams_runtime.logs.record_limits import RecordLimits
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _POLICIES = frozenset({"compact", "delete"})
@@ -33,10 +34,14 @@ class TopicConfigs:
     segment_bytes: int = 1_048_576
     max_message_bytes: int = 1_048_588
 
+    @property
+    def record_limits(self) -> RecordLimits:
+        return RecordLimits(self.max_message_bytes, self.compacts)
+
     @classmethod
     def of(cls, topic: str, configs: Mapping[str, str]) -> TopicConfigs:
         """Raises InvalidTopic."""
-        read = _Reader(topic, configs)
+        read = _ConfigReader(topic, configs)
         policies = read.policies()
         return cls(
             compacts="compact" in policies,
@@ -62,7 +67,24 @@ def checked_topic(topic: NewTopic) -> TopicConfigs:
     return TopicConfigs.of(topic.name, topic.configs)
 
 
-class _Reader:
+def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescription]) -> list[NewTopic]:
+    """Those that are not there yet.
+
+    Raises TopicExists when a topic, there or asked for twice, has another number of partitions. Then none is added.
+    Source: `InternalTopicManager`, `CreateTopics`.
+    """
+    partitions = {name: topic.partitions for name, topic in existing.items()}
+    added: list[NewTopic] = []
+    for topic in asked:
+        there = partitions.setdefault(topic.name, topic.partitions)
+        if there != topic.partitions:
+            raise TopicExists(f"topic {topic.name} has {there} partitions, not {topic.partitions}")
+        if topic.name not in existing and all(other.name != topic.name for other in added):
+            added.append(topic)
+    return added
+
+
+class _ConfigReader:
     def __init__(self, topic: str, configs: Mapping[str, str]) -> None:
         self._topic = topic
         self._configs = configs

@@ -20,7 +20,7 @@ from streams_runtime.logs.compaction import BatchSummary, LatestOffsets, cleaned
 from streams_runtime.logs.embedded.catalog import KnownPartition
 from streams_runtime.logs.embedded.connections import SharedConnection
 from streams_runtime.logs.embedded.reads import BATCH_COLUMNS
-from streams_runtime.logs.embedded.writes import Writer, insert_batches
+from streams_runtime.logs.embedded.writes import EmbeddedWriter, insert_batches
 from streams_runtime.logs.record_batches import StoredBatch, decoded
 
 _LEASE_MS = 30_000
@@ -45,7 +45,7 @@ class Dirt:
 class PartitionCleaner:
     """Starts passes for one process. `owner`: a name that no other process has."""
 
-    def __init__(self, writer: Writer, reads: SharedConnection, clock: Clock) -> None:
+    def __init__(self, writer: EmbeddedWriter, reads: SharedConnection, clock: Clock) -> None:
         self._writer = writer
         self._reads = reads
         self._clock = clock

@@ -11,7 +11,7 @@ from itertools import islice
 
 from streams_runtime.logs.compaction import BatchSummary
 from streams_runtime.logs.embedded.catalog import KnownPartition
-from streams_runtime.logs.embedded.writes import Writer
+from streams_runtime.logs.embedded.writes import EmbeddedWriter
 from streams_runtime.logs.retention import expired_count
 
 ROWS_A_STEP = 64
@@ -48,7 +48,7 @@ def has_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> bool:
     return row is not None
 
 
-def expire(writer: Writer, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> bool:
+def expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> bool:
     """One step for one partition; whether there was anything to do."""
     offset = _begin_after_retention(read, known, now_ms)
     if offset is None and not has_hidden_rows(read, known.id):

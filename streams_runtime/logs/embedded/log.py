@@ -25,7 +25,8 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
-from streams_runtime.logs.buffering_producer import BufferingProducer, ProducerIdentity
+from streams_runtime.logs.buffering_producer import BufferingProducer
+from streams_runtime.logs.commit_checks import ProducerIdentity
 from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
 from streams_runtime.logs.embedded.cleaning import PartitionCleaner
 from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection
@@ -33,13 +34,12 @@ from streams_runtime.logs.embedded.expiry import delete_hidden_rows, expire, mov
 from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of
 from streams_runtime.logs.embedded.schema import prepare
 from streams_runtime.logs.embedded.write_lock import WriteLock
-from streams_runtime.logs.embedded.writes import EmbeddedDestination, Writer
+from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
 from streams_runtime.logs.signals import AppendSignals
-from streams_runtime.logs.topic_configs import checked_topic
-from streams_runtime.logs.topic_creation import topics_to_add
+from streams_runtime.logs.topic_configs import checked_topic, topics_to_add
 
 LOG_FILE_NAME = "log.sqlite"
 LOCK_FILE_NAME = "write.lock"
@@ -75,7 +75,7 @@ class EmbeddedLog:
         self._maintenance_ms = maintenance_ms
         lock = WriteLock(directory / LOCK_FILE_NAME, timeout_ms)
         prepare(self._file, lock, timeout_ms)
-        self._writer = Writer(self._file, lock, timeout_ms)
+        self._writer = EmbeddedWriter(self._file, lock, timeout_ms)
         self._reads = SharedConnection(self._file, timeout_ms)
         self._cleaning_reads = SharedConnection(self._file, timeout_ms)
         self._catalog = Catalog(self._reads)

@@ -60,7 +60,7 @@ class WriteLock:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if not _Waiting(file, self._give_back).is_locked_before(deadline):
+            if not _KernelWait(file, self._give_back).is_locked_before(deadline):
                 raise self._timed_out() from None
         return file
 
@@ -73,7 +73,7 @@ class WriteLock:
         return LogTimeout(f"log {self._file.parent} was busy with other writers for {self._timeout_ms} ms")
 
 
-class _Waiting:
+class _KernelWait:
     """A thread that waits for the kernel. Who gave up leaves the file to it."""
 
     def __init__(self, file: int, give_back: Callable[[int], None]) -> None:

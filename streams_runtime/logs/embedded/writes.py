@@ -16,21 +16,20 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetsToCommit
-from streams_runtime.logs.buffering_producer import ProducerIdentity
-from streams_runtime.logs.commit_checks import check_claims, check_identity
+from streams_runtime.logs.commit_checks import ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.embedded.catalog import Catalog
 from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
 from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, stored_at
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.signals import AppendSignals
-from streams_runtime.logs.topic_configs import TopicConfigs
 
 _logger = logging.getLogger(__name__)
 _LARGEST_WAL_BYTES = 64 * 1024 * 1024
 _CHECKPOINT_WAIT_MS = 100
 
 
-class Writer:
+class EmbeddedWriter:
     """All writing of one process goes through its one connection, as only one can write at a time anyway."""
 
     def __init__(self, file: Path, lock: WriteLock, timeout_ms: int) -> None:
@@ -79,13 +78,13 @@ class Writer:
 class EmbeddedDestination:
     """Where all producers of one log write."""
 
-    def __init__(self, writer: Writer, catalog: Catalog, signals: AppendSignals) -> None:
+    def __init__(self, writer: EmbeddedWriter, catalog: Catalog, signals: AppendSignals) -> None:
         self._writer = writer
         self._catalog = catalog
         self._signals = signals
 
-    def configs_of(self, partition: TopicPartition) -> TopicConfigs:
-        return self._catalog.find([partition])[partition].configs
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        return self._catalog.find([partition])[partition].configs.record_limits
 
     def append(
         self,
@@ -147,8 +146,8 @@ def _check(connection: sqlite3.Connection, offsets: OffsetsToCommit, identity: P
         ).fetchone()
         return None if found is None else found[0]
 
-    for claim, moved in offsets:
-        check_claims(claim, moved, current_claim_epoch)
+    for claim, _ in offsets:
+        check_claim(claim, current_claim_epoch)
 
 
 def _move_offsets(connection: sqlite3.Connection, offsets: OffsetsToCommit) -> None:

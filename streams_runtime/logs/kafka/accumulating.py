@@ -17,9 +17,9 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
 from assignor.types import TopicPartition
+from streams_runtime.logs.record_batches import BATCH_BYTES
 from streams_runtime.records import Headers
 
-BATCH_BYTES = 256 * 1024
 _MAGIC = 2
 _NO_HEADERS: list[tuple[str, bytes | None]] = []
 

@@ -24,7 +24,7 @@ from streams_runtime.logs.errors import CommitFenced, LogError
 _SETTLED = "/settled"  # no topic has a slash in its name
 
 
-class Owner(NamedTuple):
+class ClaimOwner(NamedTuple):
     transactional_id: str
     producer_id: int
     epoch: int
@@ -42,8 +42,8 @@ class Settled(NamedTuple):
 class ClaimRecord:
     mark: str
     epoch: int
-    owner: Owner | None
-    predecessors: tuple[Owner, ...] = ()
+    owner: ClaimOwner | None
+    predecessors: tuple[ClaimOwner, ...] = ()
 
 
 class ClaimTable:
@@ -52,7 +52,7 @@ class ClaimTable:
     def __init__(self) -> None:
         self._claims: dict[TopicPartition, ClaimRecord] = {}
         self._settled: dict[TopicPartition, Settled] = {}
-        self._newest: dict[str, Owner] = {}
+        self._newest: dict[str, ClaimOwner] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """The next record. Raises LogError for one that cannot be read."""
@@ -66,8 +66,8 @@ class ClaimTable:
                 )
                 return
             partition = _partition(name)
-            owner = None if document["owner"] is None else Owner(*document["owner"])
-            predecessors = {Owner(*each) for each in document["predecessors"]}
+            owner = None if document["owner"] is None else ClaimOwner(*document["owner"])
+            predecessors = {ClaimOwner(*each) for each in document["predecessors"]}
             record = ClaimRecord(
                 document["mark"],
                 max(document["epoch"], self.epoch(partition) + 1),
@@ -90,7 +90,7 @@ class ClaimTable:
         record = self._claims.get(partition)
         return None if record is None else record.mark
 
-    def not_fenced(self, partition: TopicPartition, owner: Owner | None) -> set[Owner]:
+    def not_fenced(self, partition: TopicPartition, owner: ClaimOwner | None) -> set[ClaimOwner]:
         """Who may still have a transaction open on this partition's behalf, if `owner` is the one who asks."""
         record = self._claims.get(partition)
         if record is None:
@@ -111,7 +111,7 @@ class ClaimTable:
                     f"{self.epoch(partition)}"
                 )
 
-    def _is_past(self, candidate: Owner, asking: Owner | None) -> bool:
+    def _is_past(self, candidate: ClaimOwner, asking: ClaimOwner | None) -> bool:
         if asking is not None and candidate.transactional_id == asking.transactional_id:
             return True  # one thread's own id: it opened it anew, or still has its own transaction in hand
         newest = self._newest.get(candidate.transactional_id)
@@ -119,7 +119,7 @@ class ClaimTable:
 
 
 def claim_records(
-    partitions: Iterable[TopicPartition], mark: str, owner: Owner | None, table: ClaimTable
+    partitions: Iterable[TopicPartition], mark: str, owner: ClaimOwner | None, table: ClaimTable
 ) -> list[tuple[bytes, bytes]]:
     """Keys and values of a new claim, by what is known so far."""
     records = []

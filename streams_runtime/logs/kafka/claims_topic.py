@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -33,10 +34,15 @@ from assignor.types import TopicPartition
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow
 from streams_runtime.logs.base import Claim
-from streams_runtime.logs.errors import CommitFenced, LogTimeout, UnknownTopicOrPartition
-from streams_runtime.logs.kafka.chunks import Chunk
-from streams_runtime.logs.kafka.claims import ClaimTable, Owner, Settled, claim_records, settled_records
+from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
+from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
+from streams_runtime.logs.kafka.claims import ClaimOwner, ClaimTable, Settled, claim_records, settled_records
+from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.sending import Sender
+from streams_runtime.logs.kafka.settings import LogSettings
+from streams_runtime.logs.kafka.transaction_manager import TransactionManager
+from streams_runtime.logs.record_batches import BATCH_BYTES
 
 CLAIMS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 _LATEST, _EARLIEST = -1, -2
@@ -77,7 +83,7 @@ class GroupClaims:
         self._answered = 0
         self._given_up, self._reason = 0, ""
 
-    async def claim(self, partitions: Iterable[TopicPartition], owner: Owner | None) -> Claim:
+    async def claim(self, partitions: Iterable[TopicPartition], owner: ClaimOwner | None) -> Claim:
         """Fences whoever may still write for these. Raises LogTimeout, LogError."""
         asked = list(dict.fromkeys(partitions))
         async with self._claiming:
@@ -85,7 +91,7 @@ class GroupClaims:
             mark = uuid.uuid4().hex
             known = {each: self._table.not_fenced(each, owner) for each in asked}
             await self._cluster.write_claims(self._partition, claim_records(asked, mark, owner, self._table))
-            raced: dict[TopicPartition, set[Owner]] = {}
+            raced: dict[TopicPartition, set[ClaimOwner]] = {}
             epochs: dict[TopicPartition, int] = {}
 
             def before(table: ClaimTable, partition: TopicPartition) -> None:
@@ -187,14 +193,14 @@ class GroupClaims:
             self._position = None
             return
         check(of_it[1], f"claims topic {self._partition.topic}")
-        chunk = Chunk(self._partition, of_it[-1] or b"", position, None)
-        while (batch := chunk.read()) is not None:
+        fetched = CompletedFetch(self._partition, of_it[-1] or b"", position, None)
+        while (batch := fetched.read()) is not None:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 if own is None:
                     self._table.apply(key, value)
                 else:
                     own.apply(self._table, key, value)
-        self._position = max(position, chunk.next_offset)
+        self._position = max(position, fetched.next_offset)
 
 
 class _OwnRecords:
@@ -223,3 +229,40 @@ class _OwnRecords:
             self._after(table, partition)
         else:
             table.apply(key, value)
+
+
+class ClaimsWriter:
+    """Used inside of one event loop. After an error it goes on under a new producer id, so nothing late comes after."""
+
+    def __init__(self, leadership: Leadership, settings: LogSettings) -> None:
+        self._leadership = leadership
+        self._settings = settings
+        self._sender: Sender | None = None
+        self._accumulator = Accumulator()
+        self._lock = asyncio.Lock()
+
+    async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> None:
+        """Raises LogTimeout, LogError; then the records are not written any more, unless they are already."""
+        async with self._lock:
+            if self._sender is None:
+                transactions = TransactionManager(self._leadership, None, self._settings.transaction_timeout_ms)
+                await transactions.open()
+                self._accumulator = Accumulator()
+                self._sender = Sender(self._leadership, transactions, self._accumulator, 0)
+            queue = self._accumulator.queues.setdefault(
+                partition, PartitionQueue(BATCH_BYTES, self._settings.codec, is_transactional=False)
+            )
+            now_ms = round(time.time() * 1_000)
+            for key, value in records:
+                queue.append(key, value, now_ms, (), len(key) + len(value))
+            self._accumulator.close_open()
+            try:
+                await self._sender.drain()
+            except LogError:
+                await self.close()
+                raise
+
+    async def close(self) -> None:
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            await sender.stop()

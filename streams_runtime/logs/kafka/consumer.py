@@ -201,7 +201,7 @@ class KafkaConsumer:
 
 
 def _has_more(one: FetchedPartition) -> bool:
-    return one.rest is not None or one.chunk is not None or bool(one.chunks)
+    return one.rest is not None or one.decoding is not None or bool(one.completed)
 
 
 def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], int]:
@@ -211,14 +211,14 @@ def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], in
     while taken < share:
         batch, one.rest = one.rest, None
         if batch is None:
-            if one.chunk is None:
-                if not one.chunks:
+            if one.decoding is None:
+                if not one.completed:
                     break
-                one.chunk = one.chunks.popleft()
-            batch = one.chunk.read()
+                one.decoding = one.completed.popleft()
+            batch = one.decoding.read()
             if batch is None:
-                one.position = max(one.position or 0, one.chunk.next_offset)
-                one.chunk = None
+                one.position = max(one.position or 0, one.decoding.next_offset)
+                one.decoding = None
                 continue
         part = batch.part(0, share - taken)
         if len(part) < len(batch):
@@ -226,7 +226,7 @@ def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], in
         batches.append(part)
         taken += len(part)
         one.position = part.offsets[-1] + 1
-        if one.rest is None and one.chunk is not None and one.chunk.is_read:
-            one.position = max(one.position, one.chunk.next_offset)
-            one.chunk = None
+        if one.rest is None and one.decoding is not None and one.decoding.is_read:
+            one.position = max(one.position, one.decoding.next_offset)
+            one.decoding = None
     return batches, taken

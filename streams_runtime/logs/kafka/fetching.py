@@ -23,7 +23,7 @@ from kafka_client.error_codes import check
 from kafka_client.errors import KafkaRefused, NotNow
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout
-from streams_runtime.logs.kafka.chunks import Chunk
+from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.settings import LogSettings
 
@@ -42,8 +42,8 @@ class FetchedPartition:
     __slots__ = (
         "answered",
         "asked",
-        "chunk",
-        "chunks",
+        "completed",
+        "decoding",
         "in_flight",
         "is_outside",
         "is_paused",
@@ -61,8 +61,8 @@ class FetchedPartition:
 
     def drop(self) -> None:
         """What was fetched, or is being fetched, is of no use."""
-        self.chunk: Chunk | None = None
-        self.chunks: deque[Chunk] = deque()
+        self.decoding: CompletedFetch | None = None
+        self.completed: deque[CompletedFetch] = deque()
         self.rest: RecordBatch | None = None
         self.is_outside = False
         self.waits = False
@@ -81,7 +81,7 @@ class FetchedPartition:
 
     @property
     def needs_records(self) -> bool:
-        return not self.chunks and not self.is_outside and self.in_flight is None
+        return not self.completed and not self.is_outside and self.in_flight is None
 
     @property
     def waits_at_broker(self) -> bool:
@@ -90,7 +90,7 @@ class FetchedPartition:
     def fetch_offset(self) -> int:
         """Behind what is being decoded."""
         assert self.position is not None, "only a partition with a position is fetched"
-        return self.position if self.chunk is None else max(self.position, self.chunk.end_offset)
+        return self.position if self.decoding is None else max(self.position, self.decoding.end_offset)
 
 
 class _Question(NamedTuple):
@@ -225,9 +225,11 @@ class Fetcher:
         if not self._is_current(partition, one) or one.fetch_offset() != offset:
             return
         if code == _OFFSET_OUT_OF_RANGE:
-            one.is_outside = one.chunk is None
+            one.is_outside = one.decoding is None
         elif records:
-            one.chunks.append(Chunk(partition, records, offset, aborted or () if self._read_committed else None))
+            one.completed.append(
+                CompletedFetch(partition, records, offset, aborted or () if self._read_committed else None)
+            )
 
     def _is_current(self, partition: TopicPartition, one: FetchedPartition) -> bool:
         return self.partitions.get(partition) is one and one.position is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
@@ -41,22 +41,28 @@ from streams_runtime.logs.errors import (
     UnknownTopicOrPartition,
 )
 from streams_runtime.logs.forks import reset_in_children
-from streams_runtime.logs.kafka.claims import Owner
-from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, GroupClaims
-from streams_runtime.logs.kafka.claims_writing import ClaimsWriter
+from streams_runtime.logs.kafka.claims import ClaimOwner
+from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimsWriter, GroupClaims
 from streams_runtime.logs.kafka.consumer import KafkaConsumer
-from streams_runtime.logs.kafka.identity import ProducerIdentity
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.producer import KafkaProducer
 from streams_runtime.logs.kafka.settings import LogSettings, log_settings
-from streams_runtime.logs.kafka.topic_limits import TopicLimits
-from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic
-from streams_runtime.logs.topic_creation import topics_to_add
+from streams_runtime.logs.kafka.transaction_manager import TransactionManager
+from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic, topics_to_add
 
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 _LIMITS = ("cleanup.policy", "max.message.bytes")
+
+
+class _KnownLimits(NamedTuple):
+    """What a topic takes, as it was looked up. `at`: monotonic time in seconds."""
+
+    at: float
+    partitions: int
+    limits: RecordLimits
 
 
 class KafkaLog:
@@ -69,7 +75,7 @@ class KafkaLog:
         self.settings: LogSettings = log_settings(bootstrap_servers, properties)
         self._loop = EventLoopThread("kafka-log")
         self._open: set[KafkaConsumer | KafkaProducer] = set()
-        self._limits: dict[str, tuple[float, TopicLimits]] = {}
+        self._limits: dict[str, _KnownLimits] = {}
         self._closed = False
         self._connect()
         reset_in_children(self)
@@ -79,7 +85,7 @@ class KafkaLog:
         self._leadership = Leadership(self.settings.client)
         self._claims_writer = ClaimsWriter(self._leadership, self.settings)
         self._claims: dict[str, GroupClaims] = {}
-        self._owners: dict[str, Owner] = {}
+        self._owners: dict[str, ClaimOwner] = {}
 
     def reset_after_fork(self) -> None:
         self._parents = (self._admin, self._leadership, self._claims_writer)  # must not be collected: see Connections
@@ -134,7 +140,7 @@ class KafkaLog:
         asked = list(partitions)
         if not asked:
             return Claim(group_id, {})
-        who = None if owner is None else self._owners.get(owner, Owner(owner, -1, -1))
+        who = None if owner is None else self._owners.get(owner, ClaimOwner(owner, -1, -1))
         return self._run(self._in_claims(group_id).claim(asked, who))
 
     def release(self, claim: Claim) -> None:
@@ -161,8 +167,8 @@ class KafkaLog:
             raise
         self._open.add(producer)
         if transactional_id is not None:
-            identity = producer.identity
-            self._owners[transactional_id] = Owner(transactional_id, identity.producer_id, identity.epoch)
+            opened = producer.transactions
+            self._owners[transactional_id] = ClaimOwner(transactional_id, opened.producer_id, opened.epoch)
         return producer
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
@@ -197,14 +203,15 @@ class KafkaLog:
 
     # --- what producers and claims ask of it
 
-    def limits_of(self, partition: TopicPartition) -> TopicLimits:
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition, LogTimeout."""
-        known_at, limits = self._limits.get(partition.topic, (float("-inf"), None))
-        is_old = time.monotonic() - known_at > self.settings.client.milliseconds("metadata.max.age.ms") / 1_000
-        if limits is None or is_old or partition.partition >= limits.partitions:
-            limits = self._run(self._look_up_limits(partition))
-            self._limits[partition.topic] = time.monotonic(), limits
-        return limits
+        known = self._limits.get(partition.topic)
+        if known is None or partition.partition >= known.partitions or self._is_old(known):
+            known = self._limits[partition.topic] = self._run(self._look_up_limits(partition))
+        return known.limits
+
+    def _is_old(self, known: _KnownLimits) -> bool:
+        return time.monotonic() - known.at > self.settings.client.milliseconds("metadata.max.age.ms") / 1_000
 
     async def check_claims(self, claims: Sequence[Claim]) -> None:
         by_group: dict[str, list[Claim]] = {}
@@ -222,7 +229,7 @@ class KafkaLog:
         await self._claims_writer.write(partition, records)
 
     async def fence(self, transactional_id: str) -> None:
-        await ProducerIdentity(self._leadership, transactional_id, self.settings.transaction_timeout_ms).open()
+        await TransactionManager(self._leadership, transactional_id, self.settings.transaction_timeout_ms).open()
 
     # --- inside
 
@@ -236,7 +243,7 @@ class KafkaLog:
         replication = topic.replication_factor if topic.replication_factor > 0 else self.settings.replication_factor
         return CreatedTopic(topic.partitions, replication, topic.configs)
 
-    async def _look_up_limits(self, partition: TopicPartition) -> TopicLimits:
+    async def _look_up_limits(self, partition: TopicPartition) -> _KnownLimits:
         await self._leadership.call(f"topic {partition.topic}", lambda: self._leadership.leaders([partition]))
         name = partition.topic
         there = await _translated(self._admin.topics([name]))
@@ -244,7 +251,7 @@ class KafkaLog:
             raise UnknownTopicOrPartition(f"there is no partition {partition}")
         found = (await self._configs([name], only_own=False)).get(name, {})
         configs = TopicConfigs.of(name, {key: found[key] for key in _LIMITS if key in found})
-        return TopicLimits(there[name].partitions, configs.max_message_bytes, configs.compacts)
+        return _KnownLimits(time.monotonic(), there[name].partitions, configs.record_limits)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
         """Nothing without the right to look at them: brokers check what they are sent anyway."""

@@ -19,15 +19,16 @@ from typing import NamedTuple, Protocol
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
+from streams_runtime.logs.commit_checks import check_offsets
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
-from streams_runtime.logs.kafka.identity import ProducerIdentity
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.loop_calls import in_loop
-from streams_runtime.logs.kafka.offset_commits import checked_offsets, commit_offsets
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
-from streams_runtime.logs.kafka.topic_limits import TopicLimits, headers_size, refusal
+from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
+from streams_runtime.logs.producer_state import ProducerState
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.records import Headers
 
 _FAREWELL_S = 2.0
@@ -37,7 +38,7 @@ _NOT_KNOWN = "it is not known whether the last transaction of {} was committed: 
 class ProducerLog(Protocol):
     """What a producer asks of its log."""
 
-    def limits_of(self, partition: TopicPartition) -> TopicLimits:
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
         ...
 
@@ -48,8 +49,7 @@ class ProducerLog(Protocol):
 
 class _Target(NamedTuple):
     queue: PartitionQueue
-    max_bytes: int
-    compacts: bool
+    limits: RecordLimits
 
 
 class KafkaProducer:
@@ -67,39 +67,31 @@ class KafkaProducer:
         self._settings = settings
         self._log = log
         self._leadership = Leadership(settings.client)
-        self.identity = ProducerIdentity(self._leadership, transactional_id, settings.transaction_timeout_ms)
+        self.transactions = TransactionManager(self._leadership, transactional_id, settings.transaction_timeout_ms)
         self._accumulator = Accumulator()
-        self._sender = Sender(self._leadership, self.identity, self._accumulator, settings.linger_ms)
+        self._sender = Sender(self._leadership, self.transactions, self._accumulator, settings.linger_ms)
         self._call_soon = in_loop(loop)
         self._targets: dict[TopicPartition, _Target] = {}
-        self._accepts_records = transactional_id is None
-        self._in_transaction = False
+        self._state = ProducerState(transactional_id)
         self._offset_groups: set[str] = set()
         self._is_ending = False  # the end of the transaction was asked for, and no answer came
         self._outcome_unknown = False  # of some batch: the producer id must not be used for what follows
-        self._fenced: LogError | None = None
-        self._discarded = self._closed = False
         self._last_offsets: dict[TopicPartition, int] = {}
         self._when_closed = closed
 
     def open(self) -> None:
         """Fences the producer that had the transactional id before. Raises LogTimeout, LogError."""
-        self._loop.run(self.identity.open())
+        self._loop.run(self.transactions.open())
 
     @property
     def is_transactional(self) -> bool:
-        return self.identity.transactional_id is not None
+        return self._state.is_transactional
 
     def in_transaction(self) -> bool:
-        return self._in_transaction
+        return self._state.in_transaction
 
     def begin_transaction(self) -> None:
-        self._check_usable()
-        if self.identity.transactional_id is None:
-            raise LogError("a producer without a transactional id has no transactions")
-        if self._in_transaction:
-            raise LogError(f"transaction of {self.identity.transactional_id} has begun already")
-        self._in_transaction = self._accepts_records = True
+        self._state.begin_transaction()
 
     def send(
         self,
@@ -109,49 +101,43 @@ class KafkaProducer:
         timestamp_ms: int,
         headers: Headers = (),
     ) -> None:
-        if not self._accepts_records:
-            self._refuse_record()
+        if not self._state.accepts_records:
+            self._state.refuse_record()
         target = self._targets.get(partition)
         if target is None:
             target = self._new_target(partition)
-        size = (0 if key is None else len(key)) + (0 if value is None else len(value))
-        if headers:
-            size += headers_size(headers)
-        if timestamp_ms < 0 or size > target.max_bytes or (key is None and target.compacts):
-            raise refusal(partition, key, timestamp_ms, size, target)
+        size = target.limits.size_of(partition, key, value, timestamp_ms, headers)
         if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size):
             self._send_something()
 
     def flush(self) -> None:
-        self._check_usable()
+        self._state.check_usable()
         self._accumulator.close_open()
         if not self._accumulator.is_empty or self._sender.error is not None:
             self._run(self._sender.drain())
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
-        self._check_in_transaction()
-        checked_offsets(offsets)
+        self._state.check_in_transaction()
+        check_offsets(offsets)
         self._accumulator.close_open()
         self._run(self._commit(offsets))
         self._last_offsets.update(self._accumulator.last_offsets)
         self._transaction_ended()
 
     def abort_transaction(self) -> None:
-        if not self._in_transaction:
-            self._check_in_transaction()
+        if not self._state.in_transaction:
+            self._state.check_in_transaction()
         try:
             self._loop.run(self._abort())
         except ProducerFenced as fenced:
-            self._fenced = fenced  # whoever fenced it has ended the transaction
+            self._state.give_up(fenced)  # whoever fenced it has ended the transaction
         finally:
             self._transaction_ended()
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
         """Claims are looked at before records and again before offsets are written."""
-        self._check_usable()
-        if self.identity.transactional_id is not None:
-            raise LogError(f"{self.identity.transactional_id} is transactional: offsets go with commit_transaction")
-        checked_offsets(offsets)
+        self._state.check_commits_offsets()
+        check_offsets(offsets)
         self._accumulator.close_open()
         self._run(self._commit_offsets(offsets))
 
@@ -159,8 +145,7 @@ class KafkaProducer:
         """This log cannot check claims while it writes."""
 
     def discard(self) -> None:
-        self._discarded = True
-        self._accepts_records = False
+        self._state.discard()
         self._outcome_unknown |= self._loop.run(self._sender.stop())
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
@@ -170,17 +155,16 @@ class KafkaProducer:
             return dict(self._accumulator.last_offsets)
 
     def close(self) -> None:
-        if self._closed:
+        if self._state.is_closed:
             return
         try:
-            if self._fenced is None and not self._discarded and not self.is_transactional:
+            if self._state.writes_on_close:
                 self.flush()
-            elif self._fenced is None and self._in_transaction:
+            elif self._state.in_transaction and not self._state.is_useless:
                 self._loop.run(self._farewell())
         finally:
-            self._closed = True
             self._transaction_ended()
-            self._accepts_records = False
+            self._state.close()
             self._when_closed(self)
             self._loop.run(self._close())
 
@@ -199,12 +183,12 @@ class KafkaProducer:
             if not self._sender.in_transaction and not self._offset_groups:
                 return  # the coordinator knows nothing of it
             self._is_ending = True
-        await self.identity.end(commit=True)
+        await self.transactions.end(commit=True)
 
     async def _add_offsets(self, groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> None:
         for group, moved in groups.items():
             self._offset_groups.add(group)
-            await self.identity.add_offsets(group, moved)
+            await self.transactions.add_offsets(group, moved)
 
     async def _commit_offsets(self, offsets: OffsetsToCommit) -> None:
         claims = [claim for claim, _ in offsets]
@@ -218,18 +202,18 @@ class KafkaProducer:
 
     async def _abort(self) -> None:
         unknown = await self._sender.stop() or self._outcome_unknown
-        if self._fenced is not None:
+        if self._state.is_useless:
             return
         if self._is_ending:
-            self._fenced = LogError(_NOT_KNOWN.format(self.identity.transactional_id))
-            raise LogError(str(self._fenced))
+            self._state.give_up(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
+            self._state.check_usable()
         if unknown:  # a batch on its way could end up in the next transaction; a new epoch keeps it out
-            await self.identity.open()
+            await self.transactions.open()
             for queue in self._accumulator.queues.values():
                 queue.sequence = 0
             self._outcome_unknown = False
         elif self._sender.in_transaction or self._offset_groups:
-            await self.identity.end(commit=False)
+            await self.transactions.end(commit=False)
 
     async def _abort_quietly(self) -> None:
         """Best effort: a time-out of the coordinator does the same."""
@@ -256,8 +240,7 @@ class KafkaProducer:
         try:
             self._loop.run(awaited())
         except (ProducerFenced, CommitFenced) as error:
-            self._fenced = error
-            self._accepts_records = False
+            self._state.give_up(error)
             raise
         except LogTimeout:
             raise
@@ -271,7 +254,7 @@ class KafkaProducer:
         queue = PartitionQueue(limits.max_bytes, self._settings.codec, is_transactional=self.is_transactional)
         with self._accumulator.lock:
             self._accumulator.queues[partition] = queue
-        target = self._targets[partition] = _Target(queue, limits.max_bytes, limits.compacts)
+        target = self._targets[partition] = _Target(queue, limits)
         return target
 
     def _send_something(self) -> None:
@@ -292,23 +275,8 @@ class KafkaProducer:
         self._sender.in_transaction.clear()
         self._sender.error = None
         self._offset_groups.clear()
-        self._in_transaction = self._is_ending = False
-        self._accepts_records = not self.is_transactional and self._fenced is None
-
-    def _check_usable(self) -> None:
-        if self._closed:
-            raise LogError("the producer is closed")
-        if self._fenced is not None:
-            raise type(self._fenced)(str(self._fenced))
-
-    def _check_in_transaction(self) -> None:
-        self._check_usable()
-        if not self._in_transaction:
-            raise LogError("no transaction has begun")
-
-    def _refuse_record(self) -> None:
-        self._check_in_transaction()
-        raise LogError("the producer takes no more records: what it had was discarded")
+        self._is_ending = False
+        self._state.end_transaction()
 
 
 async def _first_error(*calls: Awaitable[None]) -> None:

@@ -19,8 +19,8 @@ from kafka_client.error_codes import check
 from kafka_client.errors import KafkaRefused, NotNow
 from streams_runtime.logs.errors import InvalidRecord, LogError, LogTimeout, RecordTooLarge
 from streams_runtime.logs.kafka.accumulating import Accumulator, Batch
-from streams_runtime.logs.kafka.identity import FENCED, ProducerIdentity
 from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.transaction_manager import FENCED, TransactionManager
 
 _ALL = -1
 _TOO_LARGE = frozenset({10, 18})
@@ -35,12 +35,12 @@ class Sender:
     """`in_transaction`: partitions that are part of the open one. `error`: no batch is sent while there is one."""
 
     def __init__(
-        self, leadership: Leadership, identity: ProducerIdentity, accumulator: Accumulator, linger_ms: int
+        self, leadership: Leadership, transactions: TransactionManager, accumulator: Accumulator, linger_ms: int
     ) -> None:
         self.in_transaction: set[TopicPartition] = set()
         self.error: LogError | None = None
         self._leadership = leadership
-        self._identity = identity
+        self._transactions = transactions
         self._accumulator = accumulator
         self._linger_s = linger_ms / 1_000
         self._request_timeout_ms = round(leadership.settings.request_timeout_s * 1_000)
@@ -115,10 +115,10 @@ class Sender:
     async def _round(self, heads: dict[TopicPartition, Batch]) -> None:
         leaders, failure = await self._leadership.led(heads)
         heads = {partition: batch for partition, batch in heads.items() if partition in leaders}
-        if self._identity.transactional_id is not None:
+        if self._transactions.transactional_id is not None:
             joining = heads.keys() - self.in_transaction
             if joining:
-                await self._identity.add_partitions(joining)
+                await self._transactions.add_partitions(joining)
                 self.in_transaction |= joining
         by_leader: dict[int, dict[TopicPartition, Batch]] = {}
         sizes: dict[int, int] = {}
@@ -136,12 +136,14 @@ class Sender:
 
     async def _send(self, leader: int, batches: dict[TopicPartition, Batch]) -> None:
         topics: dict[str, list[tuple[int, bytes]]] = {}
-        identity = self._identity
+        transactions = self._transactions
         for partition, batch in batches.items():
-            payload = batch.numbered(identity.producer_id, identity.epoch, self._accumulator.queues[partition].sequence)
+            payload = batch.numbered(
+                transactions.producer_id, transactions.epoch, self._accumulator.queues[partition].sequence
+            )
             topics.setdefault(partition.topic, []).append((partition.partition, payload))
         answer = await self._leadership.connections.send(
-            ProduceRequest(identity.transactional_id, _ALL, self._request_timeout_ms, list(topics.items())), leader
+            ProduceRequest(transactions.transactional_id, _ALL, self._request_timeout_ms, list(topics.items())), leader
         )
         not_now: NotNow | None = None
         lost = False
@@ -164,10 +166,10 @@ class Sender:
             self._accumulator.queues[partition].sequence += batch.count
             self._accumulator.done(partition, batch, answer[2] if code == 0 else None)
             return False
-        if code in _SEQUENCE_LOST or (code in FENCED and self._identity.transactional_id is None):
+        if code in _SEQUENCE_LOST or (code in FENCED and self._transactions.transactional_id is None):
             return True
         if code in FENCED:
-            raise self._identity.fenced()
+            raise self._transactions.fenced()
         if code in _TOO_LARGE or code in _INVALID_RECORD:
             self._accumulator.done(partition, batch, None)
             raise _refused(code, partition, batch)
@@ -176,9 +178,9 @@ class Sender:
 
     async def _begin_anew(self) -> None:
         """What was not acknowledged is sent under a new producer id; within a transaction that would not be safe."""
-        if self._identity.transactional_id is not None:
-            raise self._identity.fenced()
-        await self._identity.open()
+        if self._transactions.transactional_id is not None:
+            raise self._transactions.fenced()
+        await self._transactions.open()
         with self._accumulator.lock:
             for queue in self._accumulator.queues.values():
                 queue.renumber()

@@ -46,7 +46,7 @@ def stop_before_the_end(log: KafkaLog, name: str, released: int) -> None:
     claim = log.claim(name, [partition], f"{name}-owner")
     if released:
         log.release(claim)
-    end = producer.identity.end
+    end = producer.transactions.end
 
     async def stopped_end(*, commit: bool) -> None:
         if commit:
@@ -55,7 +55,7 @@ def stop_before_the_end(log: KafkaLog, name: str, released: int) -> None:
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         await end(commit=commit)
 
-    producer.identity.end = stopped_end  # type: ignore[method-assign]
+    producer.transactions.end = stopped_end  # type: ignore[method-assign]
     producer.begin_transaction()
     producer.send(partition, b"k", b"zombie", 0)
     try:

@@ -12,7 +12,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout
-from streams_runtime.logs.kafka.claims import ClaimTable, Owner, Settled, claim_records, settled_records
+from streams_runtime.logs.kafka.claims import ClaimOwner, ClaimTable, Settled, claim_records, settled_records
 from streams_runtime.logs.kafka.claims_topic import GroupClaims
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.log import KafkaLog
@@ -21,10 +21,10 @@ from streams_runtime.logs.kafka.settings import log_settings
 T = TypeVar("T")
 
 PARTITION = TopicPartition("a-b", 0)
-A, B, C = (Owner(name, number, 0) for number, name in enumerate("ABC"))
+A, B, C = (ClaimOwner(name, number, 0) for number, name in enumerate("ABC"))
 
 
-def claim_of(owner: Owner, known: ClaimTable) -> list[tuple[bytes, bytes]]:
+def claim_of(owner: ClaimOwner, known: ClaimTable) -> list[tuple[bytes, bytes]]:
     return claim_records([PARTITION], owner.transactional_id.lower(), owner, known)
 
 

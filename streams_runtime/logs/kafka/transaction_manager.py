@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.transaction import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -24,18 +25,21 @@ from kafka_client.error_codes import check, error_name
 from kafka_client.errors import NotNow
 from kafka_client.requests.admin_requests import by_topic
 from streams_runtime.logs.base import OffsetAndMetadata
-from streams_runtime.logs.errors import ProducerFenced
+from streams_runtime.logs.errors import LogError, ProducerFenced
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 
 _CONCURRENT_TRANSACTIONS = 51
 _OPERATION_NOT_ATTEMPTED = 55
+_NO_GENERATION = _NO_RETENTION = -1
 _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 FENCED = frozenset({47, 48, 49, 52, 90, 120})
 """INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_COORDINATOR_FENCED,
-PRODUCER_FENCED, TRANSACTION_ABORTABLE: someone else, or the coordinator itself after the time-out, ended it."""
+PRODUCER_FENCED, TRANSACTION_ABORTABLE: someone else, or the coordinator itself after the time-out, has ended it."""
+_GROUP_HAS_MEMBERS = frozenset({22, 25, 27})
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS."""
 
 
-class ProducerIdentity:
+class TransactionManager:
     """`transactional_id` None: only idempotent. `producer_id` -1: not opened yet."""
 
     def __init__(self, leadership: Leadership, transactional_id: str | None, timeout_ms: int) -> None:
@@ -81,7 +85,7 @@ class ProducerIdentity:
 
         await self._call(f"adding group {group} to the transaction", add_group)
         transactional_id, producer_id, epoch = self._who()
-        commit = TxnOffsetCommitRequest(transactional_id, group, producer_id, epoch, offsets_by_topic(offsets))
+        commit = TxnOffsetCommitRequest(transactional_id, group, producer_id, epoch, _offsets_by_topic(offsets))
 
         async def attempt() -> None:
             answer = await self._leadership.ask_coordinator(CoordinatorOf.GROUP, group, commit)
@@ -134,7 +138,28 @@ class ProducerIdentity:
         await self._leadership.call(what, patient)
 
 
-def offsets_by_topic(
+async def commit_offsets(
+    leadership: Leadership, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
+    """Outside of a transaction and of the group, as `ConsumerCoordinator.sendOffsetCommitRequest` does.
+
+    The group has no members on the brokers, so the commit names no generation: claims decide who may commit. A group
+    that has members belongs to another application. Raises LogTimeout, LogError.
+    """
+    request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _offsets_by_topic(offsets))
+
+    async def attempt() -> None:
+        answer = await leadership.ask_coordinator(CoordinatorOf.GROUP, group, request)
+        for topic, numbers in answer.topics:
+            for number, code in numbers:
+                if code in _GROUP_HAS_MEMBERS:
+                    raise LogError(_has_members(group))
+                check(code, f"offset of {topic}-{number} in group {group}")
+
+    await leadership.call(f"committing offsets of group {group}", attempt)
+
+
+def _offsets_by_topic(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> list[tuple[str, list[tuple[int, int, str]]]]:
     """As requests have them: number, offset, metadata."""
@@ -142,3 +167,10 @@ def offsets_by_topic(
     for (topic, number), (offset, metadata) in offsets.items():
         topics.setdefault(topic, []).append((number, offset, metadata))
     return list(topics.items())
+
+
+def _has_members(group: str) -> str:
+    return (
+        f"group {group} has members of its own on the brokers (a Kafka Streams application or consumers): "
+        "choose another application.id, or stop them first"
+    )

@@ -29,7 +29,7 @@ _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
 
 
-class Chunk:
+class CompletedFetch:
     """`next_offset`: where reading goes on after what was given; `end_offset`: when all was given."""
 
     __slots__ = ("_aborted", "_aborting", "_partition", "_records", "end_offset", "next_offset")
