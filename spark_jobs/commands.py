@@ -44,7 +44,6 @@ def demo() -> None:
     rebalances.
     """
     from spark_jobs.demo.scenario import Demo
-    from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
     console = Console()
     if not console.is_terminal:
@@ -54,7 +53,7 @@ def demo() -> None:
         Demo(console).run()
     except KeyboardInterrupt:
         _fail("interrupted; everything that was started is stopped", EXIT_NO)
-    except (AssignorFault, CoordinatorError, CoordinatorUnavailable) as fault:
+    except AssignorFault as fault:
         _fail(str(fault), EXIT_NO)
 
 
@@ -83,7 +82,6 @@ def run(
     from spark_jobs.workers.running import run as workers_run
     from streams_runtime.application import load_application
     from streams_runtime.membership.coordinator_client import CoordinatorClient
-    from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
     from streams_runtime.membership.group_definition import group_body
 
     try:
@@ -106,7 +104,7 @@ def run(
                 ends = show_until_ended(workers, client, application.id, Console(stderr=True))
     except InputError as fault:
         _fail(str(fault), EXIT_UNUSABLE)
-    except (AssignorFault, CoordinatorError, CoordinatorUnavailable) as fault:
+    except AssignorFault as fault:
         _fail(str(fault), EXIT_NO)
     if not ends:
         _fail("the instances did not end in time and were killed", EXIT_NO)

@@ -27,9 +27,10 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import MemberEnd, MemberSettings
+from streams_runtime.membership.group_member import MemberEnd
+from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
@@ -141,10 +142,10 @@ class StreamsInstance:
             tuple(thread.status() for thread in self._threads),
         )
 
-    def metadata(self) -> HostMaps:
+    def metadata(self) -> PartitionHosts:
         """Which instance answers for which partitions, by the newest assignment of any thread."""
         held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
-        return HostMaps() if held is None else held.hosts
+        return PartitionHosts() if held is None else held.hosts
 
     def copies(self) -> tuple[TaskCopy, ...]:
         """All tasks of this instance with open stores."""

@@ -47,7 +47,7 @@ class JoinRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinReply:
     """`generation_id`: the generation whose assignment the member has to wait for."""
 
     member_id: str
@@ -57,7 +57,10 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class FetchedAssignment:
-    """`assignment`: ConsumerProtocolAssignment. `followup`: another round comes as soon as all members have theirs."""
+    """`assignment`: ConsumerProtocolAssignment.
+
+    `followup`: another rebalance follows as soon as all members have fetched their assignments.
+    """
 
     generation_id: int
     assignment: bytes
@@ -66,7 +69,7 @@ class FetchedAssignment:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
-    """`rejoin`: a round is being prepared and waits for this member. `stop`: leave the group and end."""
+    """`rejoin`: a rebalance is being prepared and waits for this member. `stop`: leave the group and end."""
 
     state: str
     rejoin: bool
@@ -75,7 +78,7 @@ class HeartbeatReply:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a call is repeated when it met no usable answer. `stop`: once set, it is not repeated any more."""
+    """How long a call without a usable answer is repeated. Once `stop` is set, it is not repeated any more."""
 
     seconds: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
@@ -111,7 +114,7 @@ class CoordinatorClient:
     def close(self) -> None:
         self._http.close()
 
-    def join(self, group_id: str, request: JoinRequest, *, patience: Patience = NO_PATIENCE) -> Joined:
+    def join(self, group_id: str, request: JoinRequest, *, patience: Patience = NO_PATIENCE) -> JoinReply:
         """Join or rejoin. Raises CoordinatorError, CoordinatorUnavailable."""
         body: dict[str, object] = {
             "session_timeout_ms": request.session_timeout_ms,
@@ -123,12 +126,12 @@ class CoordinatorClient:
             if value is not None:
                 body[name] = value
         answer = self._call("POST", f"{_group(group_id)}/subscriptions", body=body, patience=patience)
-        return Joined(_text(answer, "member_id"), _integer(answer, "generation_id"), _text(answer, "state"))
+        return JoinReply(_text(answer, "member_id"), _integer(answer, "generation_id"), _text(answer, "state"))
 
     def assignment(
         self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int, patience: Patience = NO_PATIENCE
     ) -> FetchedAssignment | None:
-        """Wait up to `wait_ms` for the assignment of that generation or a later one; None when it is not there yet."""
+        """Wait up to `wait_ms` for the assignment of that generation or a later one. None when it is not there yet."""
         response = self._request(
             "GET",
             f"{_member(group_id, member_id)}/assignment",
@@ -154,8 +157,10 @@ class CoordinatorClient:
         task_offset_sums: Mapping[TaskId, int] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> HeartbeatReply:
-        """A sign of life; `generation_id`: of the assignment the member works by, 0 before the first. Never repeated:
-        the next heartbeat is the repetition."""
+        """`generation_id`: of the assignment that the member works by, 0 before the first.
+
+        Never repeated, because the next heartbeat is the repetition. Raises CoordinatorError, CoordinatorUnavailable.
+        """
         body: dict[str, object] = {"generation_id": generation_id}
         if task_offset_sums is not None:
             body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in task_offset_sums.items()}
@@ -163,7 +168,7 @@ class CoordinatorClient:
         return HeartbeatReply(_text(answer, "state"), bool(answer.get("rejoin")), bool(answer.get("stop")))
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Leave the group; a member that it does not know (any more) has left. Raises CoordinatorUnavailable."""
+        """Leave the group. Returns as well when the group does not know the member. Raises CoordinatorUnavailable."""
         self._request("DELETE", _member(group_id, member_id), timeout_s=timeout_s, accept=(404,))
 
     def declare(self, group_id: str, definition: Mapping[str, object], *, patience: Patience = NO_PATIENCE) -> None:
@@ -179,15 +184,15 @@ class CoordinatorClient:
         self._request("POST", f"{_group(group_id)}/drain")
 
     def rebalances(self, group_id: str) -> dict[str, object]:
-        """The history of rounds, as the service lists it."""
+        """The history of rebalances, as the service lists it."""
         return self._call("GET", f"{_group(group_id)}/rebalances")
 
     def rebalance(self, group_id: str, generation_id: int) -> dict[str, object]:
-        """One recorded round, a rebalance/1 document."""
+        """One recorded rebalance, a rebalance/1 document."""
         return self._call("GET", f"{_group(group_id)}/rebalances/{generation_id}")
 
     def explanations(self, group_id: str, generation_id: int) -> dict[str, object]:
-        """Why every task is where that round put it."""
+        """Why every task is where that rebalance put it."""
         return self._call("GET", f"{_group(group_id)}/rebalances/{generation_id}/explain")
 
     def _call(

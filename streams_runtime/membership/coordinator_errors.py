@@ -1,6 +1,6 @@
-"""What a coordinator answers instead of an answer: problem+json (RFC 9457) whose `code` is Kafka's error name.
+"""The errors of a coordinator: problem+json (RFC 9457) whose `code` is Kafka's error name.
 
-The names and what a member does about each are Kafka's: `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` take the tasks
+The names, and what a member does about each, are Kafka's: `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` take its tasks
 away, `REBALANCE_IN_PROGRESS` asks for a rejoin, `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member.
 Source: `Errors`.
 """
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from assignor.errors import AssignorFault
 
-class CoordinatorError(Exception):
-    """A refusal. `code`: Kafka's error name, `status`: the HTTP status, `detail`: the service's own sentence."""
+
+class CoordinatorError(AssignorFault):
+    """The coordinator refused the call. `code`: Kafka's error name; `status`: of HTTP; `detail`: its explanation."""
 
     known_code: ClassVar[str] = ""
 
@@ -50,8 +52,9 @@ class GroupMaxSizeReached(CoordinatorError):
     known_code = "GROUP_MAX_SIZE_REACHED"
 
 
-class CoordinatorUnavailable(Exception):
-    """No usable answer: not reachable, gone in the middle of the call, starting, stopping or overloaded. Try again."""
+class CoordinatorUnavailable(AssignorFault):
+    """The coordinator gave no usable answer: it was not reachable, went away during the call, was starting, stopping or
+    overloaded. The call can be tried again."""
 
 
 _KNOWN: dict[str, type[CoordinatorError]] = {
@@ -69,7 +72,5 @@ _KNOWN: dict[str, type[CoordinatorError]] = {
 
 
 def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
-    """The error with that code's own class, or `CoordinatorError` itself for a code that members treat like any
-    other.
-    """
+    """An error of the class that belongs to the code, or of `CoordinatorError` when no class does."""
     return _KNOWN.get(code, CoordinatorError)(code, status, detail)

@@ -1,6 +1,6 @@
-"""What is declared to the coordinator of an application: its topology, its placement configs, and where its log is.
+"""What an application declares to the coordinator: its topology, its placement configs, and where its log is.
 
-Topics and offsets are not part of it: the coordinator looks at the log for every round.
+Topics and offsets are not part of it: the coordinator looks at the log in every rebalance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def group_body(app: Application) -> dict[str, object]:
             configs=AssignmentConfigs.from_dotted(app.configs.assignment),
             application_id=app.id,
             topology=app.parsed(),
-            cluster=Cluster((), {}),  # the provider tells
+            cluster=Cluster((), {}),  # the coordinator asks the cluster provider
             members={},
         )
     )

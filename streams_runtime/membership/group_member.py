@@ -1,16 +1,16 @@
-"""One member's side of the group protocol: join, take the assignment, hold its tasks, heartbeat, rejoin when told,
-leave.
+"""One member's side of the group protocol: join, take the assignment, hold its tasks, send heartbeats, rejoin, leave.
 
 Rules, all of them Kafka's own for the cooperative protocol (KIP-429):
-- The member keeps working through a round. What the new assignment no longer has is given up first, then the rest is
-  taken, and when something was given up the member rejoins at once, so that others can have it.
-- Heartbeats go out on a schedule of their own, also while the member waits for an assignment or works.
-- UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, join anew. REBALANCE_IN_PROGRESS: keep working, rejoin.
-  FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH: a newer incarnation took over; all tasks are lost and the member ends.
-- A holder that has lost its tasks on its own (another thread had them already) says so: the member joins anew without
-  owned partitions. A holder may also ask for a round, or for the end of the whole application.
+- The member keeps working through a rebalance. It gives up what the new assignment no longer has, then takes the rest.
+  When it gave something up it rejoins at once, so that others can have it.
+- Heartbeats are sent on a schedule of their own, also while the member waits for an assignment or works.
+- UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, and the member joins again. REBALANCE_IN_PROGRESS: the
+  member keeps working and rejoins. FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH: a newer incarnation has taken over; all
+  tasks are lost, and the member ends.
+- A holder that has dropped its tasks by itself (another thread had them already) reports it, and the member joins again
+  without owned partitions. A holder may also ask for a rebalance, or for the end of the whole application.
 - An error assignment ends the member, as it ends a Kafka Streams instance. One for missing source topics does not when
-  the coordinator says that another round comes by itself: then the member gives up its tasks and waits for that round.
+  the coordinator says that another rebalance follows by itself: then the member gives up its tasks and waits for it.
 - A coordinator that cannot be reached takes nothing away: the member keeps its tasks and goes on asking, as a
   consumer does.
 
@@ -44,45 +44,22 @@ from streams_runtime.membership.coordinator_errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from streams_runtime.membership.heartbeats import GroupStanding, Heartbeats
+from streams_runtime.membership.group_standing import GroupStanding
+from streams_runtime.membership.heartbeats import Heartbeats
+from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
 from streams_runtime.membership.task_holder import Partitions, TaskHolder
 
 LONG_POLL_WAIT_MS = 1_000
-"""How long one request for an assignment may be held; short, because a member that is to end waits for it."""
+"""How long the coordinator may hold one request for an assignment. Short, because `close` waits for the request."""
 
 LEAVE_TIMEOUT_S = 2.0
 
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSettings:
-    """Who a member is and how often it is heard from. Times in milliseconds.
-
-    `incarnation`: rises each time the static member `group_instance_id` is started anew; the older one is fenced.
-    `heartbeat_interval_ms`: None for a third of the session timeout.
-    """
-
-    group_id: str
-    client_id: str
-    group_instance_id: str | None = None
-    incarnation: int | None = None
-    session_timeout_ms: int = 45_000
-    rebalance_timeout_ms: int = 300_000
-    heartbeat_interval_ms: int | None = None
-
-    @property
-    def session_timeout_s(self) -> float:
-        return self.session_timeout_ms / 1000
-
-    @property
-    def heartbeat_interval_s(self) -> float:
-        return (self.heartbeat_interval_ms or self.session_timeout_ms / 3) / 1000
-
-
 class MemberEnd(StrEnum):
-    """Why a member is no more. `left`: its owner closed it; `stopped`: the coordinator said so."""
+    """Why a member has ended. LEFT: its owner closed it; STOPPED: the coordinator told it to end."""
 
     LEFT = "left"
     STOPPED = "stopped"
@@ -98,7 +75,7 @@ class AssignmentFailed(AssignorFault):
 
 @dataclass(slots=True)
 class _Owned:
-    """The active part of what the member holds; only its own thread changes it."""
+    """The active tasks that the member holds. Only its own thread changes them."""
 
     generation_id: int | None = None
     partitions: Partitions = field(default_factory=frozenset)
@@ -125,9 +102,9 @@ class GroupMember:
         self._holding = threading.RLock()  # between the member's thread and whoever closes it
 
     def run(self) -> MemberEnd:
-        """Be a member until closed, stopped or fenced.
+        """Be a member until it is closed, stopped or fenced.
 
-        Raises AssignmentFailed, CoordinatorError, what the holder raises.
+        Raises AssignmentFailed, CoordinatorError, and what the holder raises.
         """
         heartbeats = Heartbeats(self._client, self._settings, self._standing, self._holder)
         with heartbeats:
@@ -137,13 +114,11 @@ class GroupMember:
                 self._lose(f"the member failed: {fault!r}")
                 raise
             finally:
-                with self._holding:  # news may have come while somebody closes it, and its tasks are still worked on
+                with self._holding:  # `close` may be closing the tasks right now, and leaves only after that
                     self._leave()
 
     def close(self) -> None:
-        """Give up all tasks in good order, leave the group, and have `run` return; from any thread, any number of
-        times.
-        """
+        """Close all tasks in good order, leave the group, and make `run` return. Idempotent; from any thread."""
         with self._holding:
             if not self._closing.is_set():
                 self._closing.set()
@@ -152,18 +127,18 @@ class GroupMember:
         self._leave()
 
     def tasks_were_lost(self, reason: str) -> None:
-        """The holder found that others have its tasks: join again as one that owns nothing, after `lost`; any thread.
+        """The holder found that others have its tasks: call its `lost`, then join again owning nothing. Any thread.
 
         Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member id stays.
         """
-        self._standing.tell_lost(reason)
+        self._standing.tasks_were_lost(reason)
 
     def request_rejoin(self) -> None:
-        """Ask for a round, keeping everything meanwhile; any thread. Source: `Consumer.enforceRebalance`."""
+        """Ask for a rebalance and keep everything meanwhile. Any thread. Source: `Consumer.enforceRebalance`."""
         self._standing.ask_to_rejoin()
 
     def request_shutdown(self) -> None:
-        """Have the leader end every member of the group, this one included; any thread. Source: KIP-671."""
+        """Ask the leader to end every member of the group, this one included. Any thread. Source: KIP-671."""
         self._shutdown_requested = True
         self._standing.ask_to_rejoin()
 
@@ -171,17 +146,20 @@ class GroupMember:
         while True:
             end: MemberEnd | None = None
             try:
-                end = self._one_round()
+                end = self._one_rebalance()
             except (UnknownMemberId, IllegalGeneration) as error:
                 self._lose(error.code)
-                self._standing.forget(member_too=isinstance(error, UnknownMemberId))
+                if isinstance(error, UnknownMemberId):
+                    self._standing.forget_member()
+                else:
+                    self._standing.forget_generation()
             except RebalanceInProgress:
                 pass  # keep working, and send the subscription again
             except (FencedInstanceId, FencedMemberEpoch) as error:
                 self._lose(error.code)
-                self._standing.forget(member_too=True)  # the id that is left is the newer incarnation's
+                self._standing.forget_member()  # the newer incarnation has its id now
                 end = MemberEnd.FENCED
-            except CoordinatorUnavailable as error:  # its patience had the pauses in it
+            except CoordinatorUnavailable as error:  # the call has already been repeated, with pauses
                 _logger.warning(
                     "member %s of group %s tries again: %s", self._settings.client_id, self._settings.group_id, error
                 )
@@ -190,8 +168,8 @@ class GroupMember:
             if self._closing.is_set():
                 return MemberEnd.LEFT
 
-    def _one_round(self) -> MemberEnd | None:
-        """Send a subscription, take what comes back, and hold it until the next round is due. None: go on."""
+    def _one_rebalance(self) -> MemberEnd | None:
+        """Send a subscription, take the assignment, and hold it until there is news. None: rejoin."""
         fetched = self._fetch(self._join())
         if fetched is None:
             return self._act_on_news()
@@ -206,10 +184,10 @@ class GroupMember:
         return self._act_on_news()
 
     def _join(self) -> int:
-        """Send the subscription; gives the generation to wait for."""
+        """Send the subscription. Gives the generation to wait for."""
         self._holder.rebalance_started()
         offset_sums = self._holder.offset_sums()
-        self._standing.joining()  # whatever the holder asks for from here on is not in this subscription
+        self._standing.joining()  # what the holder asks for from here on is not part of this subscription
         subscription = self._writer.next_subscription(
             offset_sums,
             self._owned.partitions,
@@ -233,9 +211,9 @@ class GroupMember:
         return joined.generation_id
 
     def _fetch(self, min_generation: int) -> FetchedAssignment | None:
-        """Wait for the assignment; None when news came first."""
+        """Wait for the assignment. None when news came first."""
         while not self._closing.is_set() and not self._standing.has_news():
-            with contextlib.suppress(CoordinatorUnavailable):  # what it committed it will still have when it is back
+            with contextlib.suppress(CoordinatorUnavailable):  # an assignment is committed, so it survives a restart
                 fetched = self._client.assignment(
                     self._settings.group_id,
                     self._standing.known_member_id,
@@ -248,7 +226,7 @@ class GroupMember:
         return None
 
     def _take(self, received: ReceivedAssignment) -> bool:
-        """Give up what is no longer assigned, then hold the rest; whether something was given up."""
+        """Give up what is no longer assigned, then hold the rest. True when something was given up."""
         revoked = self._owned.partitions - received.partitions
         with self._holding:
             if self._closing.is_set():
@@ -261,7 +239,7 @@ class GroupMember:
         return bool(revoked)
 
     def _act_on_news(self) -> MemberEnd | None:
-        """None: rejoin. Raises what a heartbeat was refused with."""
+        """None: rejoin. Raises the error that a heartbeat was answered with."""
         news = self._standing.take_news()
         if news.refused is not None:
             raise news.refused
@@ -269,13 +247,13 @@ class GroupMember:
             return self._end_in_good_order(MemberEnd.STOPPED)
         if news.lost is not None:
             self._lose(news.lost)
-            self._standing.forget(member_too=False)
+            self._standing.forget_generation()
         return None
 
     def _wait_for_topics(self, received: ReceivedAssignment) -> MemberEnd | None:
-        """Differs from Kafka, where the application ends: the coordinator watches the topics for its members."""
+        """Differs from Kafka, where the application ends: here the coordinator watches the topics for its members."""
         _logger.warning(
-            "member %s of group %s waits: not every source topic is there; the topology reads %s",
+            "member %s of group %s waits for missing source topics; the topology reads %s",
             self._settings.client_id,
             self._settings.group_id,
             ", ".join(self._writer.topics),
@@ -289,7 +267,7 @@ class GroupMember:
             return self._end_in_good_order(MemberEnd.SHUTDOWN_REQUESTED)
         reason = "the group cannot run as it is declared"
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
-            reason = f"not every source topic is there; the topology reads {', '.join(self._writer.topics)}"
+            reason = f"source topics are missing; the topology reads {', '.join(self._writer.topics)}"
         raise AssignmentFailed(f"the group's leader answered {code.name}: {reason}")
 
     def _end_in_good_order(self, end: MemberEnd) -> MemberEnd:

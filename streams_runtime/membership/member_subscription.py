@@ -1,8 +1,8 @@
-"""A member's subscriptions written and its assignments read: ConsumerProtocol v3 around SubscriptionInfo and
+"""Writes a member's subscriptions and reads its assignments: ConsumerProtocol v3 around SubscriptionInfo and
 AssignmentInfo.
 
-Rule: every subscription differs from the one before by its unique field, so that a rejoin is always seen as one; the
-n-th partition, in Kafka's order of partitions, belongs to the n-th active task. Source:
+Rules: every subscription differs from the one before by its unique field, so that the leader sees every rejoin as one.
+The n-th partition of an assignment, in Kafka's order of partitions, belongs to its n-th active task. Source:
 `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792 (generation),
 KIP-708 (client tags).
 """
@@ -18,12 +18,12 @@ from assignor.protocol.consumer_protocol import Subscription, decode_assignment,
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, next_subscription_version
 from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
-from streams_runtime.membership.task_holder import HeldTasks, HostMaps, Partitions
+from streams_runtime.membership.task_holder import HeldTasks, PartitionHosts, Partitions
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedAssignment:
-    """A decoded assignment. `rejoin_now`: the leader asks this very member for the next round at once."""
+    """A decoded assignment. `rejoin_now`: the leader asks this member to start the next rebalance at once."""
 
     held: HeldTasks
     partitions: Partitions
@@ -33,10 +33,7 @@ class ReceivedAssignment:
 
 @dataclass(slots=True)
 class SubscriptionWriter:
-    """Writes one member's subscriptions in turn, and reads what comes back.
-
-    `topics`: all source topics of the topology.
-    """
+    """Of one member. `topics`: all source topics of the topology."""
 
     process_id: ProcessId
     topics: tuple[str, ...]
@@ -53,9 +50,10 @@ class SubscriptionWriter:
         generation_id: int | None,
         error_code: AssignorErrorCode = AssignorErrorCode.NONE,
     ) -> bytes:
-        """`owned`: partitions of active tasks that this member has and has not given up; `generation_id`: theirs.
+        """The ConsumerProtocolSubscription to send next.
 
-        `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
+        `owned`: partitions of the active tasks that this member holds; `generation_id`: of the assignment that gave
+        them. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
         """
         self._unique_field = (self._unique_field + 1 + 128) % 256 - 128  # a signed byte, as in Java
         info = SubscriptionInfo(
@@ -79,8 +77,9 @@ class SubscriptionWriter:
         )
 
     def read(self, assignment: bytes, member_id: str, generation_id: int) -> ReceivedAssignment:
-        """Raises DecodeError for bytes that cannot be read, TaskAssignmentError for an assignment that contradicts
-        itself.
+        """`assignment`: a ConsumerProtocolAssignment.
+
+        Raises DecodeError for bytes that cannot be read, TaskAssignmentError for an assignment that contradicts itself.
         """
         received = decode_assignment(assignment)
         if received.user_data is None:
@@ -96,7 +95,7 @@ class SubscriptionWriter:
                 generation_id,
                 _active_tasks(partitions, info),
                 {task: frozenset(of_task) for task, of_task in info.standby_tasks.items()},
-                HostMaps(_by_host(info.partitions_by_host), _by_host(info.standby_partitions_by_host)),
+                PartitionHosts(_by_host(info.partitions_by_host), _by_host(info.standby_partitions_by_host)),
             ),
             frozenset(partitions),
             AssignorErrorCode(info.err_code),

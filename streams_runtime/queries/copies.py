@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from assignor.types import TaskId
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
 from streams_runtime.task_states import TaskState, TaskType
 
@@ -76,7 +76,7 @@ class Queryable(Protocol):
         """Of the newest assignment; 0 before the first. `host_maps` called afterwards are not older."""
         ...
 
-    def host_maps(self) -> HostMaps:
+    def host_maps(self) -> PartitionHosts:
         """Of the newest assignment; empty before the first."""
         ...
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from assignor.topology.definition import SinkNode
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.copies import StoreCopy, StoreLocation
 from streams_runtime.state_stores.base import StoreBuilder
@@ -75,7 +75,7 @@ class InstanceView:
     def generation_id(self) -> int:
         return max((thread.generation_id for thread in self._instance.status().threads), default=0)
 
-    def host_maps(self) -> HostMaps:
+    def host_maps(self) -> PartitionHosts:
         return self._instance.metadata()
 
     def status_document(self) -> Mapping[str, object]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignor.types import HostInfo, TopicPartition
-from streams_runtime.membership.task_holder import HostMaps, Partitions
+from streams_runtime.membership.task_holder import PartitionHosts, Partitions
 from streams_runtime.queries.copies import Queryable, StoreLocation
 
 
@@ -22,7 +22,7 @@ class GroupMetadata:
     application_id: str
     generation_id: int
     stores: Mapping[str, StoreLocation]
-    hosts: HostMaps
+    hosts: PartitionHosts
 
 
 def metadata_of(instance: Queryable) -> GroupMetadata:
@@ -57,7 +57,7 @@ def from_document(document: Mapping[str, Any]) -> GroupMetadata:
             name: StoreLocation(name, int(one["subtopology"]), dict(one["source_topics"]), bool(one["own_partitioner"]))
             for name, one in document["stores"].items()
         },
-        HostMaps(_hosts(document["active"]), _hosts(document["standby"])),
+        PartitionHosts(_hosts(document["active"]), _hosts(document["standby"])),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assignor.types import HostInfo, TopicPartition
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.queries.copies import StoreLocation
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.tasks.partitioner import partition_of
@@ -29,7 +29,7 @@ class KeyQueryMetadata:
 
 
 def key_query_metadata(
-    location: StoreLocation, hosts: HostMaps, key: bytes, partition: int | None = None
+    location: StoreLocation, hosts: PartitionHosts, key: bytes, partition: int | None = None
 ) -> KeyQueryMetadata:
     """Raises QueryProblem: STORE_NOT_READY while topics are not known, INVALID_REQUEST for a partition out of range."""
     if partition is None and location.own_partitioner:
@@ -49,7 +49,7 @@ def key_query_metadata(
     return partition_metadata(location, hosts, number)
 
 
-def partition_metadata(location: StoreLocation, hosts: HostMaps, partition: int) -> KeyQueryMetadata:
+def partition_metadata(location: StoreLocation, hosts: PartitionHosts, partition: int) -> KeyQueryMetadata:
     """Who has this partition of the store."""
     wanted = {TopicPartition(topic, partition) for topic in location.source_topics}
     active = _with_any(hosts.active, wanted)

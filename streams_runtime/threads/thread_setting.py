@@ -9,7 +9,7 @@ from streams_runtime.application import Application
 from streams_runtime.clock import Clock
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import MemberSettings
+from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.restore.restore_listener import RestoreListener

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import GroupMember, MemberEnd, MemberSettings
+from streams_runtime.membership.group_member import GroupMember, MemberEnd
+from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import HeldTasks
 from tests.streams_runtime.small_group import GroupDefinition

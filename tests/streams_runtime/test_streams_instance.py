@@ -13,7 +13,7 @@ import pytest
 from assignor.types import TaskId, TopicPartition
 from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.streams_instance import InstanceState, StreamsInstance
 from streams_runtime.task_states import RestoreOrigin
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
@@ -165,7 +165,7 @@ def test_should_know_which_host_has_what_when_every_instance_has_an_endpoint(gro
     first, second = group.start("a", port=7001), group.start("b", port=7002)
     group.wait_until_settled(first, second, standbys=2)
     hosts = first.metadata()
-    assert isinstance(hosts, HostMaps)
+    assert isinstance(hosts, PartitionHosts)
     assert second.metadata() == hosts
     everything = {TopicPartition(topic, number) for topic in (LINES, f"{group.id}-words") for number in range(2)}
     assert set().union(*hosts.active.values()) == everything

@@ -13,7 +13,7 @@ from streams_runtime.membership.coordinator_client import (
     CoordinatorClient,
     FetchedAssignment,
     HeartbeatReply,
-    Joined,
+    JoinReply,
     JoinRequest,
     Patience,
 )
@@ -36,7 +36,7 @@ JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingR
 
 def test_should_send_only_what_is_known_when_joining() -> None:
     with stub_service(JOINED) as service, CoordinatorClient(service.url) as client:
-        assert client.join("g", JOIN) == Joined("m", 3, "PreparingRebalance")
+        assert client.join("g", JOIN) == JoinReply("m", 3, "PreparingRebalance")
         body = {"subscription": "AAM=", "session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000}
         assert service.asked == [Asked("POST", "/v1/groups/g/subscriptions", body, None)]
 
@@ -154,7 +154,7 @@ def test_should_ride_out_a_restart_when_nobody_listens_for_a_while() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-    joined: list[Joined] = []
+    joined: list[JoinReply] = []
     refused = threading.Event()
 
     class Watched(threading.Event):
@@ -171,7 +171,7 @@ def test_should_ride_out_a_restart_when_nobody_listens_for_a_while() -> None:
     assert refused.wait(30.0)
     with stub_service(JOINED, port=port):
         joining.join(30.0)
-    assert joined == [Joined("m", 3, "PreparingRebalance")]
+    assert joined == [JoinReply("m", 3, "PreparingRebalance")]
 
 
 def test_should_give_up_when_patience_ends() -> None:

@@ -11,7 +11,8 @@ from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.group_view import group_view, wait_for_group
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import GroupIdNotFound
-from streams_runtime.membership.group_member import AssignmentFailed, MemberEnd, MemberSettings
+from streams_runtime.membership.group_member import AssignmentFailed, MemberEnd
+from streams_runtime.membership.member_settings import MemberSettings
 from tests.streams_runtime.running_member import (
     TIMEOUT_S,
     RememberingHolder,

@@ -6,7 +6,7 @@ import pytest
 
 from streams_runtime.membership.coordinator_client import HeartbeatReply
 from streams_runtime.membership.coordinator_errors import IllegalGeneration, RebalanceInProgress, UnknownMemberId
-from streams_runtime.membership.heartbeats import GroupStanding, News, Question
+from streams_runtime.membership.group_standing import GroupStanding, News, PendingHeartbeat
 
 REJOIN = HeartbeatReply("PreparingRebalance", rejoin=True, stop=False)
 QUIET = HeartbeatReply("Stable", rejoin=False, stop=False)
@@ -21,21 +21,21 @@ def settled_member() -> GroupStanding:
     return standing
 
 
-def question_of(standing: GroupStanding) -> Question:
-    question = standing.question()
-    assert question is not None
-    return question
+def heartbeat_of(standing: GroupStanding) -> PendingHeartbeat:
+    heartbeat = standing.next_heartbeat()
+    assert heartbeat is not None
+    return heartbeat
 
 
 def test_should_ask_nothing_before_the_first_join_and_after_leaving() -> None:
     standing = GroupStanding()
-    assert standing.question() is None
+    assert standing.next_heartbeat() is None
     standing.joining()
-    assert standing.question() is None
+    assert standing.next_heartbeat() is None
     standing.joined("m")
-    assert question_of(standing).generation_id == 0
+    assert heartbeat_of(standing).generation_id == 0
     assert standing.leaving() == "m"
-    assert standing.question() is None
+    assert standing.next_heartbeat() is None
     assert standing.leaving() is None, "a member leaves once"
 
 
@@ -52,7 +52,7 @@ def test_should_become_news_when_the_standing_is_the_same(
     answer: HeartbeatReply | RebalanceInProgress, news: News
 ) -> None:
     standing = settled_member()
-    standing.hear(question_of(standing), answer)
+    standing.hear(heartbeat_of(standing), answer)
     assert standing.has_news() == bool(news)
     assert standing.take_news() == news
     assert not standing.has_news()
@@ -61,35 +61,35 @@ def test_should_become_news_when_the_standing_is_the_same(
 @pytest.mark.parametrize("joined", [False, True])
 def test_should_not_count_when_a_subscription_was_sent_between_question_and_answer(joined: bool) -> None:
     standing = settled_member()
-    question = question_of(standing)
+    heartbeat = heartbeat_of(standing)
     standing.joining()
     if joined:
         standing.joined("m")
-    standing.hear(question, REJOIN)
-    standing.hear(question, UnknownMemberId("UNKNOWN_MEMBER_ID", 404, ""))
+    standing.hear(heartbeat, REJOIN)
+    standing.hear(heartbeat, UnknownMemberId("UNKNOWN_MEMBER_ID", 404, ""))
     assert not standing.has_news()
 
 
 def test_should_not_count_when_asked_while_the_subscription_was_under_way() -> None:
     standing = settled_member()
     standing.joining()
-    question = question_of(standing)
+    heartbeat = heartbeat_of(standing)
     standing.joined("m")
-    standing.hear(question, REJOIN)
+    standing.hear(heartbeat, REJOIN)
     assert not standing.has_news()
 
 
 def test_should_forget_the_call_to_rejoin_but_not_to_stop_when_it_joins() -> None:
     standing = settled_member()
-    standing.hear(question_of(standing), REJOIN)
-    standing.hear(question_of(standing), STOP)
+    standing.hear(heartbeat_of(standing), REJOIN)
+    standing.hear(heartbeat_of(standing), STOP)
     standing.joining()
     assert standing.take_news() == News(stop=True)
 
 
 def test_should_hear_of_lost_tasks_even_when_a_join_was_under_way() -> None:
     standing = settled_member()
-    standing.tell_lost("migrated")
+    standing.tasks_were_lost("migrated")
     standing.joining()
     standing.joined("m")
     assert standing.take_news() == News(lost="migrated"), "its subscription may have claimed what is lost"
@@ -110,20 +110,20 @@ def test_should_bear_an_illegal_generation_only_while_an_assignment_is_under_way
     standing = settled_member()
     standing.joining()
     standing.joined("m")
-    standing.hear(question_of(standing), refusal)
+    standing.hear(heartbeat_of(standing), refusal)
     assert not standing.has_news(), "the group is ahead, the assignment is on its way"
-    behind = question_of(standing)
+    behind = heartbeat_of(standing)
     standing.assigned(2)
     standing.hear(behind, refusal)
     assert not standing.has_news(), "asked before the assignment came"
-    standing.hear(question_of(standing), refusal)
+    standing.hear(heartbeat_of(standing), refusal)
     assert standing.take_news() == News(refused=refusal)
 
 
 def test_should_start_over_when_the_group_has_forgotten_it() -> None:
     standing = settled_member()
-    standing.forget(member_too=False)
-    assert (question_of(standing).member_id, question_of(standing).generation_id) == ("m", 0)
-    standing.forget(member_too=True)
-    assert standing.question() is None
+    standing.forget_generation()
+    assert (heartbeat_of(standing).member_id, heartbeat_of(standing).generation_id) == ("m", 0)
+    standing.forget_member()
+    assert standing.next_heartbeat() is None
     assert standing.leaving() is None

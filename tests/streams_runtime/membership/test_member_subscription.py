@@ -11,7 +11,7 @@ from assignor.protocol.consumer_protocol import Assignment, decode_subscription,
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
 from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
-from streams_runtime.membership.task_holder import HeldTasks, HostMaps
+from streams_runtime.membership.task_holder import HeldTasks, PartitionHosts
 
 PROCESS = ProcessId.parse("2230ea3e-4048-4d7d-bee0-e650940ec648")
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -85,7 +85,7 @@ def test_should_know_which_host_answers_for_which_partitions() -> None:
         partitions_by_host={HostInfo("h", 9): (A0, A1), HostInfo("g", 8): (B0,)},
         standby_partitions_by_host={HostInfo("g", 8): (A0,)},
     )
-    assert writer().read(assignment(info, A0), "m", 7).held.hosts == HostMaps(
+    assert writer().read(assignment(info, A0), "m", 7).held.hosts == PartitionHosts(
         {HostInfo("h", 9): frozenset({A0, A1}), HostInfo("g", 8): frozenset({B0})},
         {HostInfo("g", 8): frozenset({A0})},
     )

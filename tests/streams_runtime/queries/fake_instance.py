@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assignor.types import HostInfo, TaskId, TopicPartition
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.queries.copies import StoreCopy, StoreLocation
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.base import StoreBuilder
@@ -69,7 +69,7 @@ class FakeInstance:
 
     shown: tuple[StoreCopy, ...] = ()
     locations: Mapping[str, StoreLocation] = field(default_factory=lambda: {STORE: location()})
-    maps: HostMaps = field(default_factory=HostMaps)
+    maps: PartitionHosts = field(default_factory=PartitionHosts)
     generation: int = 1
     application_id: str = APPLICATION
     asked: int = 0
@@ -104,7 +104,7 @@ class FakeInstance:
     def generation_id(self) -> int:
         return self.generation
 
-    def host_maps(self) -> HostMaps:
+    def host_maps(self) -> PartitionHosts:
         return self.maps
 
     def status_document(self) -> Mapping[str, object]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.queries.answers import READS, Freshness, Source, answer_for_partition, builder_of, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.routing import KeyQueryMetadata
@@ -92,7 +92,7 @@ def test_should_not_answer_from_a_standby_when_its_lag_is_not_known_yet() -> Non
 
 
 def test_should_say_where_it_is_when_the_partition_is_not_here() -> None:
-    maps = HostMaps(hosts("a:1"), hosts("b:2"))
+    maps = PartitionHosts(hosts("a:1"), hosts("b:2"))
     instance = FakeInstance(maps=maps).show(counts(), task=ELSEWHERE)
     refused = refusal(instance, Freshness(100))
     assert refused.code is QueryCode.INVALID_STATE_STORE_PARTITION

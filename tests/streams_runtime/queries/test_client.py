@@ -15,7 +15,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.types import HostInfo
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.queries import client as client_module
 from streams_runtime.queries import host_calls
 from streams_runtime.queries.client import CopyAnswered, StateStoreClient, StoreValue, StoreWindows, WindowValue
@@ -88,7 +88,7 @@ class Metadata(FakeInstance):
 
     times = 0
 
-    def host_maps(self) -> HostMaps:
+    def host_maps(self) -> PartitionHosts:
         type(self).times += 1
         return self.maps
 
@@ -101,7 +101,7 @@ class Moving(FakeInstance):
         return list(self.shown) if self.asked >= 3 else []
 
 
-def know(maps: HostMaps, *instances: FakeInstance) -> None:
+def know(maps: PartitionHosts, *instances: FakeInstance) -> None:
     for instance in instances:
         instance.maps = maps
 
@@ -112,7 +112,7 @@ def know(maps: HostMaps, *instances: FakeInstance) -> None:
 def test_should_get_the_value_from_the_active_copy_wherever_it_asks_first(servers: Servers) -> None:
     active, standby = FakeInstance().show(counts(cat=3)), FakeInstance().show(counts(cat=2), STANDBY, lag=1)
     first, second = servers.serve(active), servers.serve(standby)
-    know(HostMaps(hosts(first), hosts(second)), active, standby)
+    know(PartitionHosts(hosts(first), hosts(second)), active, standby)
     for addresses in ([first], [second], [first, second]):
         client = servers.client(*addresses)
         assert client.get(STORE, KEY) == StoreValue(THREE, None, CopyAnswered(first, "active", 0))
@@ -123,7 +123,7 @@ def test_should_get_the_value_from_the_active_copy_wherever_it_asks_first(server
 def test_should_say_that_there_is_no_such_key_when_the_active_copy_says_so(servers: Servers) -> None:
     instance = FakeInstance().show(counts(dog=1))
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     assert servers.client(address).get(STORE, KEY) == StoreValue(None, None, CopyAnswered(address, "active", 0))
 
 
@@ -133,7 +133,7 @@ def test_should_tell_no_value_from_an_empty_one(servers: Servers) -> None:
     store.put("cat", b"")
     instance = FakeInstance(locations={STORE: location(builder)}).show(store)
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     assert servers.client(address).get(STORE, KEY).value == b""
 
 
@@ -143,7 +143,7 @@ def test_should_ask_the_least_lagging_standby_within_the_lag_when_the_active_is_
         FakeInstance().show(counts(cat=3), STANDBY, lag=4),
     )
     first, second = servers.serve(behind), servers.serve(near)
-    know(HostMaps(hosts(gone()), hosts(first, second)), behind, near)
+    know(PartitionHosts(hosts(gone()), hosts(first, second)), behind, near)
     client = servers.client(first, second, timeout_s=SHORT_S)
     for max_lag in (4, 8, 9, 100):
         assert client.get(STORE, KEY, max_lag=max_lag) == StoreValue(THREE, None, CopyAnswered(second, "standby", 4))
@@ -154,7 +154,7 @@ def test_should_ask_the_least_lagging_standby_within_the_lag_when_the_active_is_
 def test_should_ask_no_standby_when_no_lag_is_accepted(servers: Servers) -> None:
     standby = FakeInstance().show(counts(cat=3), STANDBY, lag=0)
     address = servers.serve(standby)
-    know(HostMaps({}, hosts(address)), standby)
+    know(PartitionHosts({}, hosts(address)), standby)
     with pytest.raises(QueryFailed, match="no instance is known to have its active copy") as failed:
         servers.client(address, timeout_s=SHORT_S).get(STORE, KEY)
     assert failed.value.code is None
@@ -165,7 +165,7 @@ def test_should_prefer_a_standby_that_is_nearer_than_a_restoring_active_copy(ser
     active, standby = FakeInstance().show(counts(), ACTIVE, RESTORING, lag=90), FakeInstance()
     standby.show(counts(cat=3), STANDBY, lag=1)
     first, second = servers.serve(active), servers.serve(standby)
-    know(HostMaps(hosts(first), hosts(second)), active, standby)
+    know(PartitionHosts(hosts(first), hosts(second)), active, standby)
     assert servers.client(first).get(STORE, KEY, max_lag=100).source == CopyAnswered(second, "standby", 1)
 
 
@@ -177,7 +177,7 @@ def test_should_find_keys_of_any_bytes(servers: Servers, key: bytes) -> None:
     instance = FakeInstance(locations={STORE: location(builder)})
     instance.show(store, task=TASK._replace(partition=partition_of(key, PARTITIONS)))
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     assert servers.client(address).get(STORE, key).value == key[::-1]
 
 
@@ -186,7 +186,7 @@ def test_should_ask_the_callers_partition_when_a_partitioner_of_the_application_
 ) -> None:
     instance = FakeInstance(locations={STORE: location(own_partitioner=True)}).show(counts(cat=3), task=ELSEWHERE)
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     client = servers.client(address)
     assert client.get(STORE, KEY, partition=ELSEWHERE.partition).value == THREE
     with pytest.raises(QueryFailed, match="say the partition") as failed:
@@ -201,7 +201,7 @@ def test_should_get_windows_of_a_key(servers: Servers) -> None:
         store.put("cat", 3, start_ms)
     instance = FakeInstance(locations={STORE: location(builder)}).show(store)
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     client = servers.client(address)
     source = CopyAnswered(address, "active", 0)
     both = (WindowValue(10, THREE, None), WindowValue(20, THREE, None))
@@ -217,7 +217,7 @@ def test_should_get_windows_of_a_key(servers: Servers) -> None:
 def test_should_ask_again_until_a_copy_that_is_on_its_way_has_come(servers: Servers) -> None:
     instance = Moving().show(counts(cat=3))
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     assert servers.client(address).get(STORE, KEY).value == THREE
     assert instance.asked == 4, "twice in vain, then before and after the read"
 
@@ -225,12 +225,12 @@ def test_should_ask_again_until_a_copy_that_is_on_its_way_has_come(servers: Serv
 def test_should_follow_the_partition_when_it_moves_to_another_instance(servers: Servers) -> None:
     old, new = FakeInstance().show(counts(cat=3)), FakeInstance(generation=2).show(counts(cat=4))
     first, second = servers.serve(old), servers.serve(new)
-    know(HostMaps(hosts(first), hosts(second)), old)
+    know(PartitionHosts(hosts(first), hosts(second)), old)
     client = servers.client(first)
     assert client.get(STORE, KEY).value == THREE
     old.show_nothing()
     old.generation = 2
-    know(HostMaps(hosts(second), hosts(first)), old, new)
+    know(PartitionHosts(hosts(second), hosts(first)), old, new)
     assert client.get(STORE, KEY) == StoreValue(FOUR, None, CopyAnswered(second, "active", 0))
 
 
@@ -238,7 +238,7 @@ def test_should_go_on_with_others_when_an_instance_was_killed(servers: Servers) 
     killed = gone()
     survivor = FakeInstance().show(counts(cat=3))
     address = servers.serve(survivor)
-    know(HostMaps(hosts(address)), survivor)
+    know(PartitionHosts(hosts(address)), survivor)
     assert servers.client(killed, address).get(STORE, KEY).value == THREE
 
 
@@ -246,7 +246,7 @@ def test_should_go_on_within_its_time_when_instances_hang(servers: Servers) -> N
     survivor = FakeInstance().show(counts(cat=3))
     address = servers.serve(survivor)
     with hanging() as first, hanging() as second:
-        know(HostMaps(hosts(address), hosts(first)), survivor)
+        know(PartitionHosts(hosts(address), hosts(first)), survivor)
         client = servers.client(first, second, address, timeout_s=4.0)
         began_s = time.monotonic()
         assert client.get(STORE, KEY).value == THREE
@@ -266,7 +266,7 @@ def test_should_end_in_time_when_the_only_active_copy_hangs(servers: Servers) ->
     instance = FakeInstance()
     address = servers.serve(instance)
     with hanging() as active:
-        know(HostMaps(hosts(active)), instance)
+        know(PartitionHosts(hosts(active)), instance)
         client = servers.client(address, timeout_s=0.8)
         began_s = time.monotonic()
         with pytest.raises(QueryFailed, match=f"within 0.8 s .*{active}: cannot be reached: timed out"):
@@ -279,7 +279,7 @@ def test_should_tell_what_each_host_said_when_time_runs_out(servers: Servers) ->
     restoring, stale = FakeInstance(), FakeInstance().show(counts(), STANDBY, lag=9)
     restoring.show(counts(), ACTIVE, RESTORING, lag=50)
     first, second = servers.serve(restoring), servers.serve(stale)
-    know(HostMaps(hosts(first), hosts(second, killed)), restoring, stale)
+    know(PartitionHosts(hosts(first), hosts(second, killed)), restoring, stale)
     with pytest.raises(QueryFailed, match=f"no answer for a key of 'counts' within {SHORT_S} s") as failed:
         servers.client(killed, first, timeout_s=SHORT_S).get(STORE, KEY, max_lag=8)
     assert failed.value.tried.keys() == {killed, first, second}
@@ -292,7 +292,7 @@ def test_should_tell_what_each_host_said_when_time_runs_out(servers: Servers) ->
 def test_should_pass_over_an_instance_that_has_no_assignment_yet(servers: Servers) -> None:
     new, old = FakeInstance(generation=0), FakeInstance().show(counts(cat=3))
     first, second = servers.serve(new), servers.serve(old)
-    know(HostMaps(hosts(second)), old)
+    know(PartitionHosts(hosts(second)), old)
     assert servers.client(first, second).get(STORE, KEY).value == THREE
     with pytest.raises(QueryFailed, match=f"{first}: has no assignment yet"):
         servers.client(first, timeout_s=SHORT_S).get(STORE, KEY)
@@ -301,7 +301,7 @@ def test_should_pass_over_an_instance_that_has_no_assignment_yet(servers: Server
 def test_should_wait_for_topics_that_are_not_known_yet(servers: Servers) -> None:
     instance = FakeInstance(locations={STORE: location(words=0)}).show(counts(cat=3))
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     with pytest.raises(QueryFailed, match="waits for topics: words not known yet"):
         servers.client(address, timeout_s=SHORT_S).get(STORE, KEY)
 
@@ -313,7 +313,7 @@ def test_should_ask_again_when_a_store_fails(servers: Servers) -> None:
 
     instance = Failing()
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     with pytest.raises(QueryFailed, match=f"{address}: answered 500"):
         servers.client(address, timeout_s=SHORT_S).get(STORE, KEY)
 
@@ -343,7 +343,7 @@ def test_should_fail_at_once_when_there_can_never_be_an_answer(
 ) -> None:
     instance = Metadata().show(counts(cat=3))
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     Metadata.times = 0
     client = servers.client(address, timeout_s=60.0)
     with pytest.raises(QueryFailed, match=reason) as failed:
@@ -356,7 +356,7 @@ def test_should_fail_at_once_when_the_host_does_not_know_the_store(servers: Serv
     """In a rolling upgrade, the metadata of a newer instance may name stores that an older one does not have."""
     old, new = FakeInstance(locations={}), FakeInstance()
     first, second = servers.serve(old), servers.serve(new)
-    know(HostMaps(hosts(first)), new)
+    know(PartitionHosts(hosts(first)), new)
     with pytest.raises(QueryFailed, match="there is no state store 'counts'; there are: none") as failed:
         servers.client(second, timeout_s=60.0).get(STORE, KEY)
     assert failed.value.code is QueryCode.UNKNOWN_STATE_STORE
@@ -378,8 +378,8 @@ def test_should_say_which_copies_a_host_has(servers: Servers) -> None:
 def test_should_believe_the_newest_generation_when_an_instance_was_cut_off(servers: Servers) -> None:
     zombie, owner = FakeInstance(generation=4).show(counts(cat=3)), FakeInstance(generation=5).show(counts(cat=4))
     first, second = servers.serve(zombie), servers.serve(owner)
-    know(HostMaps(hosts(first), hosts(second)), zombie)
-    know(HostMaps(hosts(second)), owner)
+    know(PartitionHosts(hosts(first), hosts(second)), zombie)
+    know(PartitionHosts(hosts(second)), owner)
     assert servers.client(first, second).get(STORE, KEY).value == FOUR
 
 
@@ -389,8 +389,8 @@ def test_should_leave_a_zombie_when_what_it_knows_is_some_seconds_old(
     """It knows a host that was new to the client, and that one knows better."""
     zombie, owner = FakeInstance(generation=4).show(counts(cat=3)), FakeInstance(generation=5).show(counts(cat=4))
     first, second = servers.serve(zombie), servers.serve(owner)
-    know(HostMaps(hosts(first), hosts(second)), zombie)
-    know(HostMaps(hosts(second)), owner)
+    know(PartitionHosts(hosts(first), hosts(second)), zombie)
+    know(PartitionHosts(hosts(second)), owner)
     client = servers.client(first)
     assert client.get(STORE, KEY).value == THREE
     monkeypatch.setattr(client_module, "METADATA_AGE_S", 0.0)
@@ -401,7 +401,7 @@ def test_should_keep_what_it_knows_when_nobody_knows_better(servers: Servers, mo
     """The instance has just left its group and says so, but it still has the copy."""
     instance = FakeInstance().show(counts(cat=3))
     address = servers.serve(instance)
-    know(HostMaps(hosts(address)), instance)
+    know(PartitionHosts(hosts(address)), instance)
     client = servers.client(address, timeout_s=SHORT_S)
     assert client.get(STORE, KEY).value == THREE
     monkeypatch.setattr(client_module, "METADATA_AGE_S", 0.0)
@@ -412,12 +412,12 @@ def test_should_keep_what_it_knows_when_nobody_knows_better(servers: Servers, mo
 def test_should_not_take_answers_from_another_application_that_got_the_port(servers: Servers) -> None:
     other = FakeInstance(application_id="other").show(counts(cat=9))
     address = servers.serve(other)
-    know(HostMaps(hosts(address)), other)
+    know(PartitionHosts(hosts(address)), other)
     with pytest.raises(QueryFailed, match=f"{address}: serves the application other, not app"):
         servers.client(address, application_id="app", timeout_s=SHORT_S).get(STORE, KEY)
     ours = FakeInstance()
     known = servers.serve(ours)
-    know(HostMaps(hosts(address)), ours)
+    know(PartitionHosts(hosts(address)), ours)
     with pytest.raises(QueryFailed, match=f"{address}: serves the application other, not app"):
         servers.client(known, timeout_s=SHORT_S).get(STORE, KEY)
 
@@ -425,7 +425,7 @@ def test_should_not_take_answers_from_another_application_that_got_the_port(serv
 def test_should_not_believe_what_no_query_server_says(servers: Servers) -> None:
     class Nonsense(FakeInstance):
         def host_maps(self) -> Any:
-            return HostMaps({"nowhere": frozenset()})  # type: ignore[dict-item]
+            return PartitionHosts({"nowhere": frozenset()})  # type: ignore[dict-item]
 
     address = servers.serve(Nonsense())
     with pytest.raises(QueryFailed, match=f"{address}: answered something that no query server says"):
@@ -479,7 +479,7 @@ def test_should_serve_many_threads_while_the_partition_moves_to_and_fro(servers:
             for instance in instances:
                 instance.show_nothing()
             turn += 1
-            know(HostMaps(hosts(addresses[turn % 2])), *instances)
+            know(PartitionHosts(hosts(addresses[turn % 2])), *instances)
             for instance in instances:
                 instance.generation = turn
             instances[turn % 2].show(full)

@@ -17,7 +17,7 @@ from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import StateStoreClient
 from streams_runtime.queries.copies import StoreLocation
@@ -158,7 +158,7 @@ def test_should_have_stores_but_no_copies_and_no_hosts_before_it_is_started(grou
     assert dict(view.store_locations()) == {STORE: StoreLocation(STORE, 1, {words: PARTITIONS}, False, builder)}
     assert view.store_copies(STORE) == []
     assert view.store_copies("nope") == []
-    assert (view.generation_id(), view.host_maps()) == (0, HostMaps())
+    assert (view.generation_id(), view.host_maps()) == (0, PartitionHosts())
     assert view.status_document() == {
         "application_id": group.id,
         "process_id": None,

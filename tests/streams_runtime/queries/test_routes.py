@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from streams_runtime.membership.task_holder import HostMaps
+from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.queries.metadata_document import from_document, metadata_of
 from streams_runtime.queries.routes import MAX_ENTRIES, create_query_app
 from streams_runtime.serdes import JSON, LONG, STRING
@@ -81,7 +81,7 @@ def test_should_refuse_as_problem_json_with_a_code(path: str, status: int, code:
 
 
 def test_should_say_where_it_is_when_the_key_is_not_here() -> None:
-    instance = FakeInstance(maps=HostMaps(hosts("a:1"), hosts("b:2", "c:3")))
+    instance = FakeInstance(maps=PartitionHosts(hosts("a:1"), hosts("b:2", "c:3")))
     document = client(instance).get(f"/v1/stores/{STORE}/key?key=cat").json()
     assert document == {
         "type": "urn:assignor:error:INVALID_STATE_STORE_PARTITION",
@@ -154,7 +154,7 @@ def test_should_answer_windows_of_a_key() -> None:
 
 
 def test_should_tell_metadata_that_says_the_same_to_whoever_reads_it() -> None:
-    maps = HostMaps(hosts("a:1"), hosts("[::1]:2", "c:3", partitions=range(0)))
+    maps = PartitionHosts(hosts("a:1"), hosts("[::1]:2", "c:3", partitions=range(0)))
     instance = FakeInstance(maps=maps, generation=7, locations={STORE: location(None, own_partitioner=True)})
     document = client(instance).get("/v1/metadata").json()
     assert document["stores"] == {

@@ -11,7 +11,7 @@ from assignor.types import TopicPartition
 from streams_runtime.clock import SystemClock
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.membership.group_member import MemberSettings
+from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
