@@ -1,13 +1,21 @@
-"""Every error this package raises.
+"""Every error that this project raises on purpose is an `AssignorFault`.
 
-Two families, because two people read them:
+```
+AssignorFault
+├── InputError                 the caller handed in something unusable: a config, a recording, an option, a name
+│   ├── NotBuiltYet            a feature that is known, and refused until a later release
+│   └── UnreadableLogLine      a line of a JVM's log that is cut off, or not one that Kafka writes
+├── DecodeError                bytes that are not what they should be, with the offset
+├── KafkaError                 what Kafka's own leader would have thrown, one class for each of Kafka's
+│   ├── StreamsError  TopologyError  TaskAssignmentError  MissingSourceTopicError  ConfigError
+│   ├── IllegalStateError
+│   └── IllegalArgumentError
+│       └── NumberFormatError
+└── RebalanceNotPlaced         a forecast's rebalance ended without a placement; `forecast` catches it
+```
 
-- `InputError`: the caller handed in something unusable (a config, a recording line, an option). Says where, and what
-  to do.
-- `KafkaError`: what Kafka's own leader would have thrown for this group. `kafka_name` is Kafka's simple class name, so
-  that a recorded `"SimpleName: message"` can be compared and shown.
-
-`DecodeError` is the one error of `assignor.protocol`: bytes that are not what they should be, with the offset.
+`InputError` and `KafkaError` are apart because two people read them: one can correct the input, the other sees what a
+JVM group would have seen. Each package above the library has its own branch below `AssignorFault`.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ from typing import ClassVar
 
 
 class AssignorFault(Exception):
-    """Base of everything raised on purpose in this package."""
+    """The root. Its text is for a person: what is wrong, where, and what to do about it."""
 
 
 class InputError(AssignorFault, ValueError):
@@ -28,7 +36,11 @@ class InputError(AssignorFault, ValueError):
 
 
 class NotBuiltYet(InputError):
-    """A format feature that is known and refused until a later release (rack-aware placement, the KIP-924 assignor)."""
+    """A feature that the formats know and this release refuses (rack-aware placement, the KIP-924 assignor)."""
+
+
+class UnreadableLogLine(InputError):
+    """A line of a JVM's log that is cut off or not what Kafka writes. The reader leaves it out and reads on."""
 
 
 class DecodeError(AssignorFault, ValueError):
@@ -42,7 +54,7 @@ class DecodeError(AssignorFault, ValueError):
 
 
 class KafkaError(AssignorFault):
-    """What Kafka's leader would throw. `kafka_name`: Java simple class name; `__cause__` plays `getCause()`."""
+    """What Kafka's leader would throw. `kafka_name`: Java's simple class name; `__cause__` stands for `getCause()`."""
 
     kafka_name: ClassVar[str] = "KafkaException"
 
@@ -52,36 +64,52 @@ class KafkaError(AssignorFault):
 
 
 class StreamsError(KafkaError):
+    """A rebalance that cannot go on: an internal topic is not as it must be, or an assignor broke a rule."""
+
     kafka_name = "StreamsException"
 
 
 class TopologyError(KafkaError):
+    """A topology that Kafka's builder refuses, or whose topics do not fit together."""
+
     kafka_name = "TopologyException"
 
 
 class TaskAssignmentError(KafkaError):
-    """Answered with an ASSIGNMENT_ERROR assignment, not thrown out of the pipeline."""
+    """The leader answers it with an ASSIGNMENT_ERROR assignment; it does not leave the pipeline."""
 
     kafka_name = "TaskAssignmentException"
 
 
 class MissingSourceTopicError(KafkaError):
-    """Answered with an INCOMPLETE_SOURCE_TOPIC_METADATA assignment, not thrown out of the pipeline."""
+    """The leader answers it with an INCOMPLETE_SOURCE_TOPIC_METADATA assignment; it does not leave the pipeline."""
 
     kafka_name = "MissingSourceTopicException"
 
 
+class ConfigError(KafkaError):
+    """A member's config that its leader cannot use, such as an endpoint that is not host:port."""
+
+    kafka_name = "ConfigException"
+
+
 class IllegalStateError(KafkaError):
+    """Members, tasks or lags that contradict each other."""
+
     kafka_name = "IllegalStateException"
 
 
 class IllegalArgumentError(KafkaError):
+    """A value that Kafka's own class refuses to hold."""
+
     kafka_name = "IllegalArgumentException"
 
 
-class ConfigError(KafkaError):
-    kafka_name = "ConfigException"
-
-
 class NumberFormatError(IllegalArgumentError):
+    """A port of an endpoint that does not fit an int."""
+
     kafka_name = "NumberFormatException"
+
+
+class RebalanceNotPlaced(AssignorFault):
+    """A rebalance of a forecast ended without a placement; the text says how."""

@@ -34,7 +34,7 @@ class TaskPattern(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskPattern:
-        """Raises ValueError."""
+        """Read `0_3`, `0_*`, `name__0_*` or `*`. Raises InputError for anything else."""
         if text == _EVERY_TASK:
             return cls(None, None)
         try:
@@ -43,7 +43,7 @@ class TaskPattern(NamedTuple):
                 return cls(task.subtopology, None, task.topology_name)
             return cls(*TaskId.parse(text))
         except ValueError:
-            raise ValueError("must be a task such as 0_3, a subtopology such as 0_*, or *") from None
+            raise InputError("must be a task such as 0_3, a subtopology such as 0_*, or *") from None
 
     def matches(self, task: TaskId) -> bool:
         if self.subtopology is None:

@@ -11,6 +11,8 @@ import re
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
+from assignor.errors import InputError
+
 LATEST_OFFSET = -2
 """Offset sum (and then lag) of a running active task. Source: `Task.LATEST_OFFSET`."""
 
@@ -36,10 +38,10 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """Read `0_3` or `name__0_3`; ValueError for anything else."""
+        """Read `0_3` or `name__0_3`. Raises InputError for anything else."""
         match = _TASK_ID.match(text)
         if match is None:
-            raise ValueError(f"{text!r} is not a task id: expected subtopology_partition, for example 0_3")
+            raise InputError(f"{text!r} is not a task id: expected subtopology_partition, for example 0_3")
         return cls(int(match["subtopology"]), int(match["partition"]), match["name"])
 
     def __str__(self) -> str:
@@ -58,9 +60,9 @@ class ProcessId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ProcessId:
-        """Read the canonical 8-4-4-4-12 form; ValueError for anything else."""
+        """Read the canonical 8-4-4-4-12 form. Raises InputError for anything else."""
         if _UUID.match(text) is None:
-            raise ValueError(f"{text!r} is not a process id: expected a UUID like 2230ea3e-4048-4d7d-bee0-e650940ec648")
+            raise InputError(f"{text!r} is not a process id: expected a UUID like 2230ea3e-4048-4d7d-bee0-e650940ec648")
         return cls.from_bytes(bytes.fromhex(text.replace("-", "")))
 
     @classmethod

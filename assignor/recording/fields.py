@@ -159,18 +159,19 @@ def _integers(value: object, where: str, low: int, high: int) -> tuple[int, ...]
 
 
 def as_process_id(value: object, where: str) -> ProcessId:
+    text = as_text(value, where)
     try:
-        return ProcessId.parse(as_text(value, where))
-    except ValueError as error:
-        raise _at(error, where) from None
+        return ProcessId.parse(text)
+    except InputError as error:
+        raise InputError(str(error), where) from None
 
 
 def as_task_id(value: object, where: str) -> TaskId:
     text = as_text(value, where)
     try:
         task = TaskId.parse(text)
-    except ValueError as error:
-        raise _at(error, where) from None
+    except InputError as error:
+        raise InputError(str(error), where) from None
     if task.subtopology > JAVA_INT_MAX or task.partition > JAVA_INT_MAX:
         raise InputError(f"{_shown(text)} has a number above {JAVA_INT_MAX}", where)
     return task
@@ -190,10 +191,6 @@ def as_choice(value: object, where: str, choices: tuple[str, ...]) -> str:
     if text not in choices:
         raise InputError(f"must be one of {', '.join(choices)}, not {_shown(text)}", where)
     return text
-
-
-def _at(error: ValueError, where: str) -> InputError:
-    return error if isinstance(error, InputError) else InputError(str(error), where)
 
 
 def _wrong_type(value: object, expected: str, where: str) -> InputError:

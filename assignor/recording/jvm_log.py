@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from assignor.errors import InputError
+from assignor.errors import InputError, UnreadableLogLine
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.jvm_log_rebalances import (
     FALLBACK_PRIOR,
@@ -24,7 +24,6 @@ from assignor.recording.jvm_log_rebalances import (
     walk_of_tasks,
 )
 from assignor.recording.jvm_log_values import (
-    Unreadable,
     read_client_states,
     read_consumers,
     read_placed,
@@ -144,11 +143,11 @@ class _LogReader:
             return
         try:
             self._add(round, record)
-        except Unreadable as error:
+        except UnreadableLogLine as error:
             self._skip(record.line, str(error))
 
     def _add(self, round: LoggedRebalance, record: _LogRecord) -> None:
-        """Take what the first line has, and leave the record open for more. Raises Unreadable."""
+        """Take what the first line has, and leave the record open for more. Raises UnreadableLogLine."""
         words = record.words
         match record.kind:
             case "clients":
@@ -186,7 +185,7 @@ class _LogReader:
                 for role, tasks in _PREVIOUS.findall(text):
                     of_consumers = read_tasks_by_consumer(tasks).values()
                     round.previous.setdefault(client, {})[role] = tuple(task for each in of_consumers for task in each)
-        except Unreadable as error:
+        except UnreadableLogLine as error:
             self._skip(line, str(error))
 
     def _decide(self, record: _LogRecord) -> Iterator[Document]:
@@ -195,13 +194,13 @@ class _LogReader:
         try:
             decision = _DECISION.search(record.rest)
             if decision is None:
-                raise Unreadable("is cut off before it says whether a probing rebalance follows")
+                raise UnreadableLogLine("is cut off before it says whether a probing rebalance follows")
             states = read_client_states(record.rest[: decision.start() + 1])
             round = self._round_of_clients(record, states.keys()) or round
             problem = problem_of_decision(round, states)
             id = self._id(record.timestamp, round.thread or record.thread)
             yield round.document(id, HIGH_AVAILABILITY, self._configs, problem, decision["no"] is None)
-        except Unreadable as error:
+        except UnreadableLogLine as error:
             self._skip(record.line, str(error))
         round.decided = True
         if round.thread in self._rounds and self._rounds[round.thread] is not round:
@@ -217,7 +216,7 @@ class _LogReader:
             problem = problem_of_round(round)
             id = self._id(round.timestamp, round.thread)
             yield round.document(id, assignor, self._configs, problem, assignor == FALLBACK_PRIOR)
-        except Unreadable as error:
+        except UnreadableLogLine as error:
             self._skip(round.line, f"the round that begins here {error}")
 
     def _open(self, record: _LogRecord) -> LoggedRebalance:

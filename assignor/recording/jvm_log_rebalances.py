@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.configs import NUM_STANDBY_REPLICAS
+from assignor.errors import UnreadableLogLine
 from assignor.java.order import hash_set_order, process_hash, string_hash, task_hash
-from assignor.recording.jvm_log_values import LoggedClient, Unreadable
+from assignor.recording.jvm_log_values import LoggedClient
 from assignor.recording.placement import PLACEMENT_FORMAT
 from assignor.types import ProcessId, TaskId
 
@@ -43,18 +44,18 @@ class LoggedRebalance:
     previous: dict[ProcessId, dict[str, Tasks]] = field(default_factory=dict)
 
     def assignor(self, otherwise: str | None) -> str:
-        """Raises Unreadable when the log does not say, and the caller neither."""
+        """Raises UnreadableLogLine when the log does not say, and the caller neither."""
         if self.fell_back:
             return FALLBACK_PRIOR
         if otherwise is None:
-            raise Unreadable("does not say which assignor placed it; name it")
+            raise UnreadableLogLine("does not say which assignor placed it; name it")
         return otherwise
 
     def document(
         self, id: str, assignor: str, configs: Mapping[str, object], problem: Mapping[str, object], probing: bool
     ) -> dict[str, object]:
         if self.rack_aware:
-            raise Unreadable("was placed rack-aware, which cannot be run again")
+            raise UnreadableLogLine("was placed rack-aware, which cannot be run again")
         if self.standby_replicas is not None:
             configs = {**configs, NUM_STANDBY_REPLICAS: self.standby_replicas}
         return {
@@ -74,31 +75,31 @@ class LoggedRebalance:
 
 
 def problem_of_decision(round: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
-    """From the line of HighAvailabilityTaskAssignor alone; sets what it placed. Raises Unreadable."""
+    """From the line of HighAvailabilityTaskAssignor alone; sets what it placed. Raises UnreadableLogLine."""
     tasks = sorted(task for client in states.values() for task in client.active)
     if len(set(tasks)) != len(tasks):
-        raise Unreadable("shows a task as active twice")
+        raise UnreadableLogLine("shows a task as active twice")
     stateful = {frozenset(client.lags) for client in states.values()}
     if len(stateful) != 1:
-        raise Unreadable("shows lags of different tasks for different clients")
+        raise UnreadableLogLine("shows lags of different tasks for different clients")
     missing = next(iter(stateful)).difference(tasks)
     if missing:
-        raise Unreadable(f"shows no active {min(missing)}")
+        raise UnreadableLogLine(f"shows no active {min(missing)}")
     round.placed = {process: (client.active, client.standby) for process, client in states.items()}
     return _problem(tasks, sorted(next(iter(stateful))), round, states)
 
 
 def problem_of_round(round: LoggedRebalance) -> dict[str, object]:
-    """From the leader's own lines, for assignors that do not look at lags. Raises Unreadable."""
+    """From the leader's own lines, for assignors that do not look at lags. Raises UnreadableLogLine."""
     if round.stateful is None or round.tasks is None:
-        raise Unreadable("has no line of its tasks")
+        raise UnreadableLogLine("has no line of its tasks")
     if round.nodes is not None and len(round.consumers) != round.nodes:
-        raise Unreadable(f"has {len(round.consumers)} of its {round.nodes} clients")
+        raise UnreadableLogLine(f"has {len(round.consumers)} of its {round.nodes} clients")
     if not round.consumers or set(round.placed) != set(round.consumers):
-        raise Unreadable("has no placement for all of its clients")
+        raise UnreadableLogLine("has no placement for all of its clients")
     placed = sorted(task for active, _ in round.placed.values() for task in active)
     if placed != sorted(round.tasks):
-        raise Unreadable("does not place each of its tasks once")
+        raise UnreadableLogLine("does not place each of its tasks once")
     return _problem(round.tasks, round.stateful, round, round.states or _states(round))
 
 
@@ -109,7 +110,7 @@ def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
 
 def _states(round: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
     if set(round.previous) != set(round.consumers) or any(len(each) != 2 for each in round.previous.values()):
-        raise Unreadable("has no previous tasks for all of its clients")
+        raise UnreadableLogLine("has no previous tasks for all of its clients")
     states: dict[ProcessId, LoggedClient] = {}
     for process in _walk_of_processes(round.consumers):
         active = set(round.previous[process]["active"])

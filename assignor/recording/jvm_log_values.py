@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assignor.errors import UnreadableLogLine
 from assignor.types import ProcessId, TaskId
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -20,10 +21,6 @@ _END = re.compile(r"capacity: (\d+)(?: assigned: (\d+))?\](?:, |\}|\Z)")
 _TAGS = re.compile(r"\) clientTags: \(\[(.*)\]\) capacity: ", re.DOTALL)
 _PLACED = re.compile(rf"({_UUID})=\[activeTasks:{_TASKS} standbyTasks:{_TASKS}\]")
 _CONSUMERS = re.compile(rf"({_UUID}): \[([^\]]*)\]")
-
-
-class Unreadable(ValueError):
-    """A line that is cut off or not what Kafka writes; the message says why, the rest of the log is not touched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +37,10 @@ class LoggedClient:
 
 
 def read_client_states(text: str) -> dict[ProcessId, LoggedClient]:
-    """`{process=[activeTasks: ...], ...}`, in the order of the map. Raises Unreadable."""
+    """`{process=[activeTasks: ...], ...}`, in the order of the map. Raises UnreadableLogLine."""
     starts = list(_CLIENT.finditer(text))
     if not starts:
-        raise Unreadable("names no client")
+        raise UnreadableLogLine("names no client")
     ends = [*(start.start() for start in starts[1:]), len(text)]
     return {
         ProcessId.parse(start[1]): _client(start[1], text[start.start() : end])
@@ -54,7 +51,7 @@ def read_client_states(text: str) -> dict[ProcessId, LoggedClient]:
 def _client(process: str, text: str) -> LoggedClient:
     end = _END.search(text)
     if end is None:
-        raise Unreadable(f"is cut off in the state of {process}")
+        raise UnreadableLogLine(f"is cut off in the state of {process}")
     tags = _TAGS.search(text)
     client = LoggedClient(
         capacity=int(end[1]),
@@ -66,21 +63,21 @@ def _client(process: str, text: str) -> LoggedClient:
         tags={} if tags is None else _tags(tags[1]),
     )
     if end[2] is not None and int(end[2]) != len(client.active) + len(client.standby):
-        raise Unreadable(f"says {end[2]} assigned tasks of {process}, and does not show as many")
+        raise UnreadableLogLine(f"says {end[2]} assigned tasks of {process}, and does not show as many")
     return client
 
 
 def _field(text: str, name: str) -> tuple[TaskId, ...]:
     match = re.search(rf"\b{name}:{_TASKS}", text)
     if match is None:
-        raise Unreadable(f"has no {name}")
+        raise UnreadableLogLine(f"has no {name}")
     return read_tasks(match[1])
 
 
 def _lags(text: str) -> dict[TaskId, int]:
     match = re.search(rf"\btaskLagTotals:{_TASKS}", text)
     if match is None:
-        raise Unreadable("has no taskLagTotals: this release does not log them")
+        raise UnreadableLogLine("has no taskLagTotals: this release does not log them")
     lags: dict[TaskId, int] = {}
     for item in match[1].split(", ") if match[1] else ():
         task, _, lag = item.partition("=")
@@ -102,7 +99,7 @@ def _tags(text: str) -> dict[str, str]:
 
 
 def read_tasks(text: str) -> tuple[TaskId, ...]:
-    """`0_0, 0_1`. Raises Unreadable."""
+    """`0_0, 0_1`. Raises UnreadableLogLine."""
     return tuple(_task(item) for item in text.split(", ")) if text else ()
 
 
@@ -120,9 +117,9 @@ def read_consumers(text: str) -> dict[ProcessId, tuple[str, ...]]:
 
 
 def read_tasks_by_consumer(text: str) -> dict[str, tuple[TaskId, ...]]:
-    """`{consumer=[0_0, 0_1], ...}`. Raises Unreadable."""
+    """`{consumer=[0_0, 0_1], ...}`. Raises UnreadableLogLine."""
     if not (text.startswith("{") and text.endswith("}")):
-        raise Unreadable("is cut off in the tasks of its consumers")
+        raise UnreadableLogLine("is cut off in the tasks of its consumers")
     return {match[1]: read_tasks(match[2]) for match in re.finditer(r"(?:\{|, )([^=\[\]]+)=\[([^\]]*)\]", text)}
 
 
@@ -130,11 +127,11 @@ def _task(text: str) -> TaskId:
     try:
         return TaskId.parse(text)
     except ValueError as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableLogLine(str(error)) from None
 
 
 def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Unreadable(f"{text[:80]!r} is no lag") from None
+        raise UnreadableLogLine(f"{text[:80]!r} is no lag") from None

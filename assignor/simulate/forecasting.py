@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import chain
 
+from assignor.errors import RebalanceNotPlaced
 from assignor.measures import RebalanceMeasures, measure, previous_owners
 from assignor.recording import RecordedPlacement, RecordedRebalance
 from assignor.rerun import LoadOwn
 from assignor.simulate.group_members import Members
-from assignor.simulate.leader import Decided, ForecastLeader, RebalanceNotPlaced
+from assignor.simulate.leader import Decided, ForecastLeader
 from assignor.simulate.loops import LoopFinder
 from assignor.simulate.model import End, Forecast, ForecastModel, ForecastRebalance, ForecastTrigger, Loop, check_model
 from assignor.simulate.placement_leader import PlacementLeader

@@ -30,10 +30,6 @@ class Decided:
     probing_at_ms: int | None = None
 
 
-class RebalanceNotPlaced(Exception):
-    """The round ends without a placement; the text says how. Caught where rounds are run, never seen outside."""
-
-
 class ForecastLeader(Protocol):
     def recorded_rebalance(self) -> tuple[Decided, Members]:
         """The first round, and the members as they were when it was asked for. Raises RoundFailed, InputError."""

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from assignor.clients.task_lags import compute_task_lags
-from assignor.errors import InputError
+from assignor.errors import InputError, RebalanceNotPlaced
 from assignor.recording import RecordedPlacement
 from assignor.rerun import LoadOwn, RerunPlacement, run_recorded
 from assignor.simulate.first_members import Past, first_members
 from assignor.simulate.group_members import HandedOut, Members
-from assignor.simulate.leader import Decided, RebalanceNotPlaced
+from assignor.simulate.leader import Decided
 from assignor.simulate.model import ForecastModel
 from assignor.simulate.modelled_thread import ModelledThread, rates_of
 from assignor.task_assignors.base import PlacementClient, PlacementProblem

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from assignor.cluster import TopicMetadata
 from assignor.decisions import DecisionKind
-from assignor.errors import DecodeError, InputError, KafkaError
+from assignor.errors import DecodeError, InputError, KafkaError, RebalanceNotPlaced
 from assignor.recording import RecordedRebalance
 from assignor.rerun import LoadOwn, RerunRebalance, run_recorded
 from assignor.simulate.first_members import Past, first_members
 from assignor.simulate.group_members import HandedOut, Members
-from assignor.simulate.leader import Decided, RebalanceNotPlaced
+from assignor.simulate.leader import Decided
 from assignor.simulate.model import ForecastModel
 from assignor.simulate.modelled_thread import ModelledThread, rates_of
 from assignor.simulate.recorded_members import RecordedMember, recorded_members
