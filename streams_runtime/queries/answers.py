@@ -41,7 +41,7 @@ class Freshness:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AnswerSource:
     """Which copy an answer came from."""
 
     task_id: TaskId
@@ -80,7 +80,7 @@ def answer_for_partition(
     where: KeyQueryMetadata,
     freshness: Freshness,
     read: Callable[[StateStore], Answer],
-) -> tuple[Answer, Source]:
+) -> tuple[Answer, AnswerSource]:
     """`read` from a copy of the store's partition that is fresh enough; it may be called several times.
 
     Raises QueryProblem.
@@ -93,7 +93,7 @@ def answer_for_partition(
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):
-            return value, Source(copy.task_id, copy.type, 0 if copy.is_current else copy.lag or 0)
+            return value, AnswerSource(copy.task_id, copy.type, 0 if copy.is_current else copy.lag or 0)
     raise QueryProblem(QueryCode.STORE_NOT_READY, f"the copy of {store!r} changes all the time: ask again")
 
 

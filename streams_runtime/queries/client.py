@@ -26,7 +26,7 @@ import tenacity
 from assignor.errors import InputError
 from streams_runtime.queries.answers import known_location
 from streams_runtime.queries.host_calls import AnotherApplication, HostCalls, QueryFailed, Tries, store_path
-from streams_runtime.queries.metadata_document import GroupMetadata, from_document
+from streams_runtime.queries.metadata_document import ApplicationMetadata, from_document
 from streams_runtime.queries.problems import FINAL, QueryProblem
 from streams_runtime.queries.routing import KeyQueryMetadata, key_query_metadata
 
@@ -93,7 +93,7 @@ class StateStoreClient:
         self._timeout_s = timeout_s
         self._calls = HostCalls()
         self._closed = threading.Event()
-        self._metadata: GroupMetadata | None = None
+        self._metadata: ApplicationMetadata | None = None
         self._metadata_at_s = 0.0
 
     def get(
@@ -244,9 +244,9 @@ class StateStoreClient:
             self._metadata = None
             raise _NoAnswerYet from None
 
-    def _ask_for_metadata(self, tries: Tries) -> GroupMetadata:
+    def _ask_for_metadata(self, tries: Tries) -> ApplicationMetadata:
         """The newest of several; those that could not be reached a moment ago are asked last."""
-        found: dict[str, GroupMetadata] = {}
+        found: dict[str, ApplicationMetadata] = {}
         hosts = sorted(self._hosts, key=lambda host: host in tries.unreachable)
         for host in hosts:
             if len(found) == METADATA_SOURCES or (found and host in tries.unreachable):
@@ -269,7 +269,7 @@ class StateStoreClient:
         self._metadata, self._metadata_at_s = newest, time.monotonic()
         return newest
 
-    def _metadata_of(self, document: Mapping[str, Any]) -> GroupMetadata:
+    def _metadata_of(self, document: Mapping[str, Any]) -> ApplicationMetadata:
         metadata = from_document(document)
         self._check_application(metadata.application_id)
         return metadata

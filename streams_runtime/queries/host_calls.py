@@ -37,8 +37,8 @@ class QueryFailed(AssignorFault):
         self.code = code
 
 
-class AnotherApplication(Exception):
-    """What answers there belongs to other people."""
+class AnotherApplication(AssignorFault):
+    """An instance of another application answers at this address."""
 
 
 class Tries:

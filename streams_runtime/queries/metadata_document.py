@@ -16,7 +16,7 @@ from streams_runtime.queries.copies import Queryable, StoreLocation
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMetadata:
+class ApplicationMetadata:
     """`generation_id` 0: nothing was assigned yet. `hosts`: not older than that generation."""
 
     application_id: str
@@ -25,13 +25,13 @@ class GroupMetadata:
     hosts: PartitionHosts
 
 
-def metadata_of(instance: Queryable) -> GroupMetadata:
+def metadata_of(instance: Queryable) -> ApplicationMetadata:
     """As the instance knows it."""
     generation_id = instance.generation_id()  # first: hosts may be newer, never older
-    return GroupMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
+    return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
 
 
-def as_document(metadata: GroupMetadata) -> dict[str, object]:
+def as_document(metadata: ApplicationMetadata) -> dict[str, object]:
     return {
         "application_id": metadata.application_id,
         "generation_id": metadata.generation_id,
@@ -48,9 +48,9 @@ def as_document(metadata: GroupMetadata) -> dict[str, object]:
     }
 
 
-def from_document(document: Mapping[str, Any]) -> GroupMetadata:
+def from_document(document: Mapping[str, Any]) -> ApplicationMetadata:
     """Raises LookupError, TypeError, ValueError, AttributeError for a document of another kind."""
-    return GroupMetadata(
+    return ApplicationMetadata(
         str(document["application_id"]),
         int(document["generation_id"]),
         {

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from assignor.errors import AssignorFault
+
 
 class QueryCode(StrEnum):
     """`UNKNOWN_STATE_STORE`: no such store. `INVALID_STATE_STORE_PARTITION`: not here, ask the hosts named.
@@ -37,7 +39,7 @@ FINAL = frozenset({QueryCode.UNKNOWN_STATE_STORE, QueryCode.INVALID_REQUEST})
 """Asking again, or somebody else, gives the same."""
 
 
-class QueryProblem(Exception):
+class QueryProblem(AssignorFault):
     """A query that gets no value. `extensions`: what helps the caller further, such as the hosts to ask."""
 
     def __init__(self, code: QueryCode, detail: str, extensions: Mapping[str, object] | None = None) -> None:

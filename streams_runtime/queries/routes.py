@@ -16,8 +16,8 @@ from fastapi.responses import JSONResponse
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.queries.answers import (
+    AnswerSource,
     Freshness,
-    Source,
     answer_for_partition,
     builder_of,
     locate_key,
@@ -147,7 +147,7 @@ def _answer(instance: Queryable, store: str, **found: object) -> Response:
     return JSONResponse({"application_id": instance.application_id, "store": store, **found})
 
 
-def _from(source: Source) -> Mapping[str, object]:
+def _from(source: AnswerSource) -> Mapping[str, object]:
     return {"task": str(source.task_id), "role": str(source.type), "lag": source.lag}
 
 

@@ -61,7 +61,7 @@ class TaskExecutor:
         deadline_ms = self._clock.monotonic_ms() + self._pass_ms
         total = 0
         while True:
-            round_started_ms = self._clock.monotonic_ms()
+            turns_started_ms = self._clock.monotonic_ms()
             processed = 0
             now_ms = self._clock.now_ms()
             for running in tasks:
@@ -70,7 +70,7 @@ class TaskExecutor:
             ended_ms = self._clock.monotonic_ms()
             if processed == 0 or ended_ms >= deadline_ms:
                 return total
-            self._adapt(ended_ms - round_started_ms)
+            self._adapt(ended_ms - turns_started_ms)
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
         """Fire what is due, stream time first; how many did."""
@@ -141,8 +141,8 @@ class TaskExecutor:
             self._listener.processed_first(task.id, self._clock.now_ms())
         self.processed[task.id] = processed + (before or 0)
 
-    def _adapt(self, round_ms: int) -> None:
-        if round_ms * _TURNS_A_PASS > self._pass_ms:
+    def _adapt(self, turns_took_ms: int) -> None:
+        if turns_took_ms * _TURNS_A_PASS > self._pass_ms:
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:
             self._records_a_turn = min(MOST_RECORDS_A_TURN, self._records_a_turn * 2)

@@ -93,7 +93,7 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
     )
 
 
-class Sender(Protocol):
+class DeadLetterSender(Protocol):
     """Where dead letters go out; the task's record collector."""
 
     def send(
@@ -114,7 +114,7 @@ class ExceptionHandling:
 
     def __init__(
         self,
-        sender: Sender,
+        sender: DeadLetterSender,
         dead_letter_topic: str | None,
         processing: ExceptionHandler,
         deserialization: ExceptionHandler,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streams_runtime.membership.task_holder import PartitionHosts
-from streams_runtime.queries.answers import READS, Freshness, Source, answer_for_partition, builder_of, locate_key
+from streams_runtime.queries.answers import READS, AnswerSource, Freshness, answer_for_partition, builder_of, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.routing import KeyQueryMetadata
 from streams_runtime.task_states import TaskState, TaskType
@@ -33,14 +33,14 @@ from tests.streams_runtime.state_stores.surroundings import batch, context
 
 TASK_DIRECTORY = Path()
 CURRENT = Freshness()
-FROM_ACTIVE = Source(TASK, ACTIVE, 0)
+FROM_ACTIVE = AnswerSource(TASK, ACTIVE, 0)
 
 
 def ask(
     instance: FakeInstance,
     freshness: Freshness = CURRENT,
     read: Callable[[Any], object] = lambda store: store.get("cat"),
-) -> tuple[object, Source]:
+) -> tuple[object, AnswerSource]:
     where = locate_key(instance, STORE, KEY, None)
     return answer_for_partition(instance, STORE, where, freshness, read)
 
@@ -81,7 +81,7 @@ def test_should_not_answer_from_any_other_copy_when_no_lag_is_accepted(
 @pytest.mark.parametrize("type, state", [(STANDBY, RUNNING), (ACTIVE, RESTORING)])
 def test_should_answer_with_the_lag_when_a_copy_is_within_the_lag_asked_for(type: TaskType, state: TaskState) -> None:
     instance = FakeInstance().show(counts(cat=3), type, state, lag=7)
-    assert ask(instance, Freshness(7)) == (3, Source(TASK, type, 7))
+    assert ask(instance, Freshness(7)) == (3, AnswerSource(TASK, type, 7))
     stale = refusal(instance, Freshness(6))
     assert (stale.code, stale.extensions) == (QueryCode.STALE_STORE, {"lag": 7, "partition": PARTITION})
 
@@ -214,7 +214,7 @@ def test_should_read_again_when_only_the_lag_was_looked_at_anew() -> None:
     store = counts(cat=3)
     instance = FakeInstance().show(store, STANDBY, lag=5)
     moved = ReadWith(iter([lambda: instance.show(store, STANDBY, lag=0)]), lambda one: one.get("cat"))
-    assert ask(instance, Freshness(5), moved) == (3, Source(TASK, STANDBY, 0))
+    assert ask(instance, Freshness(5), moved) == (3, AnswerSource(TASK, STANDBY, 0))
     assert moved.times == 2
 
 
