@@ -1,4 +1,8 @@
-"""Runs the service: opens the store, listens, says where, and stops gracefully on SIGTERM and SIGINT."""
+"""Runs the service: opens the store, listens, says where, and stops gracefully on SIGTERM and SIGINT.
+
+The service handles both signals even when the program that started it ignores SIGINT, as a shell does for its
+background jobs.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,8 @@ class CannotListen(AssignorFault):
 def run(settings: Settings, say: Callable[[str], None]) -> None:
     """Serve until a signal. `say` gets one line with the address. Raises SettingsError, StoreError, CannotListen."""
     check_exposure(settings)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
     logs.configure(settings)
     # each counter would bring a second series with the time at which it began
     disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -26,10 +26,17 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class ServiceProcess:
-    """Started by `start`; `kill` is `kill -9`, `stop` is SIGTERM. `url` is where it listens."""
+    """Started by `start`; `kill` is `kill -9`. `url` is where it listens. `program`: the command before its flags."""
 
-    def __init__(self, directory: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+        program: tuple[str, ...] = PROGRAM,
+    ) -> None:
         self.directory = directory
+        self._program = program
         self._flags = flags
         self._environment = clean_environment(environment)
         self.url = ""
@@ -38,7 +45,7 @@ class ServiceProcess:
     def start(self) -> Self:
         """Returns once it listens. Raises AssertionError with its log when it does not."""
         self.process = subprocess.Popen(
-            (*PROGRAM, "serve", "--port", "0", *self._flags),
+            (*self._program, "serve", "--port", "0", *self._flags),
             cwd=self.directory,
             env=self._environment,
             stderr=subprocess.PIPE,
@@ -61,9 +68,9 @@ class ServiceProcess:
         self.process.send_signal(signal.SIGKILL)
         self._ended()
 
-    def stop(self) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Gracefully; gives the exit code."""
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send_signal(number)
         return self._ended()
 
     def _ended(self) -> int:

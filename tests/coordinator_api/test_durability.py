@@ -276,6 +276,14 @@ def test_should_refuse_a_second_service_on_the_same_database_until_the_first_is_
         service.start()
 
 
+def test_should_stop_gracefully_on_an_interrupt_though_it_was_started_as_a_background_job(tmp_path: Path) -> None:
+    background_job = ("sh", "-c", 'trap "" INT; exec "$@"', "sh", *PROGRAM)  # a shell without job control ignores it
+    with ServiceProcess(tmp_path, *QUICK, program=background_job) as service:
+        assert service.stop(signal.SIGINT) == 0
+
+    assert any("stopping" in line and "SIGINT" in line for line in service.log)
+
+
 def test_should_stop_gracefully_and_let_held_requests_go(tmp_path: Path) -> None:
     service = ServiceProcess(tmp_path, *QUICK)
     with service:
