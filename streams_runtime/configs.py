@@ -1,8 +1,8 @@
 """A member's configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
-Source: `StreamsConfig` of 4.3.1. Keys about placement (`num.standby.replicas`, ...) are `assignor.configs`'s and are
-handed on to the group's definition. Unknown keys are errors that name what to write instead: the nearest known
-one, or where Kafka's key has its meaning here (`kafka_configs`).
+Source: `StreamsConfig` of 4.3.1. Keys about placement (`num.standby.replicas`, ...) belong to `assignor.configs` and
+become part of the group's definition. An unknown key is an error that names what to write instead: the nearest known
+key, or the place where Kafka's key has its meaning here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
-from streams_runtime.logs.kafka.kafka_configs import kafka_config_hint
 from streams_runtime.logs.kafka.settings import LOG_KEYS, REPLICATION_FACTOR, log_settings
 from streams_runtime.logs.opening import kafka_servers
 
@@ -31,7 +30,7 @@ class ProcessingGuarantee(StrEnum):
 
 
 class OffsetReset(StrEnum):
-    """Where a task begins on a partition without a committed offset. `NONE`: that is an error."""
+    """Where a task begins on a partition without a committed offset. `NONE`: such a partition is an error."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -40,13 +39,13 @@ class OffsetReset(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StreamsConfig:
-    """One instance's configs; times in milliseconds. `commit_interval_ms` None: by the guarantee, 30 s or 100 ms.
+    """The configs of one instance. Times are in milliseconds.
 
-    `bootstrap_servers`: Kafka's, or `embedded:<directory>` for the log that needs nothing installed.
-    `application_server`: host:port under which the stores are served; port 0 picks a free one, None serves nothing.
-    `restore_batch_records`, `restore_pass_ms`: how much one pass of a thread restores beside running tasks.
-    `record_pass_ms`: how long one pass may process before it punctuates and commits. `kafka_properties`: those of
-    Kafka's clients, with secrets in them.
+    `commit_interval_ms` None: 30 s, or 100 ms under exactly-once. `bootstrap_servers`: of Kafka, or
+    `embedded:<directory>` for the log that needs nothing installed. `application_server`: host:port under which the
+    stores are served; port 0 picks a free one, None serves nothing. `restore_batch_records`, `restore_pass_ms`: how
+    much one pass of a thread restores while other tasks run. `record_pass_ms`: how long one pass may process records
+    before it punctuates and commits. `kafka_properties`: of Kafka's clients; they may hold secrets.
     """
 
     application_id: str
@@ -116,7 +115,7 @@ class StreamsConfig:
             if _FIELD_OF[key] not in given:
                 raise InputError(f"{key!r} is missing and has no default", where)
         _check_heartbeats(given, where)
-        AssignmentConfigs.from_dotted(assignment, where)  # bounds are checked here, where the user can mend them
+        AssignmentConfigs.from_dotted(assignment, where)  # bounds are checked here, where the user can correct them
         configs = cls(**given, client_tags=tags, assignment=assignment, kafka_properties=properties)
         _check_properties(configs, where)
         return configs
@@ -229,8 +228,43 @@ def _check_heartbeats(given: Mapping[str, Any], where: str) -> None:
 
 
 def _hint(key: str) -> str:
-    instead = kafka_config_hint(key)
-    if instead is not None:
-        return f": {instead}"
+    """What to write instead of an unknown key, as the end of an error without a full stop."""
+    if key in _INSTEAD:
+        return f": {_INSTEAD[key]}"
+    if key in _SINGLE_CLIENT_KEYS or key.startswith(_CLIENT_PREFIXES):
+        return f": {_NO_CLIENT}"
     close = difflib.get_close_matches(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS], n=1)  # one that is far off only misleads
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+# what stands here for keys of Kafka's that mean something in another place, or nothing; source: `StreamsConfig`,
+# `ConsumerConfig`, `ProducerConfig` of 4.3.1
+_SERDES = "serdes are given where a topic or a store is named"
+_HANDLERS = "handlers are arguments of Application"
+_NO_CACHE = "stores have no record cache here; every update is forwarded"
+_NO_CLIENT = "clients are not set up one by one here; it is fixed, or write the key without its prefix"
+_STORES = "the kind of a store is chosen by its builder or Materialized, with persistent="
+
+_INSTEAD = {
+    "default.key.serde": _SERDES,
+    "default.value.serde": _SERDES,
+    "windowed.inner.class.serde": "use TimeWindowedSerde",
+    "window.size.ms": "use TimeWindowedSerde",
+    "cache.max.bytes.buffering": _NO_CACHE,
+    "statestore.cache.max.bytes": _NO_CACHE,
+    "topology.optimization": "use StreamsBuilder(optimize=True)",
+    "default.timestamp.extractor": "use timestamp_extractor= of the source",
+    "deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",
+    "default.deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",
+    "processing.exception.handler": f"{_HANDLERS}: processing_exception_handler=",
+    "production.exception.handler": f"{_HANDLERS}: processing_exception_handler= is asked about sending, too",
+    "default.production.exception.handler": f"{_HANDLERS}: processing_exception_handler= is asked about sending, too",
+    "max.poll.interval.ms": "use 'rebalance.timeout.ms'",
+    "group.instance.id": "use InstanceOptions(incarnation=...), which makes threads static members",
+    "default.dsl.store": _STORES,
+    "dsl.store.suppliers.class": _STORES,
+    "rocksdb.config.setter": "RocksDB's options are fixed",
+    "group.protocol": "the coordinator of this project speaks the classic protocol",
+}
+_CLIENT_PREFIXES = ("consumer.", "main.consumer.", "restore.consumer.", "global.consumer.", "producer.", "admin.")
+_SINGLE_CLIENT_KEYS = frozenset(("acks", "batch.size", "enable.idempotence", "isolation.level", "retries"))

@@ -52,7 +52,7 @@ class LatestOffsets:
 
 
 @dataclass(slots=True)
-class _Group:
+class _BatchGroup:
     """Neighbours that become one batch. `sources`: what was read, `kept`: what stays of it, `size`: bytes of that."""
 
     sources: list[StoredBatch] = field(default_factory=list)
@@ -86,7 +86,7 @@ def cleaned(
     now_ms: int,
 ) -> Iterator[tuple[list[StoredBatch], list[StoredBatch]]]:
     """Batches to take out, and those that take their place; both in order, and nothing where all stays as it is."""
-    group = _Group()
+    group = _BatchGroup()
     for batch in batches:
         records = decoded(partition, batch)
         keep = _kept(records, batch, latest, now_ms)
@@ -95,7 +95,7 @@ def cleaned(
         horizon_ms = _horizon(batch, kept, configs, now_ms)
         if group.sources and not _fits(group, batch, kept, size, horizon_ms):
             yield from _closed(group)
-            group = _Group()
+            group = _BatchGroup()
         group.sources.append(batch)
         group.changed |= kept is not records or horizon_ms != batch.delete_horizon_ms
         if kept is not None:
@@ -136,7 +136,7 @@ def _horizon(batch: StoredBatch, kept: RecordBatch | None, configs: TopicConfigs
     return now_ms + configs.delete_retention_ms if batch.delete_horizon_ms is None else batch.delete_horizon_ms
 
 
-def _fits(group: _Group, batch: StoredBatch, kept: RecordBatch | None, size: int, horizon_ms: int | None) -> bool:
+def _fits(group: _BatchGroup, batch: StoredBatch, kept: RecordBatch | None, size: int, horizon_ms: int | None) -> bool:
     if sum(len(source.payload) for source in group.sources) + len(batch.payload) > _MAX_SOURCE_BYTES:
         return False
     if kept is None or not group.kept:
@@ -148,7 +148,7 @@ def _fits(group: _Group, batch: StoredBatch, kept: RecordBatch | None, size: int
     return same_horizon and records <= BATCH_RECORDS and group.size + size <= BATCH_BYTES and span < _MAX_SPAN
 
 
-def _closed(group: _Group) -> Iterator[tuple[list[StoredBatch], list[StoredBatch]]]:
+def _closed(group: _BatchGroup) -> Iterator[tuple[list[StoredBatch], list[StoredBatch]]]:
     if not group.changed and len(group.sources) == 1:
         return
     if not group.kept:
