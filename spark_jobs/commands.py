@@ -16,8 +16,9 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
 from assignor.errors import AssignorFault, InputError
+from assignor.recording import line_of_document
 
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 DEMO_WIDTH = 120
@@ -109,7 +110,7 @@ def run(
     if not ends:
         _fail("the instances did not end in time and were killed", EXIT_NO)
     for end in ends:
-        typer.echo(as_line(asdict(end)) if format is Format.JSON else str(end))
+        typer.echo(line_of_document(asdict(end)) if format is Format.JSON else str(end))
     if not all(end.is_good for end in ends):
         leave(EXIT_NO)
 

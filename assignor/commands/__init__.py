@@ -1,7 +1,9 @@
 """The program `assignor`. This package brings `assign`, `decode`, `explain`, `diff`, `what-if`, `simulate`; others
 register theirs through the entry-point group `assignor.commands`, each a function `register(app: typer.Typer) -> None`.
 
-Results go to stdout, talk to stderr. Exit 0; 1 the answer is no; 2 wrong usage or unusable input.
+Rules: a command makes frozen values of its options (`option_groups.py`) and works with those alone. Results go to
+stdout, messages to stderr. A fault leaves a command as an AssignorFault, and `main` alone makes one line and an exit
+code of it: 0; 1 the answer is no; 2 wrong usage or unusable input.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 import typer
 
 from assignor.commands import assign, decode, diff, explain, simulate, what_if
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, say
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, exit_code_of, say
 from assignor.errors import AssignorFault
 
 __all__ = ["ENTRY_POINT_GROUP", "build_app", "main"]
@@ -58,7 +60,7 @@ def main() -> None:
         sys.exit(EXIT_NO)
     except AssignorFault as error:
         say(f"error: {error}")
-        sys.exit(EXIT_UNUSABLE)
+        sys.exit(exit_code_of(error))
     except OSError as error:
         say(f"error: {error.filename or 'output'}: {error.strerror or error}")
         sys.exit(EXIT_UNUSABLE)

@@ -4,96 +4,214 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from typing import Annotated, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Annotated
 
 import typer
 
-from assignor.commands.check import Tally
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
-from assignor.commands.output_text import output_text
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
+from assignor.commands.option_groups import options_of
+from assignor.commands.reading_bar import read_with_bar
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
-from assignor.reading.lines import read_lines
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.reading.lines import Line
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.reading.sources import shown
-from assignor.rerun import Rerun, run
+from assignor.recording import line_of_document
+from assignor.rerun import Rerun, RerunPlacement, RerunRebalance, run
+from assignor.snapshot import RebalanceResult
+from assignor.task_assignors.base import Placement
+from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId
+
+_DIFFERENCES_SHOWN = 10
 
 
 def register(app: typer.Typer) -> None:
     app.command("assign")(assign_files)
 
 
-def assign_files(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON Lines, plain or gzip; - for stdin.")],
+@dataclass(frozen=True, slots=True)
+class AssignOptions:
+    """What is run again, and what becomes of the results."""
+
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON Lines, plain or gzip; - for stdin.")]
     output: Annotated[
         str | None, typer.Option("--output", metavar="F", help='Write {"id", "output"} lines here, not on stdout.')
-    ] = None,
+    ] = None
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the recorded output; exit 1 on any difference.")
-    ] = False,
-    format: Annotated[
-        Format | None, typer.Option("--format", help="Default: json for results, text for --check.")
-    ] = None,
-) -> None:
+    ] = False
+    format: Annotated[Format | None, typer.Option("--format", help="Default: json for results, text for --check.")] = (
+        None
+    )
+
+
+@options_of(options=AssignOptions)
+def assign_files(options: AssignOptions) -> None:
     """Run recorded rebalances and placement problems again.
 
-    A line that cannot be used is reported as file:line and the next one is run; then the exit code is 2.
+    A line that cannot be used is reported as file:line, and the next one is run; the exit code is then 2.
     """
     tally = Tally()
-    with _writer(output, check) as out:
-        for ran in _rounds(files, tally, check):
-            if out is not None:
-                out.write(_result_line(ran, Format.JSON if output is not None else format or Format.JSON))
-    if check:
+    with _results_written(options) as write:
+        for line in read_with_bar(options.files):
+            ran = _run(line, tally, tally.compare if options.check else _compare_not)
+            if ran is not None:
+                write(ran)
+    if options.check:
         if tally.total == 0:
-            raise InputError("there is no line to check", " ".join(map(shown, files)))
-        print(as_line(tally.as_document()) if format is Format.JSON else tally.as_text())
+            raise InputError("there is no line to check", " ".join(map(shown, options.files)))
+        print(line_of_document(tally.as_document()) if options.format is Format.JSON else tally.as_text())
     if tally.unusable:
         leave(EXIT_UNUSABLE)
     if tally.refused or not tally.all_equal:
         leave(EXIT_NO)
 
 
-def _rounds(files: Sequence[str], tally: Tally, check: bool) -> Iterator[Rerun]:
-    for line in read_lines(files):
-        tally.total += 1
-        if line.document is None:
-            tally.unusable += 1
-            say(f"{line.where}: {line.problem}")
-            continue
-        try:
-            ran = run(line.document, load_own_assignor)
-            if check:
-                tally.add_round(line.where, ran)
-        except NotBuiltYet as error:
-            tally.add_refused(str(error))
-            say(f"{line.where}: refused: {error}")
-        except AssignorFault as error:
-            tally.unusable += 1
-            say(f"{line.where}: {error}")
-        else:
-            yield ran
+def _run(line: Line, tally: Tally, compare: Callable[[str, Rerun], None]) -> Rerun | None:
+    """None for a line that cannot be run, which is said and counted."""
+    tally.total += 1
+    try:
+        ran = run(line.usable_document(), load_own_assignor)
+        compare(line.where, ran)
+    except NotBuiltYet as error:
+        tally.add_refused(str(error))
+        say(f"{line.where}: refused: {error}")
+        return None
+    except AssignorFault as error:
+        tally.unusable += 1
+        say(f"{line.where}: {error}")
+        return None
+    return ran
 
 
-def _result_line(ran: Rerun, format: Format) -> str:
-    document: dict[str, object] = {"id": ran.id, "output": ran.output()}
-    return f"{output_text(ran) if format is Format.TEXT else as_line(document)}\n"
+def _compare_not(where: str, ran: Rerun) -> None:
+    pass
 
 
 @contextlib.contextmanager
-def _writer(output: str | None, check: bool) -> Iterator[TextIO | None]:
-    """Where results go; nowhere when they are only checked. A file is complete or not there at all."""
-    if output is None:
-        yield None if check else sys.stdout
+def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]]:
+    """What takes each result: a file, which is complete or not there at all; stdout; nothing when they are checked."""
+    if options.output is None:
+        if options.check:
+            yield lambda ran: None
+        else:
+            yield lambda ran: print(output_text(ran) if options.format is Format.TEXT else _output_line(ran))
         return
-    partial = f"{output}.partial"
+    partial = f"{options.output}.partial"
     try:
         with open(partial, "w", encoding="utf-8") as stream:
-            yield stream
-        os.replace(partial, output)
+            yield lambda ran: print(_output_line(ran), file=stream)
+        os.replace(partial, options.output)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", output) from None
+        raise InputError(f"cannot be written: {error.strerror}", options.output) from None
     finally:
         with contextlib.suppress(OSError):
             os.remove(partial)
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many results equal what was recorded. `refused`: lines of a later release; `unusable`: lines that are wrong.
+    `differences`: the first ones, as text.
+    """
+
+    total: int = 0
+    compared: int = 0
+    equal_after_decoding: int = 0
+    compared_bytes: int = 0
+    equal_to_the_byte: int = 0
+    not_compared: int = 0
+    refused: int = 0
+    unusable: int = 0
+    differences: list[str] = field(default_factory=list)
+    refusals: dict[str, int] = field(default_factory=dict)
+
+    def compare(self, where: str, ran: Rerun) -> None:
+        comparison = ran.comparison()
+        if comparison is None:
+            self.not_compared += 1
+            return
+        self.compared += 1
+        self.equal_after_decoding += comparison.equal
+        if isinstance(ran, RerunRebalance):
+            self.compared_bytes += 1
+            self.equal_to_the_byte += comparison.bytes_equal
+        room = max(_DIFFERENCES_SHOWN - len(self.differences), 0)
+        self.differences.extend(f"{where} {ran.id}: {text}" for text in comparison.differences[:room])
+
+    def add_refused(self, reason: str) -> None:
+        self.refused += 1
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+    @property
+    def all_equal(self) -> bool:
+        return self.equal_after_decoding == self.compared and not self.refused
+
+    def as_text(self) -> str:
+        rows = [
+            f"total                 {self.total}",
+            f"equal after decoding  {_of(self.equal_after_decoding, self.compared)}",
+            f"equal to the byte     {_of(self.equal_to_the_byte, self.compared_bytes)}",
+            f"not compared          {self.not_compared}{' (led by another leader)' if self.not_compared else ''}",
+            f"refused               {self.refused}{' (a later release)' if self.refused else ''}",
+            f"unusable              {self.unusable}",
+        ]
+        rows += [f"refused: {reason} ({count} lines)" for reason, count in self.refusals.items()]
+        rows += [f"difference: {text}" for text in self.differences]
+        return "\n".join(rows)
+
+    def as_document(self) -> dict[str, object]:
+        return {**asdict(self), "all_equal": self.all_equal}
+
+
+def _of(count: int, total: int) -> str:
+    return f"{count} of {total} ({100 * count / total:.1f} %)" if total else "nothing to compare"
+
+
+def _output_line(ran: Rerun) -> str:
+    return line_of_document({"id": ran.id, "output": ran.output()})
+
+
+def output_text(ran: Rerun) -> str:
+    """What was decided: one line for each member or process."""
+    lines = _placement_lines(ran.placement) if isinstance(ran, RerunPlacement) else _result_lines(ran.result)
+    return "\n".join([ran.id, *(f"  {line}" for line in lines)])
+
+
+def _placement_lines(placement: Placement) -> list[str]:
+    lines = [
+        f"{process_id}: active {_tasks(client.active)}; standby {_tasks(client.standby)}"
+        for process_id, client in sorted(placement.clients.items())
+    ]
+    return [*lines, "probing rebalance needed"] if placement.probing_rebalance_needed else lines
+
+
+def _result_lines(result: RebalanceResult) -> list[str]:
+    if result.error is not None:
+        return [f"error: {result.error.as_recorded()}"]
+    lines = [_member_line(member_id, raw) for member_id, raw in sorted(result.assignments.items())]
+    lines += [f"creates {name} with {topic.partitions} partitions" for name, topic in result.created_topics.items()]
+    if result.probing_rebalance_at_ms is not None:
+        lines.append(f"probing rebalance at {result.probing_rebalance_at_ms} ms")
+    return lines
+
+
+def _member_line(member_id: str, raw: bytes) -> str:
+    info = decode_assignment_info(decode_assignment(raw).user_data or b"")
+    if info.err_code:
+        return f"{member_id}: {_error_name(info.err_code)}"
+    line = f"{member_id}: active {_tasks(set(info.active_tasks))}; standby {_tasks(info.standby_tasks)}"
+    if info.next_rebalance_ms == 0:
+        return f"{line}; rejoins at once"
+    return line if info.next_rebalance_ms == JAVA_LONG_MAX else f"{line}; rejoins at {info.next_rebalance_ms} ms"
+
+
+def _error_name(code: int) -> str:
+    return AssignorErrorCode(code).name if code in set(AssignorErrorCode) else f"error code {code}"
+
+
+def _tasks(tasks: Iterable[TaskId]) -> str:
+    return " ".join(map(str, sorted(tasks))) or "nothing"

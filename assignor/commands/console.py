@@ -1,16 +1,28 @@
-"""What the commands share of the terminal: exit codes, output formats, talk on stderr."""
+"""What all commands share of the terminal: exit codes, output formats, messages on stderr."""
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from typing import NoReturn
 
 import typer
 
+from assignor.errors import AssignorFault, InputError
+
 EXIT_NO = 1
 EXIT_UNUSABLE = 2
+
+
+class CannotFinish(AssignorFault):
+    """The command could not do its work, and its exit code 1 is already one of its results: it ends with 2."""
+
+
+def exit_code_of(fault: AssignorFault) -> int:
+    """2 for a user's mistake and for a command that could not finish; 1 when the answer is no. The one place where
+    faults become exit codes.
+    """
+    return EXIT_UNUSABLE if isinstance(fault, InputError | CannotFinish) else EXIT_NO
 
 
 class Format(StrEnum):
@@ -19,14 +31,26 @@ class Format(StrEnum):
 
 
 def say(text: str) -> None:
-    """Talk, not result."""
+    """Writes a message. Results go to stdout instead."""
     print(text, file=sys.stderr)
 
 
-def as_line(document: object) -> str:
-    """One JSON document in one line."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-
-
 def leave(code: int) -> NoReturn:
+    """Ends the command with this exit code."""
     raise typer.Exit(code)
+
+
+class LinesSetAside:
+    """The lines that a command could not use: each is reported as file:line, and the command goes on with the next."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, where: str, problem: object) -> None:
+        self.count += 1
+        say(f"{where}: {problem}")
+
+    def leave_if_any(self) -> None:
+        """Ends the command with exit code 2 when a line was set aside."""
+        if self.count:
+            leave(EXIT_UNUSABLE)

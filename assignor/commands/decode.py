@@ -12,10 +12,11 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import Format, as_line
+from assignor.commands.console import Format
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
 from assignor.reading.sources import STDIN
+from assignor.recording import line_of_document
 
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
 
@@ -39,7 +40,7 @@ def decode_bytes(
         raise InputError(f"must be one of {', '.join(KINDS)}, not {kind!r}", "--as")
     found, described = _described(_readings(value), KINDS if kind is None else (kind,))
     if format is Format.JSON:
-        print(as_line({"kind": found, **described}))
+        print(line_of_document({"kind": found, **described}))
     else:
         print("\n".join([found, *_text_lines(described, "  ")]))
 

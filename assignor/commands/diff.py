@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, Format, as_line, leave
-from assignor.commands.task_owners import Owners, owners_in
+from assignor.commands.console import EXIT_NO, Format, leave
+from assignor.commands.reading_bar import read_with_bar
 from assignor.errors import AssignorFault, InputError
-from assignor.reading.lines import read_lines
+from assignor.reading.task_owners import TaskOwners, owners_in
+from assignor.recording import line_of_document
 from assignor.types import TaskId
 
 
@@ -32,7 +33,7 @@ def diff_files(
         moves = list(_moves(before, after))
         moved += len(moves)
         if format is Format.JSON:
-            print(as_line({"id": name, "tasks": len(_tasks(before, after)), "moves": moves}))
+            print(line_of_document({"id": name, "tasks": len(_tasks(before, after)), "moves": moves}))
             continue
         for move in moves:
             print(f"{name} {_move_text(move)}")
@@ -41,11 +42,11 @@ def diff_files(
         leave(EXIT_NO)
 
 
-def _lines_of(source: str) -> dict[str, Owners]:
+def _lines_of(source: str) -> dict[str, TaskOwners]:
     """Owners by id. Raises InputError for a line that has no output."""
     file, _, wanted = source.partition("#")
-    lines: dict[str, Owners] = {}
-    for line in read_lines([file]):
+    lines: dict[str, TaskOwners] = {}
+    for line in read_with_bar([file]):
         if line.document is None:
             raise InputError(line.problem or "is not usable", line.where)
         name = line.document.get("id")
@@ -62,7 +63,7 @@ def _lines_of(source: str) -> dict[str, Owners]:
     return lines
 
 
-def _pairs(a: Mapping[str, Owners], b: Mapping[str, Owners]) -> Iterator[tuple[str, Owners, Owners]]:
+def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator[tuple[str, TaskOwners, TaskOwners]]:
     if len(a) == len(b) == 1:
         (name_a, before), (name_b, after) = *a.items(), *b.items()
         yield name_a if name_a == name_b else f"{name_a} -> {name_b}", before, after
@@ -74,18 +75,18 @@ def _pairs(a: Mapping[str, Owners], b: Mapping[str, Owners]) -> Iterator[tuple[s
         yield name, a[name], b[name]
 
 
-def _moves(before: Owners, after: Owners) -> Iterator[dict[str, object]]:
+def _moves(before: TaskOwners, after: TaskOwners) -> Iterator[dict[str, object]]:
     for task in sorted(_tasks(before, after)):
         move = _move(task, before, after)
         if move is not None:
             yield move
 
 
-def _tasks(before: Owners, after: Owners) -> set[TaskId]:
+def _tasks(before: TaskOwners, after: TaskOwners) -> set[TaskId]:
     return {*before.active, *before.standby, *after.active, *after.standby}
 
 
-def _move(task: TaskId, before: Owners, after: Owners) -> dict[str, object] | None:
+def _move(task: TaskId, before: TaskOwners, after: TaskOwners) -> dict[str, object] | None:
     old, new = before.active.get(task, ()), after.active.get(task, ())
     old_standby, new_standby = set(before.standby.get(task, ())), set(after.standby.get(task, ()))
     if set(old) == set(new) and old_standby == new_standby:
@@ -107,7 +108,7 @@ def _move_text(move: Mapping[str, object]) -> str:
     return f"{move['task']}: {'; '.join(parts)}"
 
 
-def _summary(moves: list[dict[str, object]], before: Owners, after: Owners) -> str:
+def _summary(moves: list[dict[str, object]], before: TaskOwners, after: TaskOwners) -> str:
     active = sum(1 for move in moves if move["active"] is not None)
     every = len(_tasks(before, after))
     return f"{active} of {every} active tasks moved, {len(moves) - active} changed only their standbys"

@@ -1,23 +1,26 @@
 """`assignor explain`: why every task is where it is after a recorded rebalance or placement problem is run again; and,
-with --last or --group or asked of a coordinator, the story of one task or of the whole group over its last rounds.
+with --last or --group or asked of a coordinator, the story of one task or of the whole group over its last rebalances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
+from assignor.commands.console import EXIT_NO, Format, LinesSetAside, leave, say
 from assignor.commands.explain_history import group_story_lines, task_story_lines
-from assignor.commands.past_rounds import Chosen, from_coordinator, from_lines
+from assignor.commands.option_groups import options_of
+from assignor.commands.reading_bar import read_with_bar
 from assignor.errors import AssignorFault, InputError
 from assignor.explain import explanation_document
-from assignor.reading.lines import read_lines
+from assignor.reading.group_history import history_from_coordinator, history_of
 from assignor.reading.own_assignors import load_own_assignor
+from assignor.recording import line_of_document
 from assignor.rerun import Rerun, RerunRebalance, run
-from assignor.story import group_story, group_story_document, story, task_story_document
+from assignor.story import PastRebalance, group_story, group_story_document, story, task_story_document
 from assignor.types import TaskId
 
 DEFAULT_COORDINATOR = "http://127.0.0.1:8080"
@@ -28,104 +31,149 @@ def register(app: typer.Typer) -> None:
     app.command("explain")(explain_files)
 
 
-def explain_files(
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """What is to be explained. Raises InputError for options that do not go together."""
+
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[FILE]...",
             help="JSON Lines, plain or gzip, a directory, Parquet or a database; - for stdin. None: a coordinator.",
         ),
-    ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Only the line with this id.")] = None,
-    task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3.")] = None,
+    ] = None
+    id: Annotated[str | None, typer.Option("--id", help="Only the line with this id.")] = None
+    task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3.")] = None
     group: Annotated[
         str | None, typer.Option("--group", help="Tell the story of this group. Needed when there are several.")
-    ] = None,
+    ] = None
     last: Annotated[
-        int | None, typer.Option("--last", min=1, help=f"Tell the story of so many rounds. Default: {DEFAULT_LAST}.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="In a story, also rounds without a change in full.")] = False,
+        int | None,
+        typer.Option("--last", min=1, help=f"Tell the story of so many rebalances. Default: {DEFAULT_LAST}."),
+    ] = None
+    every: Annotated[bool, typer.Option("--all", help="In a story, show rebalances without a change in full, too.")] = (
+        False
+    )
     coordinator: Annotated[
         str | None,
-        typer.Option("--coordinator", metavar="URL", help=f"Ask this one. Default: {DEFAULT_COORDINATOR}."),
-    ] = None,
+        typer.Option("--coordinator", metavar="URL", help=f"Ask this coordinator. Default: {DEFAULT_COORDINATOR}."),
+    ] = None
     token_file: Annotated[
         str | None, typer.Option("--token-file", metavar="FILE", help="File with the coordinator's bearer token.")
-    ] = None,
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
-) -> None:
-    """Say for each task and round why the task is where it is; or tell what became of a task over the last rounds.
+    ] = None
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+
+    def __post_init__(self) -> None:
+        if self.files and (self.coordinator or self.token_file):
+            raise InputError("asks a running coordinator: leave the files out", "--coordinator, --token-file")
+        if self.tells_story and self.id is not None:
+            raise InputError("chooses one line; a story has several: leave --id or --last and --group out", "--id")
+
+    @property
+    def tells_story(self) -> bool:
+        """A story over several rebalances, not each line by itself."""
+        return not self.files or self.group is not None or self.last is not None or self.every
+
+    @property
+    def only_task(self) -> TaskId | None:
+        """Raises InputError for text that is no task."""
+        if self.task is None:
+            return None
+        try:
+            return TaskId.parse(self.task)
+        except ValueError as error:
+            raise InputError(str(error), "--task") from None
+
+
+@options_of(options=ExplainOptions)
+def explain_files(options: ExplainOptions) -> None:
+    """Say for each task and rebalance why the task is where it is; or tell the story of a task over the last ones.
 
     Exit 1 when there is nothing to explain.
     """
-    only = None if task is None else _task(task)
-    if files and (coordinator or token_file):
-        raise InputError("asks a running coordinator: leave the files out", "--coordinator, --token-file")
-    if files and group is None and last is None and not every:
-        _explain_lines(files, id, only, format)
-        return
-    if id is not None:
-        raise InputError("chooses one line; a story has several: leave --id or --last and --group out", "--id")
-    rounds = DEFAULT_LAST if last is None else last
-    if files:
-        chosen = from_lines(read_lines(files), group, rounds)
-        _tell(chosen, only, rounds, chosen.recorded, format, every=every)
-    else:
-        url = DEFAULT_COORDINATOR if coordinator is None else coordinator
-        _tell(from_coordinator(url, token_file, group, rounds), only, rounds, None, format, every=every)
-
-
-def _tell(chosen: Chosen, task: TaskId | None, last: int, recorded: int | None, format: Format, *, every: bool) -> None:
-    """One more round was chosen where there is one: the first one told is compared with it."""
-    past = chosen.run()
-    before = next(past, None) if len(chosen.lines) > last else None
-    if task is None:
-        whole = group_story(past, before)
-        found = bool(whole.rounds)
-        lines = group_story_lines(chosen.group_id, whole, recorded)
-        document = group_story_document(chosen.group_id, whole)
-    else:
-        told = story(past, task, before)
-        found = told.found
-        lines = task_story_lines(chosen.group_id, told, recorded, every=every)
-        document = task_story_document(chosen.group_id, told)
-    if found:
-        for line in [as_line(document)] if format is Format.JSON else lines:
-            print(line)
-    if chosen.unusable:
-        leave(EXIT_UNUSABLE)
-    if not found:
-        what = "there are no rounds" if task is None else f"no task {task} in these rounds of group {chosen.group_id}"
-        say(f"nothing to explain: {what}")
+    task = options.only_task
+    set_aside = LinesSetAside()
+    nothing = _tell_story(options, task, set_aside) if options.tells_story else _explain(options, task, set_aside)
+    set_aside.leave_if_any()
+    if nothing is not None:
+        say(f"nothing to explain: {nothing}")
         leave(EXIT_NO)
 
 
-def _explain_lines(files: Sequence[str], id: str | None, only: TaskId | None, format: Format) -> None:
-    explained = unusable = 0
-    for line in read_lines(files):
-        if id is not None and line.document is not None and line.document.get("id") != id:
+def _tell_story(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
+    """Why there is no story, None when it was told."""
+    last = DEFAULT_LAST if options.last is None else options.last
+    if options.files:
+        history = history_of(read_with_bar(options.files), options.group, last, set_aside)
+        recorded: int | None = history.recorded
+    else:
+        url = DEFAULT_COORDINATOR if options.coordinator is None else options.coordinator
+        asked = history_from_coordinator(url, options.token_file, options.group, last)
+        history = history_of(asked, options.group, last, set_aside)
+        recorded = None
+    past = history.run_again(set_aside)
+    before = next(past, None) if len(history.lines) > last else None
+    if task is None:
+        return _tell_of_group(history.group_id, past, before, recorded, options)
+    return _tell_of_task(history.group_id, task, past, before, recorded, options)
+
+
+def _tell_of_group(
+    group_id: str,
+    past: Iterator[PastRebalance],
+    before: PastRebalance | None,
+    recorded: int | None,
+    options: ExplainOptions,
+) -> str | None:
+    told = group_story(past, before)
+    if not told.rounds:
+        return "there are no rebalances"
+    if options.format is Format.JSON:
+        print(line_of_document(group_story_document(group_id, told)))
+    else:
+        print("\n".join(group_story_lines(group_id, told, recorded)))
+    return None
+
+
+def _tell_of_task(
+    group_id: str,
+    task: TaskId,
+    past: Iterator[PastRebalance],
+    before: PastRebalance | None,
+    recorded: int | None,
+    options: ExplainOptions,
+) -> str | None:
+    told = story(past, task, before)
+    if not told.found:
+        return f"no task {task} in these rebalances of group {group_id}"
+    if options.format is Format.JSON:
+        print(line_of_document(task_story_document(group_id, told)))
+    else:
+        print("\n".join(task_story_lines(group_id, told, recorded, every=options.every)))
+    return None
+
+
+def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
+    """Each line by itself. Why nothing was explained, None when something was."""
+    explained = 0
+    for line in read_with_bar(options.files or ()):
+        if options.id is not None and line.document is not None and line.document.get("id") != options.id:
             continue
         try:
-            if line.document is None:
-                raise InputError(line.problem or "is not usable")
-            ran = run(line.document, load_own_assignor)
+            ran = run(line.usable_document(), load_own_assignor)
         except AssignorFault as error:
-            unusable += 1
-            say(f"{line.where}: {error}")
+            set_aside(line.where, error)
             continue
-        explained += _print(ran, only, format)
-    if unusable:
-        leave(EXIT_UNUSABLE)
-    if not explained:
-        say("nothing to explain: no such task or id")
-        leave(EXIT_NO)
+        explained += _print(ran, task, options.format)
+    return None if explained else "no such task or id"
 
 
 def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
+    """How many explanations there were."""
     explanations = ran.explanations(only)
     for explanation in explanations:
         if format is Format.JSON:
-            print(as_line({"id": ran.id, **explanation_document(explanation)}))
+            print(line_of_document({"id": ran.id, **explanation_document(explanation)}))
         else:
             print(f"{ran.id} {explanation.text}")
     if isinstance(ran, RerunRebalance) and not explanations and only is None:
@@ -138,12 +186,5 @@ def _ended_early(ran: RerunRebalance, format: Format) -> str:
     error = ran.result.error
     reason = ran.result.error_code.name if error is None else error.as_recorded()
     if format is Format.JSON:
-        return as_line({"id": ran.id, "task": None, "text": f"no task was placed: {reason}"})
+        return line_of_document({"id": ran.id, "task": None, "text": f"no task was placed: {reason}"})
     return f"{ran.id} no task was placed: {reason}"
-
-
-def _task(text: str) -> TaskId:
-    try:
-        return TaskId.parse(text)
-    except ValueError as error:
-        raise InputError(str(error), "--task") from None

@@ -1,6 +1,9 @@
-"""Options that several commands share, written down once: the parameters of the function that makes a value of them.
+"""How options become values: a command takes values, and the options of each value stand in its place.
 
-A command takes the value, `changes: Changes`; on the command line, all options of the group stand in its place.
+A value is made by a callable whose parameters are its options: a frozen dataclass with annotated fields, checked in
+`__post_init__`, or, for a value of the library, the function that makes it. Options that several commands share are
+written down once, as one such callable. So a command is a function of a few values, and each value can be made and
+tested without a command line.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ Command = Callable[..., None]
 
 
 def options_of(**groups: Callable[..., object]) -> Callable[[Command], Command]:
-    """For each parameter of the command that is named here: the function that makes its value of its own options."""
+    """For each parameter of the command that is named here: what makes its value of the options it stands for."""
     signatures = {name: inspect.signature(make, eval_str=True) for name, make in groups.items()}
 
     def decorate(command: Command) -> Command:

@@ -1,4 +1,4 @@
-"""`assignor simulate`: what a group does from a recorded round on, until it is stable."""
+"""`assignor simulate`: what a group does from a recorded rebalance on, until it is stable."""
 
 from __future__ import annotations
 
@@ -8,106 +8,94 @@ from typing import Annotated
 import typer
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
+from assignor.commands.choice_options import Recordings, choice_from_options
+from assignor.commands.console import EXIT_NO, Format, LinesSetAside, leave
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
+from assignor.commands.reading_bar import read_with_bar
 from assignor.commands.simulate_picture import draw
 from assignor.commands.simulate_text import forecast_text
 from assignor.commands.what_if_text import changes_text
 from assignor.errors import AssignorFault, InputError
 from assignor.figures import check_picture_path, save_figure
-from assignor.reading.chosen_rebalances import ChosenRebalances
+from assignor.reading.line_choice import LineChoice
 from assignor.reading.lines import Line
 from assignor.reading.own_assignors import load_own_assignor
+from assignor.recording import line_of_document
 from assignor.rerun import parse_recorded
-from assignor.simulate import End, Forecast, ForecastModel, forecast, forecast_document
+from assignor.simulate import End, Forecast, forecast, forecast_document
 from assignor.what_if import Changes, changed
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    rounds: ChosenRebalances
-    changes: Changes
-    model: ForecastModel
-    max_rounds: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    title: str
-    id: str
-    forecast: Forecast
 
 
 def register(app: typer.Typer) -> None:
     app.command("simulate")(simulate_files)
 
 
-@options_of(ahead=forecast_from_options, changes=changes_from_options)
-def simulate_files(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for stdin.")],
-    *,
-    id: Annotated[str | None, typer.Option("--id", help="From the round with this id.")] = None,
-    group: Annotated[str | None, typer.Option("--group", metavar="G", help="Only this group.")] = None,
-    all: Annotated[bool, typer.Option("--all", help="From every round.")] = False,
-    ahead: ForecastAsked,
-    changes: Changes,
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """How a forecast is shown."""
+
     picture: Annotated[
         str | None, typer.Option("--picture", metavar="F", help="Draw the one forecast: a .svg or .png file.")
-    ] = None,
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+    ] = None
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class _TitledForecast:
+    """`id`: of the recorded rebalance; `title`: with what was changed."""
+
+    id: str
+    title: str
+    forecast: Forecast
+
+
+@options_of(
+    choice=choice_from_options, ahead=forecast_from_options, changes=changes_from_options, options=SimulateOptions
+)
+def simulate_files(
+    files: Recordings, *, choice: LineChoice, ahead: ForecastAsked, changes: Changes, options: SimulateOptions
 ) -> None:
-    """Forecast the rounds that follow a recorded one, until the group is stable. Exit 1 when it never is.
+    """Forecast the rebalances that follow a recorded one, until the group is stable. Exit 1 when it never is.
 
-    Takes the last round of each group, unless --id names one or --all asks for every one.
+    Takes the last rebalance of each group, unless --id names one or --all asks for every one.
     """
-    if picture is not None:
-        check_picture_path(picture)
-    asked = _Asked(ChosenRebalances(tuple(files), id, group, all), changes, ahead.model, ahead.max_rounds)
-    _answer_all(asked, picture, format)
-
-
-def _answer_all(asked: _Asked, picture: str | None, format: Format) -> None:
-    answers: list[_Answer] = []
-    answered = unusable = 0
+    if options.picture is not None:
+        check_picture_path(options.picture)
+    set_aside = LinesSetAside()
+    last: _TitledForecast | None = None
+    count = 0
     stable = True
-    for line in asked.rounds.lines():
+    for line in choice.among(read_with_bar(files)):
         try:
-            answer = _answer(line, asked)
+            last = _forecast(line, ahead, changes)
         except AssignorFault as error:
-            unusable += 1
-            say(f"{line.where}: {error}")
+            set_aside(line.where, error)
             continue
-        _print(answer, asked.model, format, first=not answered)
-        answered += 1
-        stable &= answer.forecast.end is End.STABLE
-        answers = [answer]
-    if not answered and not unusable:
-        raise InputError("there is no such round", " ".join(asked.rounds.files))
-    if picture is not None and answers:
-        if answered > 1:
-            raise InputError(f"shows one forecast, and these are {answered}; choose with --group or --id", "--picture")
-        save_figure(draw(answers[0].title, answers[0].forecast), picture)
-    if unusable:
-        leave(EXIT_UNUSABLE)
+        if options.format is Format.JSON:
+            document = {"id": last.id, "forecast": forecast_document(last.forecast, ahead.model)}
+            print(line_of_document(document))
+        else:
+            print(f"{chr(10) if count else ''}{forecast_text(last.title, last.forecast)}")
+        count += 1
+        stable &= last.forecast.end is End.STABLE
+    if not count and not set_aside.count:
+        raise InputError("there is no such rebalance", " ".join(files))
+    if options.picture is not None and last is not None:
+        if count > 1:
+            raise InputError(f"shows one forecast, and these are {count}; choose with --group or --id", "--picture")
+        save_figure(draw(last.title, last.forecast), options.picture)
+    set_aside.leave_if_any()
     if not stable:
         leave(EXIT_NO)
 
 
-def _answer(line: Line, asked: _Asked) -> _Answer:
-    if line.document is None:
-        raise InputError(line.problem or "is not usable")
-    as_recorded = parse_recorded(line.document)
-    recorded = changed(as_recorded, asked.changes)
-    ahead = forecast(
-        recorded, asked.model, max_rounds=asked.max_rounds, load_own=load_own_assignor, as_recorded=as_recorded
+def _forecast(line: Line, ahead: ForecastAsked, changes: Changes) -> _TitledForecast:
+    """Raises AssignorFault for a line that cannot be used."""
+    as_recorded = parse_recorded(line.usable_document())
+    recorded = changed(as_recorded, changes)
+    forecast_ahead = forecast(
+        recorded, ahead.model, max_rounds=ahead.max_rounds, load_own=load_own_assignor, as_recorded=as_recorded
     )
-    what_if = f", what if {changes_text(asked.changes)}" if asked.changes != Changes() else ""
-    return _Answer(f"{recorded.id}{what_if}", recorded.id, ahead)
-
-
-def _print(answer: _Answer, model: ForecastModel, format: Format, *, first: bool) -> None:
-    if format is Format.JSON:
-        print(as_line({"id": answer.id, "forecast": forecast_document(answer.forecast, model)}))
-    else:
-        print(f"{'' if first else chr(10)}{forecast_text(answer.title, answer.forecast)}")
+    what_if = f", what if {changes_text(changes)}" if changes != Changes() else ""
+    return _TitledForecast(recorded.id, f"{recorded.id}{what_if}", forecast_ahead)

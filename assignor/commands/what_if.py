@@ -1,4 +1,4 @@
-"""`assignor what-if`: a recorded round, or a whole history, run again under other conditions, and what is different."""
+"""`assignor what-if`: recorded rebalances run again under other conditions, and what is different."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ from typing import Annotated
 import typer
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.console import EXIT_UNUSABLE, Format, as_line, leave, say
+from assignor.commands.choice_options import Recordings, choice_from_options
+from assignor.commands.console import Format, LinesSetAside
 from assignor.commands.option_groups import options_of
+from assignor.commands.reading_bar import read_with_bar
 from assignor.commands.what_if_history import History
 from assignor.commands.what_if_picture import draw
 from assignor.commands.what_if_text import difference_text
 from assignor.errors import AssignorFault, InputError
 from assignor.figures import check_picture_path, save_figure
-from assignor.reading.chosen_rebalances import ChosenRebalances
+from assignor.reading.line_choice import LineChoice
 from assignor.reading.lines import Line
 from assignor.reading.own_assignors import load_own_assignor
+from assignor.recording import line_of_document
 from assignor.rerun import Rerun, parse_recorded, run_recorded
 from assignor.what_if import Changes, Difference, changed, changed_document, difference, difference_document
 from assignor.what_if.difference import RESTORE_RECORDS_PER_S
+
+_Write = Callable[[bytes], object]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,106 +38,103 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is wanted of the rounds: which, changed how, shown how."""
+class WhatIfOptions:
+    """How a what-if is measured and shown. Raises InputError for a rate or a picture that cannot be."""
 
-    rounds: ChosenRebalances
-    changes: Changes
-    restore_rate: float
+    restore_rate: Annotated[
+        float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
+    ] = RESTORE_RECORDS_PER_S
+    picture: Annotated[
+        str | None, typer.Option("--picture", metavar="F", help="Draw the one rebalance: a .svg or .png file.")
+    ] = None
+    write: Annotated[
+        str | None,
+        typer.Option("--write", metavar="F", help="Write the changed rebalances here, for the other commands."),
+    ] = None
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.restore_rate) and self.restore_rate > 0):
+            raise InputError(f"must be a number above 0, not {self.restore_rate:g}", "--restore-rate")
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Compared:
+    """One recorded rebalance, run as it was recorded and with the changes."""
+
     before: Rerun
     after: Rerun
     difference: Difference
 
 
-@options_of(changes=changes_from_options)
-def what_if_files(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for stdin.")],
-    *,
-    id: Annotated[str | None, typer.Option("--id", help="Only the round with this id.")] = None,
-    group: Annotated[str | None, typer.Option("--group", metavar="G", help="Only rounds of this group.")] = None,
-    all: Annotated[bool, typer.Option("--all", help="Every round: a row for each, and totals.")] = False,
-    changes: Changes,
-    restore_rate: Annotated[
-        float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
-    ] = RESTORE_RECORDS_PER_S,
-    picture: Annotated[
-        str | None, typer.Option("--picture", metavar="F", help="Draw the one round: a .svg or .png file.")
-    ] = None,
-    write: Annotated[
-        str | None, typer.Option("--write", metavar="F", help="Write the changed rounds here, for the other commands.")
-    ] = None,
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
-) -> None:
-    """Run recorded rounds as they are and as they would be, and say what is different.
+@options_of(choice=choice_from_options, changes=changes_from_options, options=WhatIfOptions)
+def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, options: WhatIfOptions) -> None:
+    """Run recorded rebalances as they were and as they would be, and say what is different.
 
-    Takes the last round of each group, unless --id names one or --all asks for every one.
+    Takes the last rebalance of each group, unless --id names one or --all asks for every one.
     """
     if changes == Changes():
         raise InputError("nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)")
-    if not (math.isfinite(restore_rate) and restore_rate > 0):
-        raise InputError(f"must be a number above 0, not {restore_rate:g}", "--restore-rate")
-    if picture is not None:
-        if all:
-            raise InputError("shows one round, so it cannot go with --all", "--picture")
-        check_picture_path(picture)
-    asked = _Asked(ChosenRebalances(tuple(files), id, group, all), changes, restore_rate)
-    with _lines_written(write) as out:
-        unusable = _answer_all(asked, format, picture, out)
-    if unusable:
-        leave(EXIT_UNUSABLE)
+    if options.picture is not None:
+        if choice.all:
+            raise InputError("shows one rebalance, so it cannot go with --all", "--picture")
+        check_picture_path(options.picture)
+    set_aside = LinesSetAside()
+    with _lines_written(options.write) as write:
+        compared = _compare(choice.among(read_with_bar(files)), changes, options, set_aside, write)
+        last, count = _show_history(compared, options) if choice.all else _show_each(compared, changes, options)
+        if not count and not set_aside.count:
+            raise InputError("there is no such rebalance", " ".join(files))
+        if options.picture is not None and last is not None:
+            if count > 1:
+                raise InputError(
+                    f"shows one rebalance, and these are {count}; choose with --group or --id", "--picture"
+                )
+            save_figure(draw(last.before, last.after), options.picture)
+    set_aside.leave_if_any()
 
 
-_Write = Callable[[bytes], object]
-
-
-def _answer_all(asked: _Asked, format: Format, picture: str | None, out: _Write | None) -> int:
-    """Gives the number of lines that could not be used."""
-    history = History() if asked.rounds.all else None
-    answered = unusable = 0
-    shown: _Answer | None = None
-    for line in asked.rounds.lines():
+def _compare(
+    lines: Iterator[Line], changes: Changes, options: WhatIfOptions, set_aside: LinesSetAside, write: _Write | None
+) -> Iterator[_Compared]:
+    """One after the other, as each is shown: a history may be longer than memory."""
+    for line in lines:
         try:
-            shown = _answer(line, asked)
+            recorded = parse_recorded(line.usable_document())
+            before = run_recorded(recorded, load_own_assignor)
+            after = run_recorded(changed(recorded, changes), load_own_assignor)
+            compared = _Compared(before, after, difference(before, after, restore_records_per_s=options.restore_rate))
         except AssignorFault as error:
-            unusable += 1
-            say(f"{line.where}: {error}")
+            set_aside(line.where, error)
             continue
-        answered += 1
-        if out is not None:
-            out(f"{as_line(changed_document(shown.after.recorded, asked.changes))}\n".encode())
-        if history is not None:
-            history.add(shown.before, shown.after, shown.difference, format)
+        if write is not None:
+            write(f"{line_of_document(changed_document(after.recorded, changes))}\n".encode())
+        yield compared
+
+
+def _show_each(compared: Iterator[_Compared], changes: Changes, options: WhatIfOptions) -> tuple[_Compared | None, int]:
+    """The last one shown, and how many there were."""
+    last: _Compared | None = None
+    count = 0
+    for last in compared:
+        count += 1
+        if options.format is Format.JSON:
+            print(line_of_document({"id": last.before.id, **difference_document(last.difference)}))
         else:
-            _print(shown, asked, format)
-    if history is not None:
-        history.print_totals(format)
-    if not answered and not unusable:
-        raise InputError("there is no such round", " ".join(asked.rounds.files))
-    if picture is not None and shown is not None:
-        if answered > 1:
-            raise InputError(f"shows one round, and these are {answered}; choose with --group or --id", "--picture")
-        save_figure(draw(shown.before, shown.after), picture)
-    return unusable
+            print(difference_text(last.before, last.after, last.difference, changes))
+    return last, count
 
 
-def _answer(line: Line, asked: _Asked) -> _Answer:
-    if line.document is None:
-        raise InputError(line.problem or "is not usable")
-    recorded = parse_recorded(line.document)
-    before = run_recorded(recorded, load_own_assignor)
-    after = run_recorded(changed(recorded, asked.changes), load_own_assignor)
-    return _Answer(before, after, difference(before, after, restore_records_per_s=asked.restore_rate))
-
-
-def _print(answer: _Answer, asked: _Asked, format: Format) -> None:
-    if format is Format.JSON:
-        print(as_line({"id": answer.before.id, **difference_document(answer.difference)}))
-    else:
-        print(difference_text(answer.before, answer.after, answer.difference, asked.changes))
+def _show_history(compared: Iterator[_Compared], options: WhatIfOptions) -> tuple[_Compared | None, int]:
+    """The last one shown, and how many there were."""
+    history = History()
+    last: _Compared | None = None
+    count = 0
+    for last in compared:
+        count += 1
+        history.add(last.before, last.after, last.difference, options.format)
+    history.print_totals(options.format)
+    return last, count
 
 
 @contextlib.contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from assignor.commands.console import Format, as_line
+from assignor.commands.console import Format
 from assignor.commands.what_if_text import UNKNOWN, count_text, seconds_text
+from assignor.recording import line_of_document
 from assignor.rerun import Rerun
 from assignor.what_if import ComparedRebalance, Difference, difference_document
 
@@ -72,7 +73,7 @@ class History:
         else:
             self._not_placed += 1
         if format is Format.JSON:
-            print(as_line({"id": before.id, **difference_document(difference)}))
+            print(line_of_document({"id": before.id, **difference_document(difference)}))
             return
         if self._rounds == 1:
             print(_line("as it is -> what if", [name for name, _ in _COLUMNS]))
@@ -80,7 +81,7 @@ class History:
 
     def print_totals(self, format: Format) -> None:
         if format is Format.JSON:
-            print(as_line({"totals": self._document()}))
+            print(line_of_document({"totals": self._document()}))
             return
         if not self._rounds:
             return

@@ -1,18 +1,15 @@
-"""Reading whatever `sources.py` finds, line by line, with a progress bar on stderr when that is a terminal.
+"""Reads the sources that `sources.py` finds, line by line.
 
-A line that cannot be used does not end the run: it comes back as a line with a problem, and the next one is read.
+A line that cannot be used does not end the reading: it comes back as a line with a problem, and the next one is read.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-from rich.console import Console
-from rich.progress import Progress, TaskID
+from typing import Protocol
 
 from assignor.errors import InputError
 from assignor.reading.sources import (
@@ -33,8 +30,8 @@ _BY_PLUG_IN = frozenset({SourceKind.PARQUET, SourceKind.DATABASE})
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`document` is None when there is a `problem`. `where`: file:line. `content`: the line as it was, None where the
-    source could not be read any further.
+    """`document` is None when there is a `problem`. `where`: file:line. `content`: the bytes of the line, None where
+    the source could not be read any further.
     """
 
     where: str
@@ -42,20 +39,50 @@ class Line:
     problem: str | None = None
     content: bytes | None = None
 
+    def usable_document(self) -> Mapping[str, object]:
+        """Raises InputError with the line's problem."""
+        if self.document is None:
+            raise InputError(self.problem or "is not usable")
+        return self.document
 
-def read_lines(inputs: Sequence[str]) -> Iterator[Line]:
+
+class ReadingProgress(Protocol):
+    """Follows the reading of sources, one source after the other."""
+
+    def begin(self, name: str, size: int | None) -> None:
+        """A source is opened. `size`: in bytes, None when it is not known. `name`: fit to be shown."""
+        ...
+
+    def advance(self, position: int | None) -> None:
+        """A line was read. `position`: bytes read so far, None for a source that has no position."""
+        ...
+
+    def end(self) -> None:
+        """The source has been read to its end, or as far as possible."""
+        ...
+
+
+class _NoProgress:
+    def begin(self, name: str, size: int | None) -> None:
+        pass
+
+    def advance(self, position: int | None) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+def read_lines(inputs: Sequence[str], progress: ReadingProgress | None = None) -> Iterator[Line]:
     """Every line that is not blank, of all inputs. Raises InputError for an input that cannot be opened."""
-    sources = find_sources(inputs)
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, redirect_stdout=False, disable=not sys.stderr.isatty()) as progress:
-        for source in sources:
-            bar = progress.add_task(shown(source.name), total=None)
-            try:
-                for line in _shown_lines(source, progress, bar):
-                    yield as_read(line)
-            except DamagedSource as error:
-                yield Line(error.where or source.name, problem=error.reason)
-            progress.stop_task(bar)
+    progress = progress or _NoProgress()
+    for source in find_sources(inputs):
+        try:
+            for line in _raw_lines(source, progress):
+                yield as_read(line)
+        except DamagedSource as error:
+            yield Line(error.where or source.name, problem=error.reason)
+        progress.end()
 
 
 def as_read(raw: RawLine) -> Line:
@@ -66,16 +93,17 @@ def as_read(raw: RawLine) -> Line:
         return Line(raw.where, problem=str(error), content=raw.content)
 
 
-def _shown_lines(source: Source, progress: Progress, bar: TaskID) -> Iterator[RawLine]:
+def _raw_lines(source: Source, progress: ReadingProgress) -> Iterator[RawLine]:
     if source.kind in _BY_PLUG_IN:
+        progress.begin(shown(source.name), None)
         for line in plug_in_lines(source):
-            progress.advance(bar)
+            progress.advance(None)
             yield line
         return
     with opened(source) as raw:
-        progress.update(bar, total=_size(raw))
+        progress.begin(shown(source.name), _size(raw))
         for line in lines_of(source, raw):
-            _advance(progress, bar, raw)
+            progress.advance(_position(raw))
             yield line
 
 
@@ -86,9 +114,8 @@ def _size(raw: io.BufferedReader) -> int | None:
         return None
 
 
-def _advance(progress: Progress, bar: TaskID, raw: io.BufferedReader) -> None:
-    if not progress.disable:
-        try:
-            progress.update(bar, completed=raw.tell())
-        except OSError:  # a pipe has no position
-            progress.advance(bar)
+def _position(raw: io.BufferedReader) -> int | None:
+    try:
+        return raw.tell()
+    except OSError:  # a pipe has no position
+        return None

@@ -1,16 +1,33 @@
-"""A user's own assignor, `module:Class`, also looked for in the working directory: a command runs its user's code."""
+"""A user's own task assignor, named `module:Class`, is also looked for where the command was started.
+
+Executors and worker processes load it as well, so the directory travels to them with the work.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 
 from assignor.task_assignors.base import TaskAssignor
 from assignor.task_assignors.registry import task_assignor_named
 
 
+@dataclass(frozen=True, slots=True)
+class OwnAssignors:
+    """Loads a user's own task assignor, also from `directory`: the one the command was started in. Executors find it
+    there when they share a file system with the command.
+    """
+
+    directory: str
+
+    def __call__(self, path: str) -> TaskAssignor:
+        """`path`: module:Class. Raises InputError saying what is wrong with the module or the class."""
+        if self.directory not in sys.path and os.path.isdir(self.directory):
+            sys.path.insert(0, self.directory)
+        return task_assignor_named(path)
+
+
 def load_own_assignor(path: str) -> TaskAssignor:
-    """Raises InputError saying what is wrong with the module or the class."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return task_assignor_named(path)
+    """Loads it here, in the process of the command. Raises InputError as `OwnAssignors` does."""
+    return OwnAssignors(os.getcwd())(path)

@@ -5,7 +5,7 @@ with the path of the field; features of a later release raise NotBuiltYet. Nothi
 """
 
 from assignor.recording.assignor_fields import KNOWN_ASSIGNORS, is_class_path
-from assignor.recording.fields import document_of_line
+from assignor.recording.fields import document_of_line, line_of_document
 from assignor.recording.placement import PLACEMENT_FORMAT, RecordedPlacement, parse_placement, parse_recorded_placement
 from assignor.recording.rebalance import (
     REBALANCE_FORMAT,
@@ -35,6 +35,7 @@ __all__ = [
     "document_of_line",
     "dotted_configs",
     "is_class_path",
+    "line_of_document",
     "parse_placement",
     "parse_rebalance",
     "parse_rebalance_input",

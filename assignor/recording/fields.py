@@ -223,6 +223,11 @@ def document_of_line(content: bytes) -> dict[str, object]:
     return document
 
 
+def line_of_document(document: object) -> str:
+    """One JSON document in one line, without a line end."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """A member given twice would otherwise vanish without a word."""
     document = dict(pairs)

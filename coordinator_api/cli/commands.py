@@ -14,7 +14,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
+from assignor.recording import line_of_document
 from coordinator_api.cli import inspection
 from coordinator_api.settings import Settings, SettingsError, load, setting_rows
 
@@ -46,7 +47,7 @@ def migrate(
     except StoreError as error:
         _fail(str(error), EXIT_NO)
     if format is Format.JSON:
-        typer.echo(as_line({"schema_before": before, "schema": after}))
+        typer.echo(line_of_document({"schema_before": before, "schema": after}))
     else:
         typer.echo(
             f"schema {after}: " + ("nothing to do" if before == after else f"upgraded from {before or 'nothing'}")

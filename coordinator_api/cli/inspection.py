@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import typer
 
-from assignor.commands.console import EXIT_NO, Format, as_line, leave, say
+from assignor.commands.console import EXIT_NO, Format, leave, say
+from assignor.recording import line_of_document
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 rebalances = typer.Typer(help="The recorded rebalances of a group.", no_args_is_help=True)
@@ -103,13 +104,13 @@ def _call(method: str, path: str, url: str, token_file: str | None, **parameters
 
 
 def _say_or_show(text: str, document: Any, format: Format) -> None:
-    typer.echo(as_line(document) if format is Format.JSON else text)
+    typer.echo(line_of_document(document) if format is Format.JSON else text)
 
 
 def _show(document: Any, format: Format, view: str) -> None:
     """`view`: the function of `views` that makes text of it."""
     if format is Format.JSON:
-        typer.echo(as_line(document))
+        typer.echo(line_of_document(document))
         return
     # rich is slow to import, and JSON does not need it
     from rich.console import Console

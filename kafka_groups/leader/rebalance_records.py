@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from assignor.commands.console import as_line
 from assignor.errors import AssignorFault, InputError
+from assignor.recording import line_of_document
 from kafka_groups.rebalance_reports import report_rebalance
 
 STDOUT = "-"
@@ -83,13 +83,13 @@ def prepare(path: str) -> None:
 def append(path: str, document: Mapping[str, object]) -> None:
     """On return the line is on disk; when it raises OSError, nothing of it is."""
     if path == STDOUT:
-        print(as_line(document), flush=True)
+        print(line_of_document(document), flush=True)
         return
     with open(path, "ab+", buffering=0) as file:
         end = _end_of_last_line(file.fileno(), file.seek(0, os.SEEK_END))
         file.truncate(end)
         try:
-            left = memoryview(f"{as_line(document)}\n".encode())
+            left = memoryview(f"{line_of_document(document)}\n".encode())
             while left:
                 left = left[file.write(left) :]
             os.fsync(file.fileno())

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, as_line, leave, say
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
 from assignor.errors import AssignorFault, InputError
+from assignor.recording import line_of_document
 from kafka_groups.kafka_command_options import ClientProperties, CoordinatorUrl, TokenFile
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def record(
         _fail(str(fault), EXIT_NO)
     summary = {"lines": following.lines, "differing": following.differing, "unusable": following.unusable}
     words = f"{following.lines} lines, {following.differing} of them not as 4.3.1 decides"
-    say(as_line(summary) if format is Format.JSON else words)
+    say(line_of_document(summary) if format is Format.JSON else words)
     if following.unusable:
         leave(EXIT_UNUSABLE)
 
@@ -155,7 +156,7 @@ def _import(
     if bootstrap_server is not None or group:
         raise InputError("reads a log alone; leave out --bootstrap-server and --group", "--from-log")
     count = import_log(log, output, explicit_configs((), config or ()), assignor, say)
-    say(as_line({"lines": count}) if format is Format.JSON else f"{count} lines")
+    say(line_of_document({"lines": count}) if format is Format.JSON else f"{count} lines")
     if count == 0:
         leave(EXIT_NO)
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from assignor.commands.console import as_line
 from assignor.errors import InputError
+from assignor.recording import line_of_document
 from assignor.recording.jvm_log import placements_from_log
 
 STDIN = "-"
@@ -31,7 +31,7 @@ def import_log(
     count = 0
     with _lines(log) as lines, _written(output) as stream:
         for document in placements_from_log(lines, configs, assignor=assignor, on_skipped=say):
-            stream.write(as_line(document) + "\n")
+            stream.write(line_of_document(document) + "\n")
             if output is None:
                 stream.flush()
             count += 1

@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from assignor.commands.console import as_line
 from assignor.errors import InputError
-from assignor.recording.fields import document_of_line
+from assignor.recording.fields import document_of_line, line_of_document
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
 from kafka_groups.recorder.position import SUFFIX, Position, read_position, write_position
 
@@ -53,7 +52,7 @@ class StandardOutput:
         return {}
 
     def append(self, document: Mapping[str, object]) -> None:
-        print(as_line(document), flush=True)
+        print(line_of_document(document), flush=True)
 
     def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
         return
@@ -82,7 +81,7 @@ class OutputFile:
             raise
 
     def append(self, document: Mapping[str, object]) -> None:
-        raw = as_line(document).encode("utf-8", "surrogatepass") + b"\n"
+        raw = line_of_document(document).encode("utf-8", "surrogatepass") + b"\n"
         try:
             while raw:
                 raw = raw[os.write(self._file, raw) :]

@@ -1,4 +1,4 @@
-"""What `replay` and `sweep` share on the command line: which engine, and being ended by SIGTERM as by Ctrl-C."""
+"""What `replay` and `sweep` share on the command line: the choice of an engine, and how a run ends early."""
 
 from __future__ import annotations
 
@@ -7,56 +7,42 @@ import importlib.util
 import signal
 import threading
 from collections.abc import Iterator
-from enum import StrEnum
 from types import FrameType
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, leave
-from assignor.errors import InputError
+from assignor.commands.console import EXIT_NO, CannotFinish, leave
+from assignor.errors import AssignorFault, InputError
+from spark_jobs.batch.engine import Engine, EngineChoice
 
 
-class RunBy(StrEnum):
-    """`Engine`, named here too because that one comes with Arrow, which is loaded when a command runs."""
-
-    SPARK = "spark"
-    LOCAL = "local"
-
-
-class Runner(NamedTuple):
-    """Who does the work. `master`: of Spark; `cores`: processes of `--engine local`, None for all of the machine.
-    `restart`: throw away what an earlier run has left.
-    """
-
-    engine: RunBy
-    master: str
-    cores: int | None
-    restart: bool
-
-
-def runner_from_options(
+def engine_from_options(
     *,
     engine: Annotated[
-        RunBy, typer.Option("--engine", help="Spark, or processes of this machine: the same rows either way.")
-    ] = RunBy.SPARK,
+        Engine, typer.Option("--engine", help="Spark, or processes of this machine: the rows are the same.")
+    ] = Engine.SPARK,
     master: Annotated[
         str, typer.Option("--master", help="Spark master: local[*], local-cluster[..], spark://.., ...")
     ] = "local[*]",
     cores: Annotated[
         int | None, typer.Option("--cores", min=1, help="Processes of --engine local; default: all cores.")
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run has left in DIR.")] = False,
-) -> Runner:
+    restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run left in DIR.")] = False,
+) -> EngineChoice:
     """Raises InputError for Spark without PySpark."""
-    if engine is RunBy.SPARK and importlib.util.find_spec("pyspark") is None:
+    if engine is Engine.SPARK and importlib.util.find_spec("pyspark") is None:
         raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
-    return Runner(engine, master, cores, restart)
+    return EngineChoice(engine, master, cores, restart)
 
 
 @contextlib.contextmanager
-def interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that workers end and what is done is kept. Only a main thread hears of it."""
+def batch_run() -> Iterator[None]:
+    """SIGTERM unwinds like Ctrl-C, so that workers end and finished chunks are kept; both end the command with 1.
+
+    An engine that fails ends it with 2, because 1 is a result of `replay` and `sweep`. Only a main thread hears of
+    signals.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -67,6 +53,8 @@ def interrupted_by_sigterm() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         leave(EXIT_NO)
+    except AssignorFault as fault:
+        raise CannotFinish(str(fault)) from fault
     finally:
         if is_main:
             signal.signal(signal.SIGTERM, before)

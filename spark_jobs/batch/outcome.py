@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assignor.errors import AssignorFault
-
-
-class Engine(StrEnum):
-    """Who runs the chunks: processes of this machine, or Spark."""
-
-    LOCAL = "local"
-    SPARK = "spark"
 
 
 class ChunksFailed(AssignorFault):

@@ -16,16 +16,17 @@ from typing import Protocol
 
 from rich.console import Console
 
+from spark_jobs.batch.engine import Engine
 from spark_jobs.batch.local_engine import LocalProcesses
 from spark_jobs.batch.merging import merge
-from spark_jobs.batch.outcome import ChunksFailed, Engine, EngineFailed, PartDamaged, PartsNotSeen, RunOutcome
+from spark_jobs.batch.outcome import ChunksFailed, EngineFailed, PartDamaged, PartsNotSeen, RunOutcome
 from spark_jobs.batch.output_directory import Finished, OutputDirectory, open_directory
 from spark_jobs.batch.parts import PartsSeen, forget_last_run, read_failure
 from spark_jobs.batch.progress import RowsProgress
 from spark_jobs.batch.work import ChunkT, Plan
 from spark_jobs.batch.worker import Job, spans
 
-__all__ = ["ChunksFailed", "Engine", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
+__all__ = ["ChunksFailed", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
 
 MAX_FAILURES = 10
 """Failed chunks after which the rest is not tried."""

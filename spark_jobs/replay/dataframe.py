@@ -30,11 +30,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from assignor.reading.own_assignors import OwnAssignors
 from assignor.reading.sources import RawLine
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import LINES_A_CHUNK, Reject
 from spark_jobs.recordings.columns import FORMAT_COLUMN, LINE_COLUMN, lines_of_batch, read_columns
-from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.replay.rows import SCHEMA, storable
 from spark_jobs.replay.work import NO_CHANGES, ReplayWork
 

@@ -11,16 +11,17 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.errors import InputError
+from assignor.reading.own_assignors import OwnAssignors
 from assignor.reading.sources import shown
 from assignor.recording import is_class_path
 from assignor.what_if import changes_document
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.beside_rows import spool_directory, write_document
-from spark_jobs.batch.outcome import Engine, RunOutcome
+from spark_jobs.batch.engine import Engine
+from spark_jobs.batch.outcome import RunOutcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
 from spark_jobs.recordings.chunk import as_text
-from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.recordings.planning import check_of_inputs, identity_of_inputs, plan_recordings
 from spark_jobs.replay.rows import TIMING_COLUMNS
 from spark_jobs.replay.summary import Summary, summarized

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from assignor.errors import AssignorFault, NotBuiltYet
+from assignor.reading.own_assignors import OwnAssignors
 from assignor.reading.sources import RawLine
 from assignor.recording import RecordedRebalance, document_of_line
 from assignor.rerun import Rerun, parse_recorded, run_recorded
@@ -20,7 +21,6 @@ from assignor.what_if import changed
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import REFUSED, UNUSABLE, ChunkOutput, Reject
 from spark_jobs.recordings.chunk import RecordingChunk, as_text
-from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.recordings.reading import ChunkLines, read_chunks
 from spark_jobs.replay.rows import SCHEMA, Recorded, Replayed, batch_of, row_of
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.console import Format
+from assignor.commands.console import EXIT_NO, Format, leave, say
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
+from assignor.commands.reading_bar import read_with_bar
+from assignor.recording import line_of_document
 from assignor.what_if.changes import Changes
-from spark_jobs.batch.command_line import Runner, interrupted_by_sigterm, runner_from_options
+from spark_jobs.batch.command_line import batch_run, engine_from_options
+from spark_jobs.batch.engine import EngineChoice
+
+if TYPE_CHECKING:
+    from spark_jobs.sweep.running import FinishedSweep
+
+TABLE_WIDTH = 120
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +29,22 @@ def register(app: typer.Typer) -> None:
     app.command("sweep")(sweep)
 
 
-@options_of(runner=runner_from_options, changes=changes_from_options, ahead=forecast_from_options)
+@dataclass(frozen=True, slots=True)
+class SweepResultOptions:
+    """Where the picture of a sweep goes, and how its front is shown."""
+
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
+    ] = None
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+
+
+@options_of(
+    run_by=engine_from_options,
+    changes=changes_from_options,
+    ahead=forecast_from_options,
+    shown=SweepResultOptions,
+)
 def sweep(
     inputs: Annotated[
         list[str],
@@ -28,19 +53,18 @@ def sweep(
     grid: Annotated[
         list[str],
         typer.Option(
-            "--grid", metavar="KEY=VALUES,..", help="max.warmup.replicas=1..16,num.standby.replicas=0|2; repeat."
+            "--grid",
+            metavar="KEY=VALUES,..",
+            help="Values to try, such as max.warmup.replicas=1..16,num.standby.replicas=0|2; repeat.",
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", metavar="DIR", help="For all results; a stopped run goes on there.")
+        str, typer.Option("--output", metavar="DIR", help="Where all results go; a stopped run goes on there.")
     ],
-    runner: Runner,
+    run_by: EngineChoice,
     changes: Changes,
     ahead: ForecastAsked,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
-    ] = None,
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+    shown: SweepResultOptions,
 ) -> None:
     """Try every combination of --grid on recorded groups: forecasts.parquet, the Pareto front, a picture of it.
 
@@ -48,7 +72,6 @@ def sweep(
     lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.
     """
     # Arrow is loaded when the command runs, so that the other commands start without it
-    from spark_jobs.batch.outcome import Engine
     from spark_jobs.sweep.running import SweepOrder, run_sweep
 
     order = SweepOrder(
@@ -58,11 +81,36 @@ def sweep(
         model=ahead.model,
         max_rounds=ahead.max_rounds,
         output=output,
-        plot=plot,
-        engine=Engine(runner.engine),
-        master=runner.master,
-        cores=runner.cores,
-        restart=runner.restart,
+        plot=shown.plot,
+        run_by=run_by,
     )
-    with interrupted_by_sigterm():
-        run_sweep(order, format)
+    with batch_run():
+        finished = run_sweep(order, read_with_bar(order.inputs), Console(stderr=True))
+        _say_what_was_done(finished)
+        _print_front(finished, shown.format)
+    if not finished.result.front:
+        leave(EXIT_NO)
+
+
+def _say_what_was_done(finished: FinishedSweep) -> None:
+    result, outcome = finished.result, finished.outcome
+    took = "found finished" if outcome.finished_before else f"in {outcome.seconds:.1f} s"
+    settled = f"{result.settled:,} of {len(result.totals):,} combinations settle everywhere"
+    say(f"{finished.forecasts:,} forecasts {took}; {settled}")
+    say(f"rows: {outcome.rows_file}  front: {finished.front_file}  picture: {finished.plot}")
+    if outcome.rejects:
+        say(f"{outcome.rejects:,} lines could not be used, for the reasons in {outcome.rejects_file}")
+    if not result.front:
+        say("no combination lets every episode settle, so there is no front; the rows say which groups loop or fail")
+
+
+def _print_front(finished: FinishedSweep, format: Format) -> None:
+    from spark_jobs.sweep.tables import front_document, front_table
+
+    if format is Format.JSON:
+        print(line_of_document(front_document(finished.result)))
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=TABLE_WIDTH)
+    console.print(front_table(finished.result))

@@ -1,37 +1,37 @@
-"""A sweep from the order to its results: episodes gathered, one job run, the front worked out, shown and drawn."""
+"""A sweep from the order to its results: episodes gathered, one job run, the front worked out and drawn."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 
-from assignor.commands.console import EXIT_NO, Format, as_line, leave, say
 from assignor.errors import InputError
 from assignor.figures import check_picture_path
-from assignor.reading.lines import read_lines
+from assignor.reading.lines import Line
+from assignor.reading.own_assignors import OwnAssignors
 from assignor.recording import is_class_path
 from assignor.simulate.model import ForecastModel
 from assignor.what_if import changes_document
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.beside_rows import spool_directory, write_document
-from spark_jobs.batch.outcome import Engine, RunOutcome
+from spark_jobs.batch.engine import EngineChoice
+from spark_jobs.batch.outcome import RunOutcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
-from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.sweep.episodes import Episodes, gather_episodes
 from spark_jobs.sweep.grid import ASSIGNOR, GRID_OPTION, Grid, parse_grid
 from spark_jobs.sweep.picture import draw_front
 from spark_jobs.sweep.rows import FRONT_NAME, PLOT_NAME
-from spark_jobs.sweep.tables import front_document, front_table
+from spark_jobs.sweep.tables import front_document
 from spark_jobs.sweep.totals import SweepResult, sweep_result
 from spark_jobs.sweep.work import SweepChunk, SweepWork, sweep_plan
 
 MAX_FORECASTS = 1_000_000
-TABLE_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,24 @@ class SweepOrder:
     max_rounds: int
     output: str
     plot: str | None
-    engine: Engine
-    master: str
-    cores: int | None
-    restart: bool
+    run_by: EngineChoice
 
 
-def run_sweep(order: SweepOrder, format: Format) -> None:
-    """Prints the front; leaves with 1 when no combination lets every episode settle. Raises InputError."""
+@dataclass(frozen=True, slots=True)
+class FinishedSweep:
+    """A sweep that is complete. `plot`: the picture of the front; `forecasts`: how many were made."""
+
+    result: SweepResult
+    outcome: RunOutcome
+    front_file: Path
+    plot: Path
+    forecasts: int
+
+
+def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> FinishedSweep:
+    """`lines`: those of the order's inputs. `console`: where progress goes. Raises InputError, and what `run_plan`
+    raises.
+    """
     grid = parse_grid(order.grid)
     own_assignors = OwnAssignors(os.getcwd())
     _check_against_changes(grid, order.changes)
@@ -62,27 +72,25 @@ def run_sweep(order: SweepOrder, format: Format) -> None:
     directory = Path(order.output)
     with spool_directory(directory) as spool:
         plot = check_picture_path(order.plot or directory / PLOT_NAME)
-        episodes = gather_episodes(read_lines(order.inputs), spool / "episodes")
+        episodes = gather_episodes(lines, spool / "episodes")
         plan = _plan(order, grid, episodes, own_assignors)
         forecasts = len(grid) * episodes.total
         title = f"{len(grid):,} combinations from {episodes.total:,} episodes"
         outcome = run_plan(
             plan,
             directory,
-            engine=order.engine,
-            master=order.master,
-            cores=order.cores,
-            console=Console(stderr=True),
+            engine=order.run_by.engine,
+            master=order.run_by.master,
+            cores=order.run_by.cores,
+            console=console,
             title=title,
-            restart=order.restart,
+            restart=order.run_by.restart,
         )
     result = sweep_result(grid, outcome.batches())
-    write_document(directory / FRONT_NAME, front_document(result))
+    front_file = directory / FRONT_NAME
+    write_document(front_file, front_document(result))
     draw_front(result, plot)
-    _tell(result, outcome, directory, plot, forecasts)
-    _print(result, format)
-    if not result.front:
-        leave(EXIT_NO)
+    return FinishedSweep(result, outcome, front_file, plot, forecasts)
 
 
 def _check_against_changes(grid: Grid, changes: Changes) -> None:
@@ -120,23 +128,3 @@ def _plan(order: SweepOrder, grid: Grid, episodes: Episodes, own_assignors: OwnA
         "max_rounds": order.max_rounds,
     }
     return sweep_plan(SweepWork(grid, order.model, order.changes, order.max_rounds, own_assignors), episodes, identity)
-
-
-def _tell(result: SweepResult, outcome: RunOutcome, directory: Path, plot: Path, forecasts: int) -> None:
-    took = "found finished" if outcome.finished_before else f"in {outcome.seconds:.1f} s"
-    say(f"{forecasts:,} forecasts {took}; {result.settled:,} of {len(result.totals):,} combinations settle everywhere")
-    say(f"rows: {outcome.rows_file}  front: {directory / FRONT_NAME}  picture: {plot}")
-    if outcome.rejects:
-        say(f"{outcome.rejects:,} lines could not be used, for the reasons in {outcome.rejects_file}")
-    if not result.front:
-        say("no combination lets every episode settle, so there is no front; the rows say which groups loop or fail")
-
-
-def _print(result: SweepResult, format: Format) -> None:
-    if format is Format.JSON:
-        print(as_line(front_document(result)))
-        return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=TABLE_WIDTH)
-    console.print(front_table(result))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from assignor.errors import AssignorFault, KafkaError
+from assignor.reading.own_assignors import OwnAssignors
 from assignor.recording import RecordedPlacement, RecordedRebalance, document_of_line
 from assignor.rerun import parse_recorded
 from assignor.simulate import forecast
@@ -21,7 +22,6 @@ from assignor.simulate.model import ForecastModel
 from assignor.what_if import changed
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import ChunkOutput, Plan
-from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.sweep.episodes import Episodes, GroupEpisodes, read_rejects
 from spark_jobs.sweep.grid import ASSIGNOR, Combination, Grid
 from spark_jobs.sweep.rows import FRONT_NAME, PLOT_NAME, TIMING_COLUMNS, EpisodeTotals, schema_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assignor.commands import past_rounds
+from assignor.reading import group_history
 from assignor.story.words import duration, time_text
 from tests.checkout import ROOT, VECTORS
 from tests.program import SMOKE, assignor, write_lines
@@ -198,8 +198,8 @@ class TestChoosing:
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (("--group", "other"), 2, "error: --group: there is no round of 'other', only of smoke"),
-            (("--task", "9_9", "--last", "2"), 1, "nothing to explain: no task 9_9 in these rounds of group smoke"),
+            (("--group", "other"), 2, "error: --group: there is no rebalance of 'other', only of smoke"),
+            (("--task", "9_9", "--last", "2"), 1, "nothing to explain: no task 9_9 in these rebalances of group smoke"),
             (("--last", "2", "--id", "smoke.1"), 2, "error: --id: chooses one line; a story has several"),
             (("--last", "2", "--coordinator", "http://127.0.0.1:1"), 2, "error: --coordinator, --token-file: asks"),
         ],
@@ -213,7 +213,7 @@ class TestChoosing:
         ran = assignor("explain", SMOKE, "--last", "0")
         assert (ran.returncode, ran.stdout) == (2, "")
         empty = assignor("explain", "-", "--last", "2")
-        assert (empty.returncode, empty.stderr) == (2, "error: there are no recorded rounds to tell of\n")
+        assert (empty.returncode, empty.stderr) == (2, "error: there are no recorded rebalances to tell the story of\n")
 
     def test_should_set_bad_lines_aside_and_tell_the_rest(self, tmp_path: Path) -> None:
         good = lines_of("smoke")
@@ -226,7 +226,7 @@ class TestChoosing:
         assert [each["generation_id"] for each in json.loads(ran.stdout)["rounds"]] == [1, 2, 4]
         said = ran.stderr.splitlines()
         assert said[0].startswith(f"{file}:2: is not a line of JSON")
-        assert said[1] == f"{file}:3: is no recorded round: it has no group_id, generation_id and now_ms"
+        assert said[1] == f"{file}:3: is no recorded rebalance: it has no group_id, generation_id and now_ms"
         assert said[2].startswith(f"{file}:5: ")
         assert "not built yet" in said[2]
         assert len(said) == 3
@@ -240,9 +240,9 @@ class TestChoosing:
     def test_should_name_the_extra_that_a_coordinator_needs(
         self, monkeypatch: pytest.MonkeyPatch, value: str | None
     ) -> None:
-        group = past_rounds.ENTRY_POINT_GROUP
+        group = group_history.ENTRY_POINT_GROUP
         installed = EntryPoints([EntryPoint("coordinator", value, group)] if value else [])
-        monkeypatch.setattr(past_rounds, "entry_points", lambda **chosen: installed.select(**chosen))
+        monkeypatch.setattr(group_history, "entry_points", lambda **chosen: installed.select(**chosen))
         ran = assignor("explain", "--task", "0_3")
         assert (ran.returncode, ran.stdout) == (2, "")
         assert ran.stderr.startswith("error: to ask a coordinator: pip install 'assignor[coordinator]' (")

@@ -125,7 +125,7 @@ class TestRounds:
 
     def test_should_say_that_there_is_no_such_round(self) -> None:
         ran = assignor("simulate", SMOKE, "--id", "smoke.99")
-        assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {SMOKE}: there is no such round\n")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {SMOKE}: there is no such rebalance\n")
 
 
 class TestUsage:

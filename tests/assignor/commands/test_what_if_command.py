@@ -174,7 +174,7 @@ class TestWrite:
     def test_should_leave_no_file_half_written(self, tmp_path: Path) -> None:
         file = tmp_path / "changed.jsonl"
         ran = assignor("what-if", SMOKE, "--id", "nothing", *ONE_MORE, "--write", str(file))
-        assert (ran.returncode, ran.stderr) == (2, f"error: {SMOKE}: there is no such round\n")
+        assert (ran.returncode, ran.stderr) == (2, f"error: {SMOKE}: there is no such rebalance\n")
         assert not list(tmp_path.iterdir())
 
 
@@ -198,7 +198,7 @@ class TestPicture:
         ("arguments", "message"),
         [
             (("--picture", "a.pdf"), "error: a.pdf: a picture's name ends in .svg or .png"),
-            (("--picture", "a.svg", "--all"), "error: --picture: shows one round, so it cannot go with --all"),
+            (("--picture", "a.svg", "--all"), "error: --picture: shows one rebalance, so it cannot go with --all"),
         ],
     )
     def test_should_say_at_once_that_it_cannot_draw(self, arguments: tuple[str, ...], message: str) -> None:
@@ -208,7 +208,7 @@ class TestPicture:
     def test_should_draw_no_two_rounds(self, tmp_path: Path) -> None:
         ran = assignor("what-if", WCFLOW, SMOKE, *ONE_MORE, "--picture", str(tmp_path / "a.png"))
         assert ran.returncode == 2
-        assert ran.stderr == "error: --picture: shows one round, and these are 2; choose with --group or --id\n"
+        assert ran.stderr == "error: --picture: shows one rebalance, and these are 2; choose with --group or --id\n"
         assert not list(tmp_path.iterdir())
 
 
@@ -223,7 +223,7 @@ class TestUsage:
             ),
             ((*ONE_MORE, "--restore-rate", "0"), "error: --restore-rate: must be a number above 0, not 0"),
             ((*ONE_MORE, "--restore-rate", "nan"), "error: --restore-rate: must be a number above 0, not nan"),
-            ((*ONE_MORE, "--group", "other"), f"error: {SMOKE}: there is no such round"),
+            ((*ONE_MORE, "--group", "other"), f"error: {SMOKE}: there is no such rebalance"),
         ],
     )
     def test_should_end_with_2_and_one_clear_line(self, arguments: tuple[str, ...], message: str) -> None:

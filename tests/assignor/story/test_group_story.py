@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.commands.task_owners import owners_in
+from assignor.reading.task_owners import owners_in
 from assignor.rerun import run
 from assignor.story import Move, group_story, group_story_document
 from assignor.story.triggers import processes_of

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from assignor.commands.task_owners import owners_in
 from assignor.decisions import DecisionKind
 from assignor.explain import ActiveOutcome
+from assignor.reading.task_owners import owners_in
 from assignor.rerun import RerunPlacement, run
 from assignor.story import PastRebalance, PlacedCopy, TaskChange, TaskStory, story, task_story_document
 from assignor.types import LATEST_OFFSET, Role, TaskId

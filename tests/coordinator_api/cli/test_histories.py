@@ -142,7 +142,7 @@ def test_should_list_the_groups_when_there_are_several(lived: Lived) -> None:
             "explain", "--coordinator", lived.service.url, "--token-file", lived.token_file, "--group", other
         )
         assert (ran.returncode, ran.stdout) == (2, "")
-        assert ran.stderr == "error: there are no recorded rounds to tell of\n"
+        assert ran.stderr == "error: there are no recorded rebalances to tell the story of\n"
     finally:
         lived.first.client.delete(f"/v1/groups/{other}").raise_for_status()
 

@@ -147,7 +147,7 @@ def test_should_exit_with_one_when_a_rebalance_differs_or_is_refused(tmp_path: P
     racks = str(VECTORS / sorted(OF_A_LATER_RELEASE)[2])
     ran = assignor("replay", racks, "--output", str(tmp_path / "2"), *LOCAL)
     assert (ran.returncode, rows_of(tmp_path / "2")) == (1, [])
-    assert f"lines that gave no rebalance: {tmp_path / '2' / 'rejects.jsonl'}" in ran.stderr
+    assert f"lines that gave no row: {tmp_path / '2' / 'rejects.jsonl'}" in ran.stderr
 
 
 def test_should_show_recorded_beside_now_and_exit_with_zero_when_there_are_changes(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from assignor.measures import measure, recorded_placement
+from assignor.reading.own_assignors import OwnAssignors
 from assignor.reading.sources import RawLine
 from assignor.recording import parse_recorded_placement
 from assignor.rerun import RerunPlacement, RerunRebalance, run
 from assignor.what_if.changes import AddedInstances, Changes
 from spark_jobs.batch.work import Reject
 from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
-from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.replay.rows import SCHEMA
 from spark_jobs.replay.work import NO_CHANGES, ReplayWork, place
 from tests.program import smoke

@@ -15,13 +15,14 @@ import pytest
 from rich.console import Console
 
 from assignor.reading.lines import read_lines
+from assignor.reading.own_assignors import OwnAssignors
 from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast
 from assignor.what_if.changes import AddedInstances, Changes
-from spark_jobs.batch.outcome import ChunksFailed, Engine, RunOutcome
+from spark_jobs.batch.engine import Engine
+from spark_jobs.batch.outcome import ChunksFailed, RunOutcome
 from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import ChunkOutput, Plan
-from spark_jobs.recordings.own_assignors import OwnAssignors
 from spark_jobs.sweep.episodes import gather_episodes
 from spark_jobs.sweep.grid import parse_grid
 from spark_jobs.sweep.work import (

@@ -139,7 +139,7 @@ class TestRawLines:
     def test_should_ask_the_package_that_is_registered_for_the_kind(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        plugged_in(monkeypatch, "parquet", "tests.assignor.commands.test_commands_sources:three_lines")
+        plugged_in(monkeypatch, "parquet", "tests.assignor.reading.test_sources:three_lines")
         file = tmp_path / "p"
         file.write_bytes(PARQUET)
         assert [line.content for line in raw_lines(find_sources([str(file)])[0])] == [b"{}", b"nonsense", b'{"a": 1}']
@@ -156,12 +156,12 @@ class TestRawLines:
     ) -> None:
         file = tmp_path / "input"
         file.write_bytes(content)
-        for value in ("no_such_module:read", "tests.assignor.commands.test_commands_sources:needs_what_is_absent"):
+        for value in ("no_such_module:read", "tests.assignor.reading.test_sources:needs_what_is_absent"):
             plugged_in(monkeypatch, kind, value)
             ran = assignor("assign", str(file))
             assert (ran.returncode, ran.stdout) == (2, "")
             assert ran.stderr.startswith(f"error: {file}: {message}")
-        plugged_in(monkeypatch, "another", "tests.assignor.commands.test_commands_sources:three_lines")
+        plugged_in(monkeypatch, "another", "tests.assignor.reading.test_sources:three_lines")
         assert "(no installed package registers it)" in assignor("assign", str(file)).stderr
 
     @pytest.mark.parametrize("content", [PARQUET, SQLITE], ids=["parquet", "sqlite"])
@@ -183,7 +183,7 @@ class TestReadLines:
     def test_should_keep_each_line_as_it_was_beside_its_document_or_problem(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        plugged_in(monkeypatch, "parquet", "tests.assignor.commands.test_commands_sources:three_lines")
+        plugged_in(monkeypatch, "parquet", "tests.assignor.reading.test_sources:three_lines")
         (tmp_path / "1.jsonl").write_bytes(b'{"id": 7}\n')
         (tmp_path / "2.jsonl").write_bytes(gzip.compress(b"{}")[:-6])
         (tmp_path / "3.parquet").write_bytes(PARQUET)

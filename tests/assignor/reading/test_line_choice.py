@@ -1,4 +1,4 @@
-"""Which rounds of its input what-if and simulate answer for."""
+"""Which rebalances of their input what-if and simulate answer for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assignor.reading.chosen_rebalances import ChosenRebalances
+from assignor.reading.line_choice import LineChoice
+from assignor.reading.lines import read_lines
 from tests.recorded import RECORDINGS, documents
 
 GROUPS = (RECORDINGS[0], RECORDINGS[2])
@@ -23,20 +24,20 @@ def files(tmp_path: Path) -> tuple[str, ...]:
     return tuple(map(str, paths))
 
 
-def ids(chosen: ChosenRebalances) -> list[object]:
-    return [None if line.document is None else line.document["id"] for line in chosen.lines()]
+def ids(files: tuple[str, ...], choice: LineChoice) -> list[object]:
+    return [None if line.document is None else line.document["id"] for line in choice.among(read_lines(files))]
 
 
 def test_should_choose_the_latest_round_of_each_group_when_files_come_in_any_order(files: tuple[str, ...]) -> None:
-    assert ids(ChosenRebalances(files)) == [documents(name)[-1]["id"] for name in GROUPS]
+    assert ids(files, LineChoice()) == [documents(name)[-1]["id"] for name in GROUPS]
 
 
 def test_should_choose_by_group_by_id_and_all(files: tuple[str, ...]) -> None:
     first, second = (documents(name) for name in GROUPS)
 
-    assert ids(ChosenRebalances(files, group=second[0]["group_id"])) == [second[-1]["id"]]
-    assert ids(ChosenRebalances(files, id=first[1]["id"])) == [first[1]["id"]]
-    assert sorted(map(str, ids(ChosenRebalances(files, all=True)))) == sorted(line["id"] for line in (*first, *second))
+    assert ids(files, LineChoice(group=second[0]["group_id"])) == [second[-1]["id"]]
+    assert ids(files, LineChoice(id=first[1]["id"])) == [first[1]["id"]]
+    assert sorted(map(str, ids(files, LineChoice(all=True)))) == sorted(line["id"] for line in (*first, *second))
 
 
 def test_should_choose_the_placement_that_is_read_last_and_every_broken_line(tmp_path: Path) -> None:
@@ -44,4 +45,4 @@ def test_should_choose_the_placement_that_is_read_last_and_every_broken_line(tmp
     lines = [json.dumps(line) for line in documents("placements.jsonl.gz")[:3]]
     file.write_text("\n".join(["{broken", *lines]))
 
-    assert ids(ChosenRebalances((str(file),))) == [None, json.loads(lines[-1])["id"]]
+    assert ids((str(file),), LineChoice()) == [None, json.loads(lines[-1])["id"]]

@@ -1,30 +1,29 @@
-"""Which rounds of its input a command answers for: the last one of each group, the one that is named, or all."""
+"""Which of its lines a command answers for: the last rebalance of each group, the one that is named, or all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from assignor.reading.lines import Line, read_lines
+from assignor.reading.lines import Line
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenRebalances:
-    """`id`, `group`: None for any. `all`: every round instead of the last one of each group.
+class LineChoice:
+    """`id`, `group`: None for any. `all`: every rebalance instead of the last one of each group.
 
-    The last is the one with the latest `now_ms`, of equal ones (and of placements, which have no time and no group) the
-    one that is read last: the files of a history may come in any order.
+    The last rebalance is the one with the latest `now_ms`; of equal ones, and of placement problems, which have neither
+    time nor group, the one that is read last. So the files of a history may come in any order.
     """
 
-    files: tuple[str, ...]
     id: str | None = None
     group: str | None = None
     all: bool = False
 
-    def lines(self) -> Iterator[Line]:
-        """A line that is no JSON is always among them, to be complained of. Raises InputError for an unusable file."""
+    def among(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """A line that is not JSON is always among them, so that the command can report it."""
         last: dict[str, tuple[int, Line]] = {}
-        for line in read_lines(self.files):
+        for line in lines:
             if line.document is None:
                 yield line
                 continue

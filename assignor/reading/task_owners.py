@@ -12,14 +12,14 @@ from assignor.types import TaskId
 
 
 @dataclass(slots=True)
-class Owners:
+class TaskOwners:
     """Task to the members (rebalance/1) or processes (placement/1) that have it."""
 
     active: dict[TaskId, list[str]] = field(default_factory=dict)
     standby: dict[TaskId, list[str]] = field(default_factory=dict)
 
 
-def owners_in(document: Mapping[str, object]) -> Owners:
+def owners_in(document: Mapping[str, object]) -> TaskOwners:
     """Raises InputError for a document without a usable output, DecodeError for bytes that cannot be read."""
     output = as_object(document.get("output"), "output")
     if "clients" in output:
@@ -27,8 +27,8 @@ def owners_in(document: Mapping[str, object]) -> Owners:
     return _of_assignments(output.get("assignments"))
 
 
-def _of_clients(clients: object) -> Owners:
-    owners = Owners()
+def _of_clients(clients: object) -> TaskOwners:
+    owners = TaskOwners()
     for process_id, client, where in object_entries(clients, "output.clients"):
         entry = as_object(client, where)
         for role, by_task in (("active", owners.active), ("standby", owners.standby)):
@@ -37,8 +37,8 @@ def _of_clients(clients: object) -> Owners:
     return owners
 
 
-def _of_assignments(assignments: object) -> Owners:
-    owners = Owners()
+def _of_assignments(assignments: object) -> TaskOwners:
+    owners = TaskOwners()
     for member_id, raw, where in object_entries(assignments, "output.assignments"):
         info = decode_assignment_info(decode_assignment(as_bytes(raw, where)).user_data or b"")
         for task in dict.fromkeys(info.active_tasks):

@@ -1,0 +1,29 @@
+"""What a process loads that runs chunks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.checkout import ROOT
+
+OF_WORKERS = (
+    "assignor.reading.lines",
+    "spark_jobs.batch.worker",
+    "spark_jobs.recordings.reading",
+    "spark_jobs.replay.work",
+    "spark_jobs.sweep.work",
+)
+WITH_ENGINES = (*OF_WORKERS, "spark_jobs.batch.local_engine", "spark_jobs.batch.spark_engine")
+COMMAND_LINE = ("typer", "click", "rich", "assignor.commands")
+
+
+@pytest.mark.parametrize("modules", [OF_WORKERS, WITH_ENGINES], ids=["work", "engines"])
+def test_should_load_no_command_line_where_chunks_are_run(modules: tuple[str, ...]) -> None:
+    code = f"import sys, {', '.join(modules)}; print([name for name in {COMMAND_LINE!r} if name in sys.modules])"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+    assert loaded == "[]\n"
