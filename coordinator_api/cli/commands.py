@@ -39,11 +39,11 @@ def migrate(
 ) -> None:
     """Bring the database's schema up to date. `serve` does it by itself."""
     settings = _settings({"database_url": database_url}, config)
-    from coordinator_api.store import migration
     from coordinator_api.store.errors import StoreError
+    from coordinator_api.store.opening import migrate as migrate_store
 
     try:
-        before, after = asyncio.run(migration.migrate(settings))
+        before, after = asyncio.run(migrate_store(settings))
     except StoreError as error:
         _fail(str(error), EXIT_NO)
     if format is Format.JSON:

@@ -34,9 +34,8 @@ from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
-from coordinator_api.store import leases, schema
-from coordinator_api.store.engine import create_engine
 from coordinator_api.store.errors import StoreError
+from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import GroupLog, Recording, Repository
 from coordinator_api.telemetry import GroupTelemetry
 
@@ -81,16 +80,12 @@ class Coordinator:
     async def open(cls, settings: Settings) -> Self:
         """Take the store, bring its schema up to date, replay every group. Raises StoreError, SettingsError."""
         async with AsyncExitStack() as resources:
-            engine = create_engine(settings)
-            resources.push_async_callback(engine.dispose)
-            await resources.enter_async_context(await leases.acquire(engine))
-            before, after = await schema.upgrade(engine)
-            repository = Repository(engine, settings.rebalances_retained_count)
-            coordinator = cls(settings, repository, resources)
-            for log in await repository.load():
+            store = await resources.enter_async_context(open_store(settings))
+            coordinator = cls(settings, store.repository, resources)
+            for log in await store.repository.load():
                 await coordinator._replay(log)
             structlog.get_logger("coordinator_api").info(
-                "store_opened", schema=after, schema_before=before, groups=len(coordinator.groups)
+                "store_opened", schema=store.schema, schema_before=store.schema_before, groups=len(coordinator.groups)
             )
             coordinator._resources = resources.pop_all()
             return coordinator

@@ -1,6 +1,7 @@
-"""The database behind the store: SQLite in WAL mode by default, PostgreSQL by the same code.
+"""The connection to the database: SQLite in WAL mode by default, PostgreSQL with the same code.
 
-Answered means durable, so SQLite syncs every commit (`synchronous=FULL`) unless a setting says otherwise.
+What the coordinator has answered must be durable, so SQLite syncs every commit (`synchronous=FULL`) unless a setting
+says otherwise.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from coordinator_api.settings import Settings
@@ -38,20 +39,23 @@ def sqlite_file(url: URL) -> Path | None:
 
 
 def create_engine(settings: Settings) -> AsyncEngine:
-    """An engine whose connections are set up as the settings say. Raises StoreError."""
+    """Connects when it is first used. Raises StoreError."""
     url = parse_url(settings.database_url)
     file = sqlite_file(url)
     if file is not None and not file.parent.is_dir():
-        raise StoreError(f"database.url: the directory {file.parent} does not exist")
+        raise StoreError(f"database.url: the directory {file.parent} does not exist: create it, or name another file")
     try:
         engine = create_async_engine(url)
     except ModuleNotFoundError as error:
-        raise StoreError(
-            f"database.url: {url.drivername} needs the package {error.name}, which is not installed"
-        ) from None
+        raise StoreError(f"database.url: {url.drivername} needs the package {error.name}: install it") from None
     if url.drivername.startswith("sqlite"):
         _set_up_sqlite(engine, settings)
     return engine
+
+
+def reason(error: SQLAlchemyError | OSError) -> str:
+    """The database's own message, without SQLAlchemy's text around it."""
+    return str(getattr(error, "orig", None) or error)
 
 
 def _set_up_sqlite(engine: AsyncEngine, settings: Settings) -> None:
@@ -63,7 +67,8 @@ def _set_up_sqlite(engine: AsyncEngine, settings: Settings) -> None:
     )
 
     def set_pragmas(connection: Any, _record: object) -> None:
-        # the driver would begin transactions by itself, and never before DDL: a migration cut short must leave nothing
+        # the driver begins no transaction before DDL, so a migration that is cut short would leave half of its tables;
+        # `begin` below does it instead
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in pragmas:

@@ -1,4 +1,4 @@
-"""What can go wrong with the store, in words of the service; SQLAlchemy's own errors stay below this package."""
+"""What can go wrong with the store. SQLAlchemy's own errors never leave this package."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from assignor.errors import AssignorFault
 
 
 class StoreError(AssignorFault):
-    """The store cannot be used. The message says what to do."""
+    """The store cannot be used. The message names the database or the setting, the cause, and what to do."""
 
 
 class StoreInUse(StoreError):
-    """Another process of the service holds the store."""
+    """Another coordinator holds the lease of the database."""
 
 
 class ConcurrentWriter(StoreError):
-    """Another process wrote this group: nothing was written, and what is in memory is out of date."""
+    """Another process wrote this group. Nothing was written, and the group in memory is out of date."""

@@ -1,8 +1,8 @@
-"""One process writes a store: a lease that the operating system or the database drops when its holder dies.
+"""Only one process writes a database: it holds a lease, which the operating system or the database drops when it dies.
 
-For SQLite it is a lock on a file beside the database, for PostgreSQL an advisory lock on a connection that stays
-open. Both are gone at once after `kill -9`, so a new process can take over; while the holder lives, a second one is
-refused.
+On SQLite the lease is a lock on a file beside the database. On PostgreSQL it is an advisory lock of a connection that
+stays open. Both are gone at once after `kill -9`, so that a new process can take over. As long as the holder lives, a
+second process is refused.
 """
 
 from __future__ import annotations
@@ -10,63 +10,79 @@ from __future__ import annotations
 import fcntl
 import os
 import zlib
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO
 
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.store.engine import sqlite_file
+from coordinator_api.store.engine import reason, sqlite_file
 from coordinator_api.store.errors import StoreError, StoreInUse
 
 _ADVISORY_KEY = zlib.crc32(b"assignor coordinator")
 
 
-async def acquire(engine: AsyncEngine) -> AsyncExitStack:
-    """Take the lease; closing what is returned gives it back. Raises StoreInUse when another process has it."""
-    lease = AsyncExitStack()
+@asynccontextmanager
+async def lease(engine: AsyncEngine) -> AsyncIterator[None]:
+    """Hold the lease of the engine's database. Raises StoreInUse when another process holds it, StoreError.
+
+    A database in memory needs none.
+    """
     file = sqlite_file(engine.url)
     if file is not None:
-        lease.callback(_lock_file(file).close)
+        with _locked_file(file):
+            yield
     elif engine.dialect.name == "postgresql":
-        await _lock_advisory(engine, lease)
-    return lease
+        async with _connected(engine) as connection:
+            await _lock_advisory(connection)
+            yield
+    else:
+        yield
 
 
-def _lock_file(database: Path) -> IO[str]:
+@contextmanager
+def _locked_file(database: Path) -> Iterator[None]:
     path = database.with_name(database.name + ".lock")
     try:
         handle = path.open("a+", encoding="utf-8")
     except OSError as error:
-        raise StoreError(f"the database cannot be opened: {path}: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        raise StoreError(f"the lock file {path} of the database cannot be opened: {error.strerror}") from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            raise StoreInUse(
+                f"{database} is in use by another coordinator (process {holder}): "
+                "stop that one, or name another database"
+            ) from None
         handle.seek(0)
-        holder = handle.read().strip() or "unknown"
-        handle.close()
-        raise StoreInUse(
-            f"{database} is in use by another coordinator (process {holder}): stop that one, or name another database"
-        ) from None
-    handle.seek(0)
-    handle.truncate()
-    handle.write(str(os.getpid()))
-    handle.flush()
-    return handle
+        handle.truncate()
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield
 
 
-async def _lock_advisory(engine: AsyncEngine, lease: AsyncExitStack) -> None:
+@asynccontextmanager
+async def _connected(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     try:
-        connection = await lease.enter_async_context(engine.connect())
+        connection = await engine.connect()
+    except (SQLAlchemyError, OSError) as error:
+        raise StoreError(f"the database (setting database.url) cannot be opened: {reason(error)}") from None
+    async with connection:
+        yield connection
+
+
+async def _lock_advisory(connection: AsyncConnection) -> None:
+    try:
         query = text("SELECT pg_try_advisory_lock(:key)")
         locked = (await connection.execute(query, {"key": _ADVISORY_KEY})).scalar_one()
         # ends the transaction; the lock belongs to the session and stays
         await connection.commit()
     except (SQLAlchemyError, OSError) as error:
-        await lease.aclose()
-        raise StoreError(f"the database cannot be opened: {error}") from None
+        raise StoreError(f"the database (setting database.url) cannot be opened: {reason(error)}") from None
     if not locked:
-        await lease.aclose()
         raise StoreInUse("the database is in use by another coordinator: stop that one, or name another database")

@@ -1,9 +1,8 @@
-"""The recorded rebalances of a coordinator's database, for the commands that read recordings: read-only, beside a
-running coordinator.
+"""The recorded rebalances in a coordinator's database, for the commands that read recordings.
 
-Pages are short reads of their own, so memory stays bounded and no long transaction keeps SQLite's log from being
-folded in; a round dropped meanwhile (`rebalances.retained.count`) is simply not there any more. Nothing is written: no
-migration, no lock, no new file.
+Reading goes on beside a running coordinator and writes nothing: no migration, no lock, no new file. Each page is a
+short read transaction, so memory stays bounded, and no long transaction keeps SQLite from checkpointing its write-ahead
+log. A rebalance that the coordinator drops in the meantime (`rebalances.retained.count`) is left out.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from assignor.errors import InputError
 from assignor.reading.sources import RawLine, shown
 from coordinator_api.store import schema
-from coordinator_api.store.engine import parse_url, sqlite_file
+from coordinator_api.store.engine import parse_url, reason, sqlite_file
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.tables import rebalances
 
 PAGE = 32
-"""Documents in memory at one time, as they are stored; one is some kilobytes, for a thousand members a megabyte."""
+"""How many stored documents are in memory at a time. One has some kilobytes; with a thousand members, a megabyte."""
 
 Answer = TypeVar("Answer")
 
@@ -43,8 +42,10 @@ class _Stored(NamedTuple):
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Every recorded rebalance as a line of JSON, by group, then by generation. `name`: the path of an SQLite file, or
-    a URL. `where` of a line is name:group:generation. Raises InputError saying why a database cannot be read.
+    """Every recorded rebalance as a line of JSON, by group, then by generation.
+
+    `name`: the path of an SQLite file, or a URL. `where` of a line is name:group:generation. Raises InputError when the
+    database cannot be read.
     """
     called = shown(name)
     with _EventLoop() as loop:
@@ -61,7 +62,7 @@ def read(name: str) -> Iterator[RawLine]:
 
 
 class _EventLoop:
-    """A loop on a thread of its own: who reads may be inside another loop, a notebook for one."""
+    """An event loop on its own thread, because the caller may be inside another loop, in a notebook for example."""
 
     def __enter__(self) -> _EventLoop:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recordings")
@@ -88,17 +89,18 @@ def _read_only_engine(name: str) -> AsyncEngine:
     except StoreError as error:
         raise InputError(f"cannot be opened: {error}", shown(name)) from None
     except ModuleNotFoundError as error:
-        raise InputError(f"needs the package {error.name}, which is not installed", shown(name)) from None
+        raise InputError(f"needs the package {error.name}: install it", shown(name)) from None
     if engine.dialect.name == "sqlite":
         event.listen(engine.sync_engine, "connect", _refuse_to_write)
     return engine
 
 
 def _read_only_url(file: Path, name: str) -> URL:
-    """A file that is not there is not created, and nothing is left beside one that is.
+    """No file is created, and none is left beside the database.
 
-    While SQLite reads a database in WAL mode it has two files beside it, `-wal` and `-shm`. Where a log is there, it is
-    a coordinator's, at work or killed, and stays. Where there is none, who opens read-only could not take away its own.
+    While SQLite reads a database in WAL mode, it keeps two files beside it, `-wal` and `-shm`. When there is a `-wal`
+    already, it belongs to a coordinator that is running or was killed; it stays. When there is none, SQLite would
+    create one, and a connection that is read-only could not remove it afterwards, so this one may write.
     """
     if not file.is_file():
         raise InputError("cannot be opened: No such file", shown(name))
@@ -106,10 +108,8 @@ def _read_only_url(file: Path, name: str) -> URL:
     if not file.with_name(f"{file.name}-wal").exists():
         options["mode"] = "rw"
         if not os.access(file.parent, os.W_OK):
-            options |= {
-                "mode": "ro",
-                "immutable": "1",
-            }  # on a read-only disk nobody writes, and no file can be beside it
+            # on a read-only disk nobody writes, and SQLite could not create the files
+            options |= {"mode": "ro", "immutable": "1"}
     return URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query=options)
 
 
@@ -148,7 +148,7 @@ async def _page(engine: AsyncEngine, after: _Stored | None, called: str) -> list
 
 
 def _unpacked(document: bytes) -> bytes:
-    """One that is damaged comes as it is: it is no line of JSON, and is set aside as such while the rest goes on."""
+    """A damaged document is returned as it is. The caller sets it aside, since it is no line of JSON, and goes on."""
     try:
         return gzip.decompress(document)
     except (EOFError, OSError, zlib.error):
@@ -156,5 +156,4 @@ def _unpacked(document: bytes) -> bytes:
 
 
 def _cannot_be_read(called: str, error: SQLAlchemyError | OSError) -> InputError:
-    cause = getattr(error, "orig", None) or error
-    return InputError(f"cannot be read: {cause}", called)
+    return InputError(f"cannot be read: {reason(error)}", called)

@@ -1,29 +1,20 @@
-"""Append, read and shorten the logs of groups, and keep their recorded rebalances.
+"""What the coordinator asks of a store: append to the logs of groups, read them, shorten them, and keep rebalances.
 
-Every write names the sequence number it expects the group to be at, so a second writer of the same group is refused
-(`ConcurrentWriter`) instead of interleaved. Records and recording of one event are written in one transaction.
+Only values go in and out; `sql_repository` is the implementation. A group is what its records replay to, so nothing
+else about it is stored. Every write names the sequence number that the writer expects the group to be at: a second
+writer of the same group is refused, and the two never interleave.
 """
 
 from __future__ import annotations
 
-import asyncio
-import gzip
-import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from sqlalchemy import delete, insert, select, text, update
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
-
-from coordinator_api.store.errors import ConcurrentWriter, StoreError
-from coordinator_api.store.tables import group_records, groups, rebalances
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One rebalance to keep: `document` is rebalance/1, gzip; `summary` is what a list shows of it, as JSON."""
+    """One rebalance to keep. `document`: rebalance/1, gzip. `summary`: what a list shows of it, as JSON."""
 
     generation_id: int
     now_ms: int
@@ -33,142 +24,48 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class GroupLog:
-    """`sequence`: the number of the last record written, to be expected by the next write; `records`: oldest first."""
+    """`sequence`: the number of the last record, which the next write has to expect. `records`: oldest first."""
 
     group_id: str
     sequence: int
     records: tuple[str, ...]
 
 
-class Repository:
-    """The store of one service. One write at a time; reads go beside it."""
+class Repository(Protocol):
+    """The store of one coordinator. Every method raises StoreError when the store cannot be used.
 
-    def __init__(self, engine: AsyncEngine, retained_rebalances: int) -> None:
-        self._engine = engine
-        self._retained_rebalances = retained_rebalances
-        self._writing = asyncio.Lock()
+    After a StoreError the caller does not know whether a write was made: it reads the group again before it goes on.
+    After a `ConcurrentWriter`, nothing was written.
+    """
 
     async def ping(self) -> None:
-        """Raises StoreError when the store cannot be reached."""
-        async with self._reading() as connection:
-            await connection.execute(text("SELECT 1"))
+        """Read something."""
 
     async def load(self) -> list[GroupLog]:
-        """Every group with its whole log."""
-        async with self._reading() as connection:
-            group_ids = (await connection.execute(select(groups.c.group_id).order_by(groups.c.group_id))).scalars()
-            return [await self._read_log(connection, group_id) for group_id in group_ids]
+        """All groups with their whole logs, in order of their ids."""
 
     async def load_group(self, group_id: str) -> GroupLog:
-        """One group; number 0 and no records when it is not there."""
-        async with self._reading() as connection:
-            return await self._read_log(connection, group_id)
-
-    async def _read_log(self, connection: AsyncConnection, group_id: str) -> GroupLog:
-        sequence = select(groups.c.sequence).where(groups.c.group_id == group_id)
-        records = (
-            select(group_records.c.body).where(group_records.c.group_id == group_id).order_by(group_records.c.sequence)
-        )
-        last = (await connection.execute(sequence)).scalar()
-        return GroupLog(group_id, last or 0, tuple((await connection.execute(records)).scalars()))
+        """One group; sequence 0 and no records when there is none."""
 
     async def append(
         self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
     ) -> int:
-        """Write `records` after number `expected` (0 for a new group); gives the new last number."""
-        async with self._writing_to(group_id) as connection:
-            return await self._write(connection, group_id, expected, records, recording)
+        """Write `records` after number `expected`, 0 for a new group, and `recording`, in one transaction.
+
+        Returns the new last number. Raises ConcurrentWriter.
+        """
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> int:
-        """Write `snapshot`, which replays to the same group, in place of the whole log; gives the new last number."""
-        async with self._writing_to(group_id) as connection:
-            last = await self._write(connection, group_id, expected, snapshot, None)
-            old = (group_records.c.group_id == group_id) & (group_records.c.sequence <= expected)
-            await connection.execute(delete(group_records).where(old))
-            return last
+        """Replace the whole log by `snapshot`, which replays to the same state.
+
+        Returns the new last number. Raises ConcurrentWriter.
+        """
 
     async def delete(self, group_id: str, expected: int) -> None:
-        """Remove the group, its log and its recorded rebalances."""
-        async with self._writing_to(group_id) as connection:
-            at_expected = (groups.c.group_id == group_id) & (groups.c.sequence == expected)
-            result = await connection.execute(delete(groups).where(at_expected))
-            if result.rowcount != 1:
-                raise _out_of_date(group_id, expected)
+        """Remove the group, its log and its recorded rebalances. Raises ConcurrentWriter."""
 
     async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
-        """Summaries, newest first; `before`: only generations below it."""
-        query = select(rebalances.c.summary).where(rebalances.c.group_id == group_id)
-        if before is not None:
-            query = query.where(rebalances.c.generation_id < before)
-        query = query.order_by(rebalances.c.generation_id.desc()).limit(limit)
-        async with self._reading() as connection:
-            rows = (await connection.execute(query)).scalars()
-            return [json.loads(summary) for summary in rows]
+        """Summaries, newest first, at most `limit`. `before`: only generations below it."""
 
     async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
-        """The recorded rebalance/1 as JSON bytes; None when there is none (any more)."""
-        chosen = (rebalances.c.group_id == group_id) & (rebalances.c.generation_id == generation_id)
-        async with self._reading() as connection:
-            document = (await connection.execute(select(rebalances.c.document).where(chosen))).scalar()
-        return None if document is None else await asyncio.to_thread(gzip.decompress, document)
-
-    async def _write(
-        self,
-        connection: AsyncConnection,
-        group_id: str,
-        expected: int,
-        records: Sequence[str],
-        recording: Recording | None,
-    ) -> int:
-        last = expected + len(records)
-        if expected == 0:
-            await connection.execute(insert(groups).values(group_id=group_id, sequence=last))
-        else:
-            at_expected = (groups.c.group_id == group_id) & (groups.c.sequence == expected)
-            result = await connection.execute(update(groups).where(at_expected).values(sequence=last))
-            if result.rowcount != 1:
-                raise _out_of_date(group_id, expected)
-        rows = [
-            {"group_id": group_id, "sequence": expected + number, "body": record}
-            for number, record in enumerate(records, start=1)
-        ]
-        if rows:
-            await connection.execute(insert(group_records), rows)
-        if recording is not None:
-            await self._keep(connection, group_id, recording)
-        return last
-
-    async def _keep(self, connection: AsyncConnection, group_id: str, recording: Recording) -> None:
-        values = {
-            "group_id": group_id,
-            "generation_id": recording.generation_id,
-            "now_ms": recording.now_ms,
-            "summary": recording.summary,
-            "document": recording.document,
-        }
-        await connection.execute(insert(rebalances).values(values))
-        oldest = recording.generation_id - self._retained_rebalances
-        too_old = (rebalances.c.group_id == group_id) & (rebalances.c.generation_id <= oldest)
-        await connection.execute(delete(rebalances).where(too_old))
-
-    @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[AsyncConnection]:
-        try:
-            async with self._engine.connect() as connection:
-                yield connection
-        except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the store cannot be read: {error}") from error
-
-    @asynccontextmanager
-    async def _writing_to(self, group_id: str) -> AsyncIterator[AsyncConnection]:
-        try:
-            async with self._writing, self._engine.begin() as connection:
-                yield connection
-        except IntegrityError as error:
-            raise ConcurrentWriter(f"group {group_id} was written by another process") from error
-        except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the store cannot be written: {error}") from error
-
-
-def _out_of_date(group_id: str, expected: int) -> ConcurrentWriter:
-    return ConcurrentWriter(f"group {group_id} is no longer at record {expected}: another process wrote it")
+        """The recorded rebalance/1 as JSON bytes; None when it was never recorded, or is no longer kept."""

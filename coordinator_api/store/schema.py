@@ -10,6 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
+from coordinator_api.store.engine import reason
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.tables import metadata
 
@@ -21,12 +22,15 @@ VERSION = "0001"
 
 
 async def upgrade(engine: AsyncEngine) -> tuple[str | None, str]:
-    """Bring the schema to this release's; gives the version before and after. Raises StoreError for a newer one."""
+    """Bring the schema up to this release's version. Returns the version before and after.
+
+    Raises StoreError when the schema is of a newer release, or cannot be read.
+    """
     try:
         async with engine.begin() as connection:
             return await connection.run_sync(_upgrade)
     except (SQLAlchemyError, OSError) as error:
-        raise StoreError(f"the database cannot be opened: {_reason(error)}") from None
+        raise StoreError(f"the database (setting database.url) cannot be opened: {reason(error)}") from None
 
 
 def _upgrade(connection: Connection) -> tuple[str | None, str]:
@@ -42,7 +46,7 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
     if before is not None and before not in known:
         raise StoreError(
             f"the database has schema version {before}, which this release does not know (its own is {VERSION}): "
-            "run a newer release, or another database"
+            "run a newer release, or name another database"
         )
     command.upgrade(config, "head")
     return before, VERSION
@@ -59,12 +63,7 @@ def alembic_config() -> Config:
 
 
 def version_of(connection: Connection) -> str | None:
-    """None for a database that has none: it is empty, or not a coordinator's."""
+    """None when the database is empty, or is not a coordinator's."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-
-
-def _reason(error: SQLAlchemyError | OSError) -> str:
-    cause = getattr(error, "orig", None) or error
-    return str(cause)

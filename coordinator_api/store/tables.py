@@ -1,7 +1,7 @@
 """The tables: a group's log of records, its sequence number, and its recorded rebalances.
 
-A group is what its records replay to, so the log is the truth and nothing else about a group is stored. Kafka keeps the
-same records in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
+A group is what its records replay to, so nothing else about a group is stored. Kafka keeps the same records in
+`__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
 """
 
 from __future__ import annotations

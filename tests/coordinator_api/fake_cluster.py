@@ -29,6 +29,7 @@ from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.repository import Repository
+from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
 from tests.coordinator_api.store.databases import open_engine
@@ -165,7 +166,7 @@ def run_watched(
     async def opened() -> Value:
         async with open_engine(directory) as engine:
             await schema.upgrade(engine)
-            repository = Repository(engine, 100)
+            repository = SqlRepository(engine, 100)
             clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
             with ThreadPoolExecutor(1) as threads:
                 limits = GroupLimits(initial_rebalance_delay_ms=0)

@@ -14,7 +14,8 @@ from coordinator_api.group.outcome import Declared
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording, Repository
+from coordinator_api.store.repository import Recording
+from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.store.databases import settings_for
 
@@ -22,13 +23,13 @@ DEFINITION = read_definition(definition(), "g", 1_000)
 
 
 async def lost_answer(
-    self: Repository, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+    self: SqlRepository, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
 ) -> int:
     await append(self, group_id, expected, records, recording)
     raise StoreError("written, but nobody could say so")
 
 
-append = Repository.append
+append = SqlRepository.append
 
 
 def test_should_take_a_second_put_after_one_that_was_written_though_it_failed(
@@ -38,7 +39,7 @@ def test_should_take_a_second_put_after_one_that_was_written_though_it_failed(
         coordinator = await Coordinator.open(settings_for(tmp_path))
         try:
             with monkeypatch.context() as failing:
-                failing.setattr(Repository, "append", lost_answer)
+                failing.setattr(SqlRepository, "append", lost_answer)
                 with pytest.raises(StoreError):
                     await coordinator.declare("g", DEFINITION)
             with pytest.raises(GroupNotFound, match="there is no group g"):

@@ -27,7 +27,8 @@ from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import GroupLog, Recording, Repository
+from coordinator_api.store.repository import GroupLog, Recording
+from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.store.databases import open_engine
@@ -41,7 +42,7 @@ class Failure(StrEnum):
     AFTER = "after the write"
 
 
-class FailingRepository(Repository):
+class FailingRepository(SqlRepository):
     """The real one, whose next appends fail as often as told, before or after they were written."""
 
     failure = Failure.BEFORE

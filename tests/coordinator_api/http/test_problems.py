@@ -15,7 +15,7 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.problems import TITLES
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Repository
+from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.store.databases import settings_for
 
@@ -84,7 +84,7 @@ def test_should_say_that_a_change_was_not_made_when_the_store_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def put(client: httpx.AsyncClient, _: Coordinator) -> httpx.Response:
-        monkeypatch.setattr(Repository, "append", unwritable)
+        monkeypatch.setattr(SqlRepository, "append", unwritable)
         return await client.put("/v1/groups/g", json=definition())
 
     response = call(tmp_path, put)
@@ -96,7 +96,7 @@ def test_should_say_that_a_change_was_not_made_when_the_store_fails(
 
 def test_should_not_be_ready_when_the_store_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def ready(client: httpx.AsyncClient, _: Coordinator) -> httpx.Response:
-        monkeypatch.setattr(Repository, "ping", unwritable)
+        monkeypatch.setattr(SqlRepository, "ping", unwritable)
         assert (await client.get("/livez")).status_code == 200
         return await client.get("/readyz")
 

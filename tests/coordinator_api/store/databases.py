@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.engine import create_engine
-from coordinator_api.store.repository import Repository
+from coordinator_api.store.sql_repository import SqlRepository
 
 
 def settings_for(directory: Path, **changes: object) -> Settings:
@@ -28,7 +28,7 @@ async def open_engine(directory: Path) -> AsyncIterator[AsyncEngine]:
 
 
 @asynccontextmanager
-async def open_repository(directory: Path, retained_rebalances: int = 10) -> AsyncIterator[Repository]:
+async def open_repository(directory: Path, retained_rebalances: int = 10) -> AsyncIterator[SqlRepository]:
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
-        yield Repository(engine, retained_rebalances)
+        yield SqlRepository(engine, retained_rebalances)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.store import leases
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_api.store.errors import StoreError, StoreInUse
+from coordinator_api.store.leases import lease
 from tests.checkout import ROOT
 from tests.coordinator_api.store.databases import open_engine, settings_for
 
@@ -20,10 +20,10 @@ HOLDER = """
 import asyncio, sys
 from pathlib import Path
 from tests.coordinator_api.store.databases import open_engine
-from coordinator_api.store import leases
+from coordinator_api.store.leases import lease
 
 async def hold():
-    async with open_engine(Path(sys.argv[1])) as engine, await leases.acquire(engine):
+    async with open_engine(Path(sys.argv[1])) as engine, lease(engine):
         print("held", flush=True)
         await asyncio.Event().wait()
 
@@ -32,7 +32,7 @@ asyncio.run(hold())
 
 
 async def take(directory: Path) -> None:
-    async with open_engine(directory) as engine, await leases.acquire(engine):
+    async with open_engine(directory) as engine, lease(engine):
         pass
 
 
@@ -60,7 +60,7 @@ def test_should_know_one_database_by_all_its_names(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "here")
 
     async def take_twice() -> None:
-        async with open_engine(tmp_path / "here") as first, await leases.acquire(first):
+        async with open_engine(tmp_path / "here") as first, lease(first):
             await take(tmp_path / "link")
 
     with pytest.raises(StoreInUse):

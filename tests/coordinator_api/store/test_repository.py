@@ -42,7 +42,7 @@ def test_should_give_back_what_was_appended_in_order(tmp_path: Path) -> None:
         GroupLog("b", 3, ('{"type":"first"}', '{"type":"second"}', '{"type":"third"}')),
     ]
     assert run(tmp_path, work) == expected
-    assert run(tmp_path, Repository.load) == expected
+    assert run(tmp_path, lambda repository: repository.load()) == expected
 
 
 @pytest.mark.parametrize("expected", [0, 1, 3])
