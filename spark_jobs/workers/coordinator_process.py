@@ -1,4 +1,4 @@
-"""A coordinator as a process of its own: `assignor serve` on a SQLite file; it can be killed and started again."""
+"""A coordinator as a process of its own: `assignor serve` on a SQLite file. It can be killed and started again."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PROGRAM = "from assignor.commands import main; main()"
 
 
 class CoordinatorNotStarted(AssignorFault):
-    """The message ends with what the process said."""
+    """The coordinator did not become ready. The message ends with its last output."""
 
 
 class CoordinatorProcess:
-    """One service on loopback. The first start takes a free port; later ones take the same port and database.
+    """One coordinator on loopback. The first start takes a free port; later starts reuse that port and the database.
 
-    `directory`: where its database and log go. `settings`: dotted names, such as group.initial.rebalance.delay.ms. As a
-    context it is stopped at the end.
+    `directory`: for its database and log. `settings`: under dotted names, such as group.initial.rebalance.delay.ms. As
+    a context manager it starts on entry and stops on exit.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, object] | None = None) -> None:
@@ -57,37 +57,39 @@ class CoordinatorProcess:
         return self._directory / "coordinator.log"
 
     def start(self) -> None:
-        """Start and wait until it answers. Raises CoordinatorNotStarted."""
+        """Start it and wait until it is ready. Raises CoordinatorNotStarted."""
         self.launch()
         self.wait_until_ready()
 
     def launch(self) -> None:
-        """Start the process and go on; `wait_until_ready` has to follow."""
-        assert self._process is None, "stopped or killed before"
+        """Start the process without waiting; call `wait_until_ready` afterwards."""
+        assert self._process is None, "it runs already"
         self._directory.mkdir(parents=True, exist_ok=True)
         self._said_before = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = self._spawn(log)
 
     def wait_until_ready(self) -> None:
-        """Wait until it answers. Raises CoordinatorNotStarted."""
-        assert self._process is not None, "launched before"
+        """Raises CoordinatorNotStarted when it ends, or is not ready within a minute."""
+        assert self._process is not None, "launch it first"
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline_s:
                 self.stop()
-                raise CoordinatorNotStarted(f"the coordinator did not start:\n{self._said()[-4000:]}")
+                raise CoordinatorNotStarted(
+                    f"the coordinator did not start; its log, {self.log_file}, ends with:\n{self._said()[-4000:]}"
+                )
             time.sleep(POLL_INTERVAL_S)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        assert self._process is not None, "started before"
+        """Send SIGKILL and wait for its end."""
+        assert self._process is not None, "start it first"
         self._process.kill()
         self._process.wait()
         self._process = None
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL if it takes too long; nothing when it does not run."""
+        """Send SIGTERM, then SIGKILL after 15 s. Does nothing when it is not running."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -104,7 +106,9 @@ class CoordinatorProcess:
         command += ["--host", LOOPBACK, "--port", str(self._port)]
         for name, value in self._settings.items():
             command += ["--" + name.replace(".", "-"), str(value)]
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603
+        # a process group of its own, because Ctrl-C in the terminal is for the driver, which needs the coordinator to
+        # drain the group and stops it afterwards
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)  # noqa: S603
 
     def _answers(self) -> bool:
         if self._port == 0:

@@ -1,7 +1,7 @@
-"""Which executor this Python worker belongs to, which Spark does not tell its Python workers.
+"""Which Spark executor this Python worker belongs to. Spark does not tell its Python workers.
 
-The chain is executor JVM -> pyspark daemon -> worker. The JVM's command line names the executor; in local mode the
-driver is the executor.
+A worker's parent is pyspark's daemon, and the daemon's parent is the executor's JVM, whose command line has the
+executor's id. In local mode the driver is the executor.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _GENERATIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
-    """`executor_id` as Spark numbers them, `driver` in local mode; `jvm_pid`: None where it cannot be found out.
+    """`executor_id`: Spark's number, or `driver` in local mode. `jvm_pid`: None when it cannot be found.
 
-    `host`: under which Spark's other processes reach this machine; loopback when there are none elsewhere.
+    `host`: the name under which Spark's other processes reach this machine; loopback in local mode.
     """
 
     executor_id: str
@@ -33,7 +33,7 @@ class ExecutorIdentity:
 
 
 def executor_identity() -> ExecutorIdentity:
-    """Look up the ancestors of this process."""
+    """Found among the ancestors of this process."""
     pid = os.getpid()
     for _ in range(_GENERATIONS):
         parent = _parent_and_command(pid)
@@ -58,7 +58,7 @@ def _parent_and_command(pid: int) -> tuple[int, str] | None:
 
 
 def _stat_after_name(pid: int) -> str:
-    # the second field is the program's name in brackets and may hold anything, brackets and blanks included
+    # the second field is the program's name in brackets, which may itself contain brackets and blanks
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1]
 
 

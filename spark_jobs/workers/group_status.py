@@ -1,7 +1,7 @@
-"""How a whole group is doing: what its coordinator says, and what each instance says of itself at its endpoint.
+"""The status of a whole group: the coordinator's view, completed by what each instance reports at its endpoint.
 
-Rule: the coordinator knows who has which task in which role, warm-ups among them; only the instance knows how far a
-task is. An instance that does not answer (it has just died, or serves nothing) is shown by the coordinator's word.
+The coordinator knows which member has which task in which role, warm-ups included. Only the instance knows how far a
+task has come. When an instance does not answer, or serves no endpoint, the coordinator's view is shown for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
-    """`state` empty, `lag` None: not known. `lag`: changelog records still to read; `restored`: read since it came."""
+    """One copy of a task. `state`: empty when unknown. `lag`: changelog records still to read, None when unknown.
+
+    `restored`: changelog records read since the task came to this thread.
+    """
 
     task: str
     role: str
@@ -35,7 +38,7 @@ class CopyStatus:
 
     @property
     def restore_percent(self) -> int | None:
-        """How much of an active task's state is there; None when it does not restore, or nobody knows yet."""
+        """How much of an active task's state is restored; None when it is not restoring, or its lag is unknown."""
         if self.role != ACTIVE or self.state != RESTORING or self.lag is None:
             return None
         return 100 * self.restored // max(self.restored + self.lag, 1)
@@ -43,7 +46,7 @@ class CopyStatus:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """`instance`: its endpoint, or its process id where it serves nothing. Copies in order: active ones first."""
+    """A stream thread and its copies, active ones first. `instance`: its endpoint, or its process id without one."""
 
     instance: str
     thread: str
@@ -63,7 +66,7 @@ class GroupStatus:
 
 
 class GroupWatch:
-    """Looks at one group as often as it is asked to; to be closed."""
+    """Asks for one group's status, as a context manager."""
 
     def __init__(self, client: CoordinatorClient, group_id: str) -> None:
         self._client = client
@@ -95,7 +98,7 @@ class GroupWatch:
 
 
 def merged(group_id: str, view: GroupView, statuses: Mapping[str, Mapping[str, Any]]) -> GroupStatus:
-    """`statuses`: endpoint to what GET /status answered there."""
+    """`statuses`: endpoint to the answer of its GET /status."""
     rows = [_row(member, view, _thread_of(statuses.get(member.user_endpoint or ""), member)) for member in view.members]
     return GroupStatus(
         group_id, view.state, view.generation_id, tuple(sorted(rows, key=lambda row: (row.thread, row.instance)))
@@ -120,7 +123,7 @@ def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
     for role, tasks in ((ACTIVE, member.active), (STANDBY, member.standby), (WARM_UP, member.warm_up)):
         for task in tasks:
             lag = view.lags.get((task, member.member_id))
-            # the coordinator's lag of a running active is no number of records
+            # a negative lag is a sentinel for a running active, not a number of records
             yield CopyStatus(
                 task, role, RUNNING if lag is not None and lag < 0 else "", None if lag is None else max(lag, 0)
             )

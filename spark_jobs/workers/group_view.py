@@ -1,4 +1,4 @@
-"""What a coordinator says about a group, read from its JSON into values, and waiting until it says something."""
+"""A group as its coordinator describes it, read from JSON into values; and waiting until it looks as wanted."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ SETTLED_OUTCOMES = frozenset({"stable", "probing", "settled"})
 
 
 class NotInTime(AssignorFault):
-    """What was waited for did not come; the message says what was seen last."""
+    """The group did not reach the wanted state in time. The message ends with the last view of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """`joined`: sent its subscription for the rebalance that is prepared; `fetched`: has the assignment of the last
-    one.
+    """`joined`: has sent its subscription for the coming rebalance. `fetched`: has the assignment of the last one.
 
     `last_heard_ms`: when its last request arrived, in milliseconds since the epoch. `user_endpoint`: host:port under
     which its instance answers, None when it does not serve.
@@ -45,7 +44,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """`outcome`: of the last rebalance, empty before the first. `lags`: (task, member id) to lag, where it is known."""
+    """`outcome`: of the last rebalance, empty before the first. `lags`: (task, member id) to lag, where known."""
 
     state: str
     generation_id: int
@@ -55,13 +54,13 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """Stable, everybody has the assignment, and no rebalance follows by itself before the next probing deadline."""
+        """Stable, every member has its assignment, and the next rebalance, if any, is a probing one."""
         return (
             self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
         )
 
     def owners(self) -> dict[str, list[str]]:
-        """Active task to the client ids of its owners."""
+        """Active task to the client ids of all its owners."""
         owners: dict[str, list[str]] = {}
         for member in self.members:
             for task in member.active:
@@ -71,6 +70,8 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class ListedRebalance:
+    """A row of the coordinator's history. `reason`: what started it; `outcome`: what follows it."""
+
     generation_id: int
     reason: str
     outcome: str
@@ -95,7 +96,7 @@ def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
 
 
 def listed_rebalances(client: CoordinatorClient, group_id: str) -> list[ListedRebalance]:
-    """The recorded rebalances, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
+    """The coordinator's history, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
     listed = map(_object, _list(client.rebalances(group_id)["rebalances"]))
     return sorted(
         (
@@ -109,7 +110,7 @@ def listed_rebalances(client: CoordinatorClient, group_id: str) -> list[ListedRe
 
 
 def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
-    """Why `task` is where that rebalance put it, in one line. Raises CoordinatorError, CoordinatorUnavailable."""
+    """Why that rebalance placed `task` as it did, in one line. Raises CoordinatorError, CoordinatorUnavailable."""
     listed = map(_object, _list(client.explanations(group_id, generation_id)["explanations"]))
     return next((str(one["text"]) for one in listed if one["task"] == task), "")
 
@@ -117,7 +118,7 @@ def explanation_text(client: CoordinatorClient, group_id: str, generation_id: in
 def wait_for_group(
     client: CoordinatorClient, group_id: str, wanted: Callable[[GroupView], bool], what: str, timeout_s: float
 ) -> GroupView:
-    """Ask until `wanted` holds; a coordinator that is away is asked again. Raises NotInTime, CoordinatorError."""
+    """Ask until `wanted` holds, also while the coordinator is away. Raises NotInTime, CoordinatorError."""
     deadline_s = time.monotonic() + timeout_s
     seen: GroupView | CoordinatorUnavailable | None = None
     while time.monotonic() < deadline_s:
@@ -128,7 +129,7 @@ def wait_for_group(
         except CoordinatorUnavailable as fault:
             seen = fault
         time.sleep(POLL_INTERVAL_S)
-    raise NotInTime(f"waited {timeout_s:g} s for {what}; seen last: {seen}")
+    raise NotInTime(f"group {group_id}: waited {timeout_s:g} s for {what}; last seen: {seen}")
 
 
 def wait_until_held(
@@ -139,7 +140,7 @@ def wait_until_held(
     what: str,
     timeout_s: float,
 ) -> GroupView:
-    """As `wait_for_group`, for a settled group whose members have all written down that they hold their assignment."""
+    """As `wait_for_group`, until the group is also settled and every member's ownership log has its assignment."""
 
     def held(view: GroupView) -> bool:
         member_ids = [member.member_id for member in view.members]

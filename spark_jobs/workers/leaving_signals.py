@@ -1,10 +1,9 @@
-"""Waiting for the signals that mean "leave": SIGHUP and SIGTERM.
+"""Waiting for the signals that tell an instance to leave: SIGHUP and SIGTERM.
 
-Rule: a signal wakes whoever waits, whichever thread of the process the system hands it to. The system may give it to
-any thread, and does so above all when a second one comes before the main thread has had the first; then nothing ever
-interrupts a lock or a queue that the main thread waits for, and Python's handler, which only that thread runs, is not
-run. So the main thread reads from a socket, into which Python's part of the handler in C writes from any thread
-(`signal.set_wakeup_fd`).
+The system may deliver a signal to any thread of the process, above all when a second signal comes before the main
+thread has handled the first. Then nothing interrupts a lock or queue that the main thread waits on, and Python's
+handler, which only the main thread runs, does not run. So the main thread reads from a socket instead: Python's
+C-level handler writes to it from any thread (`signal.set_wakeup_fd`).
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ _WOKEN = b"\0"  # no signal has this number
 
 
 class LeavingSignals:
-    """Heard while the context lasts, which the main thread has to enter; in any other one none arrive.
+    """A context manager that the main thread enters. In any other thread it receives no signals.
 
-    `heard`: called in the main thread at each of them, between any two steps of what it is doing.
+    `heard`: called in the main thread for each signal, between any two steps of its work.
     """
 
     def __init__(self, heard: Callable[[], None] = lambda: None) -> None:
@@ -52,14 +51,14 @@ class LeavingSignals:
         self._closing.close()
 
     def wait(self) -> bool:
-        """Until a signal has come (True), also one before this call, or somebody woke it (False)."""
+        """Block until a signal comes, or has come before (True), or until `wake` is called (False)."""
         while (found := self._reader.recv(1)) != _WOKEN:
             if found[0] in LEAVING_SIGNALS:
                 return True
         return False
 
     def wake(self) -> None:
-        """Have `wait` return; from any thread, also after the end."""
+        """Make `wait` return. Any thread may call it, also after the context has ended."""
         with contextlib.suppress(OSError):
             self._writer.send(_WOKEN)
 

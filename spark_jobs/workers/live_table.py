@@ -1,7 +1,7 @@
-"""The group as the driver shows it: a table that stays in place, or, without a terminal, a line for each change.
+"""The group as the driver shows it: a table that updates in place, or one line per change when there is no terminal.
 
-A task is shown as `0_3` when it runs or is caught up, else with what is left: `0_3 40% 1,200 left` while an active one
-restores, `0_3 lag 17` for a standby.
+A task is shown as `0_3` when it runs or is caught up. Otherwise what is left is shown: `0_3 40% 1,200 left` for an
+active task that restores, `0_3 lag 17` for a standby.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GROUP, _PROBLEM = "\0group", "\0problem"  # no thread has such a name
 
 
 class LiveTable:
-    """A context: the terminal is given back at its end."""
+    """A context manager, which gives the terminal back on exit."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -68,7 +68,7 @@ class LiveTable:
         self._told.pop(_PROBLEM, None)
 
     def show_problem(self, text: str) -> None:
-        """The coordinator could not be asked; what was shown last stays."""
+        """Show that the coordinator did not answer. The table keeps its last state."""
         if self._live is None:
             self._tell(_PROBLEM, text, text)
 
@@ -84,14 +84,17 @@ class LiveTable:
 def show_until_ended(
     workers: Workers, client: CoordinatorClient, group_id: str, console: Console, interval_s: float = LOOK_INTERVAL_S
 ) -> list[InstanceEnd]:
-    """How the instances ended; KeyboardInterrupt drains them. Raises WorkersFailed."""
+    """Show the group until all instances have ended; return how they ended. Raises WorkersFailed.
+
+    KeyboardInterrupt drains the instances.
+    """
     try:
         with GroupWatch(client, group_id) as watch, LiveTable(console) as table:
             while (ends := workers.wait(interval_s)) is None:
                 try:
                     table.show(watch.look())
                 except (CoordinatorError, CoordinatorUnavailable) as problem:
-                    table.show_problem(f"the coordinator could not be asked: {problem}")
+                    table.show_problem(f"the coordinator does not answer: {problem}")
             return ends
     except KeyboardInterrupt:
         console.print("stopping: instances commit, checkpoint and leave", highlight=False)
@@ -108,7 +111,7 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def headline(status: GroupStatus) -> str:
-    """The group in one line."""
+    """The group in one line, for the table's title."""
     active = [copy for row in status.threads for copy in row.of_role(ACTIVE)]
     running = sum(copy.state == RUNNING for copy in active)
     return (
@@ -118,7 +121,7 @@ def headline(status: GroupStatus) -> str:
 
 
 def copy_text(copy: CopyStatus) -> str:
-    """A task with what it has left to read, if anything."""
+    """A task, and how much it still has to read."""
     percent = copy.restore_percent
     if percent is not None:
         return f"{copy.task} {percent}% {copy.lag:,} left"
@@ -139,7 +142,7 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """What is worth a new line: not every record that was read."""
+    """What counts as a change worth a line: tens of percent, not single records."""
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)
     return copy.task, copy.role, copy.state, behind, None if percent is None else percent // _PERCENT_STEP

@@ -1,17 +1,17 @@
 """One instance of an application inside an executor's Python worker.
 
 Rules:
-- Stream threads are static members `<application>-p<partition>-t<thread>`, stable over retries, and their incarnation
-  is Spark's task attempt id, which rises, so that a newer attempt fences an older one. Host and executor go out as
-  client tags.
-- State is in `<state.dir>/instance-<partition>`, where a retried task on the same host finds it again; a process before
-  this one that still has it is waited for. Relative directories are below the machine's directory for temporary
-  files, as Kafka's default of state.dir is, because each executor works in a directory of its own.
-- When the executor's JVM dies, pyspark's daemon sends SIGHUP: everything is committed and checkpointed, the members
-  leave the group, and the process ends at once, so that the standbys take over long before a session times out. It
-  ends without more ado while it still waits for a process before it: nothing is held then.
-- A signal is heard whichever thread the system hands it to (`leaving_signals`).
-- What fails ends the instance for good, and its end says so; a stop by the coordinator is no failure.
+- Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids survive a retry. Their
+  incarnation is Spark's task attempt id, which rises, so a newer attempt fences an older one. Host and executor are
+  their client tags.
+- State is kept in `<state.dir>/instance-<partition>`, where a retried task on the same host finds it. An instance waits
+  for an earlier process that still holds the directory. A relative directory is below the machine's directory for
+  temporary files, Kafka's default place, because each executor has a working directory of its own.
+- When the executor's JVM dies, pyspark's daemon sends SIGHUP. Then the instance commits, writes checkpoints, leaves the
+  group and ends its process at once, so the standbys take over long before the session expires. While it still waits
+  for an earlier process it holds nothing, and ends right away.
+- `leaving_signals` receives signals, whichever thread the system delivers them to.
+- An error ends the instance for good, and `InstanceEnd` reports it. A stop by the coordinator is no error.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _EXIT_CODE_AFTER_LEAVING = 0
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """All that an instance needs, shipped to it with the Spark task.
+    """What an instance needs, shipped to it with the Spark task.
 
-    `state_dir` and `log_dir` are paths on the executor's machine. `state_dir`, `threads`: None for the application's
-    own state.dir and num.stream.threads. `log_dir`: where threads write down what they own; None: nowhere.
+    `state_dir`, `threads`: None for the application's own state.dir and num.stream.threads. `log_dir`: for ownership
+    logs, None to write none. Both paths are on the executor's machine.
     """
 
     application: Application
@@ -64,7 +64,7 @@ class InstanceSettings:
 
 @dataclass(frozen=True, slots=True)
 class InstanceEnd:
-    """How an instance ended. `errors`: what ended its threads against their will; one may end others without one."""
+    """How an instance ended. `errors`: the errors that ended its threads, empty after a clean end."""
 
     partition: int
     state: InstanceState
@@ -79,7 +79,7 @@ class InstanceEnd:
 
 
 def run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
-    """The body of the Spark task: be an instance until it has ended."""
+    """The body of the Spark task: run an instance until it ends."""
     context = TaskContext.get()
     assert context is not None, "runs inside a Spark task"
     yield run_instance(settings, partition, context.taskAttemptId(), executor_identity())
@@ -88,15 +88,15 @@ def run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[ob
 def run_instance(
     settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity
 ) -> InstanceEnd:
-    """Be an instance until it has ended. On SIGHUP or SIGTERM it drains, and this process ends.
+    """Run an instance until it ends. SIGHUP and SIGTERM drain it and end this process.
 
-    Raises LockError when another process keeps the state directory: a later attempt, or one elsewhere, may get it.
+    Raises LockError when another process holds the state directory; Spark then retries the task.
     """
     try:
         return _run(settings, partition, incarnation, executor)
     except LockError:
         raise
-    except Exception as fault:  # to be started again would only be the same again
+    except Exception as fault:  # a retry would fail the same way
         return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
 
 
@@ -135,7 +135,7 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
 
 
 def _of_instance(settings: InstanceSettings, partition: int) -> Application:
-    """The application with what is this instance's own."""
+    """The application with this instance's state directory and thread count."""
     configs = settings.application.configs
     state_dir = _on_this_machine(settings.state_dir or configs.state_dir) / f"instance-{partition}"
     threads = settings.threads or configs.num_stream_threads
@@ -161,7 +161,7 @@ def _on_this_machine(directory: str | Path) -> Path:
 
 
 def _wait(instance: StreamsInstance, signals: LeavingSignals) -> None:
-    """Until the instance has ended by itself; a signal drains it and ends this process."""
+    """Block until the instance ends. A signal drains it and ends this process."""
 
     def tell_end() -> None:
         instance.wait()
@@ -174,7 +174,7 @@ def _wait(instance: StreamsInstance, signals: LeavingSignals) -> None:
 
 
 def _end_process() -> None:
-    """The executor is gone: nobody waits for a result, and nothing is worth the wait."""
+    """End without clean-up: the executor is gone, so no one reads a result."""
     os._exit(_EXIT_CODE_AFTER_LEAVING)
 
 

@@ -1,7 +1,7 @@
-"""What the ownership logs say about a group: who owned which task when, twice at once, or not at all.
+"""What the ownership logs say of a group: when each task had an owner, had two at once, or had none.
 
-An interval of ownership goes from the line in which a thread has a task as active to the first later line of the same
-thread in which it has not, or to the death of its process, whichever comes first.
+An interval of ownership begins with the line in which a thread has the task as active. It ends with that thread's first
+later line without the task, or with the death of its process, whichever comes first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_jobs.workers.ownership_log import OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Times in milliseconds since the epoch; `end_ms` None: still owned at the end of the logs."""
+    """One thread's ownership of a task. Milliseconds since the epoch; `end_ms`: None when it still owns the task."""
 
     task: str
     thread: str
@@ -26,7 +26,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two threads that owned one task at one time, for `length_ms`."""
+    """Two threads that owned one task at the same time, for `length_ms`."""
 
     first: Interval
     second: Interval
@@ -35,7 +35,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time in which nobody owned a task that somebody had owned before; `end_ms` None: nobody since."""
+    """A time without an owner, after a first owner. `end_ms`: None when no thread has owned the task since."""
 
     task: str
     start_ms: float
@@ -49,7 +49,7 @@ class Gap:
 def ownership_intervals(
     lines: Iterable[OwnershipLine], deaths: Mapping[int, float] | None = None
 ) -> dict[str, list[Interval]]:
-    """Task to its intervals in order of their start. `deaths`: process id to when it was killed, in milliseconds."""
+    """Task to its intervals, sorted by start. `deaths`: process id to the time of its death, in milliseconds."""
     deaths = deaths or {}
     running: dict[tuple[str, int], dict[str, float]] = {}
     intervals: dict[str, list[Interval]] = {}
@@ -75,7 +75,7 @@ def ownership_intervals(
 
 
 def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
-    """Every two intervals of one task that have a time in common."""
+    """Every pair of intervals of one task that overlap."""
     found = []
     for of_task in intervals.values():
         for position, first in enumerate(of_task):
@@ -87,7 +87,7 @@ def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
 
 
 def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> list[Gap]:
-    """Every time without owner that ends (or has no end) after `after_ms`, between two owners or after the last one."""
+    """Every gap between two owners, or after the last one, that ends after `after_ms` or has not ended."""
     found = []
     for task, of_task in intervals.items():
         covered_ms = _or_forever(of_task[0].end_ms)
@@ -101,12 +101,12 @@ def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> l
 
 
 def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
-    """Member id to the executor it runs on."""
+    """Member id to its executor."""
     return {line.member_id: line.executor for line in lines if line.member_id is not None}
 
 
 def members_behind(lines: Iterable[OwnershipLine], member_ids: Iterable[str], generation_id: int) -> set[str]:
-    """Those of `member_ids` that do not hold their assignment of this generation (yet)."""
+    """Those of `member_ids` that have not yet taken their assignment of this generation."""
     holds = {line.member_id: line.generation_id for line in sorted(lines, key=lambda line: line.at_ms)}
     return {member_id for member_id in member_ids if holds.get(member_id) != generation_id}
 

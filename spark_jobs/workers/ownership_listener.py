@@ -1,9 +1,11 @@
-"""Writes down what a stream thread tells of its tasks, the moment it tells it: the ownership log of that thread."""
+"""Writes the ownership log of a stream thread, as the thread reports each change of its tasks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from assignor.types import TaskId
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLog
+from spark_jobs.workers.ownership_log import OwnershipChange, OwnershipEvent, OwnershipLog
 from streams_runtime.membership.task_holder import HeldTasks
 from streams_runtime.task_manager.thread_listener import TaskRestored
 
@@ -11,52 +13,44 @@ _NOTHING = HeldTasks("", 0)
 
 
 class OwnershipListener:
-    """A `ThreadListener` of one thread; all calls come from that thread."""
+    """A `ThreadListener` of one thread; only that thread calls it."""
 
     def __init__(self, log: OwnershipLog) -> None:
         self._log = log
         self._held = _NOTHING
-        self._write(OwnershipEvent.STARTED)
+        self._log.write(self._change(OwnershipEvent.STARTED))
 
     def joining(self, held: HeldTasks) -> None:
-        self._held = held
-        self._write(OwnershipEvent.JOINING)
+        self._hold(OwnershipEvent.JOINING, held)
 
     def assigned(self, held: HeldTasks) -> None:
-        self._held = held
-        self._write(OwnershipEvent.ASSIGNED)
+        self._hold(OwnershipEvent.ASSIGNED, held)
 
     def revoked(self, held: HeldTasks) -> None:
-        self._held = held
-        self._write(OwnershipEvent.REVOKED)
+        self._hold(OwnershipEvent.REVOKED, held)
 
     def dropped(self, reason: str, *, clean: bool) -> None:
         self._held = _NOTHING
-        self._write(OwnershipEvent.CLOSED if clean else OwnershipEvent.LOST, reason=reason)
+        event = OwnershipEvent.CLOSED if clean else OwnershipEvent.LOST
+        self._log.write(replace(self._change(event), reason=reason))
 
     def restored(self, task: TaskRestored) -> None:
-        self._write(OwnershipEvent.RESTORED, task=str(task.task_id), origin=str(task.origin), records=task.records)
+        change = self._change(OwnershipEvent.RESTORED)
+        self._log.write(replace(change, task=str(task.task_id), origin=str(task.origin), records=task.records))
 
     def processed_first(self, task_id: TaskId, at_ms: int) -> None:
-        self._write(OwnershipEvent.PROCESSED, task=str(task_id))
+        self._log.write(replace(self._change(OwnershipEvent.PROCESSED), task=str(task_id)))
 
-    def _write(
-        self,
-        event: OwnershipEvent,
-        *,
-        reason: str | None = None,
-        task: str | None = None,
-        origin: str | None = None,
-        records: int | None = None,
-    ) -> None:
-        self._log.write(
+    def _hold(self, event: OwnershipEvent, held: HeldTasks) -> None:
+        self._held = held
+        self._log.write(self._change(event))
+
+    def _change(self, event: OwnershipEvent) -> OwnershipChange:
+        """`event` with the tasks that the thread holds now."""
+        return OwnershipChange(
             event,
-            generation_id=self._held.generation_id or None,
-            member_id=self._held.member_id or None,
-            active=(str(each) for each in self._held.active),
-            standby=(str(each) for each in self._held.standby),
-            reason=reason,
-            task=task,
-            origin=origin,
-            records=records,
+            self._held.generation_id or None,
+            self._held.member_id or None,
+            tuple(str(each) for each in self._held.active),
+            tuple(str(each) for each in self._held.standby),
         )

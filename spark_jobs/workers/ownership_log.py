@@ -1,14 +1,15 @@
-"""What members held and when, as they saw it: one JSON Lines file for each thread of each start.
+"""What each stream thread owned and when, as the thread itself saw it: one JSON Lines file for each start of a thread.
 
-Each line is one change, and is written before anything else happens: a task is in the log before it is worked on, and
-given up in the log before the group hears of it. Times are milliseconds since the epoch, of the machine's clock.
+Each line is one change and is written before the thread acts on it. So a task is in the log before the thread works on
+it, and out of it before the group learns that the thread gave it up. Times are milliseconds since the epoch by the
+machine's clock.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,11 +20,12 @@ SUFFIX = ".jsonl"
 
 
 class OwnershipEvent(StrEnum):
-    """What a line says.
+    """What happened.
 
-    `started`, `lost`, `closed`: nothing is held. `joining`: a subscription is about to be sent, everything is held on
-    to. `revoked`: what was not given up is held. `assigned`: all anew, by the assignment of a generation. `restored`,
-    `processed`: nothing changes hands; the active task named has its state, or has processed its first record here.
+    `started`, `lost`, `closed`: the thread owns nothing. `joining`: it is about to send a subscription and keeps all
+    its tasks. `revoked`: it has given up some tasks and keeps the others. `assigned`: it has taken the assignment of a
+    generation. `restored`, `processed`: ownership does not change; the named active task has restored its state, or has
+    processed its first record on this thread.
     """
 
     STARTED = "started"
@@ -37,12 +39,38 @@ class OwnershipEvent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnershipLine:
-    """One change: after it, this thread holds exactly `active` and `standby`.
+class OwnershipChange:
+    """One change: after it, the thread owns exactly `active` and `standby`.
 
-    `pid`: its process, `jvm_pid`: the executor's, None where it is not known. `task`: of `restored` and `processed`;
-    `origin`, `records`: what it started from, and how many records it read from changelogs before it ran.
+    `task`: of `restored` and `processed`. `origin`, `records`: what the task started from, and how many changelog
+    records it read before it ran. `reason`: why tasks were lost or closed.
     """
+
+    event: OwnershipEvent
+    generation_id: int | None = None
+    member_id: str | None = None
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    reason: str | None = None
+    task: str | None = None
+    origin: str | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who writes: a thread of an instance, its process and executor. `jvm_pid`: the executor's, None if unknown."""
+
+    instance: str
+    thread: str
+    executor: str
+    pid: int
+    jvm_pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipLine:
+    """A line of the log: when, the fields of `Holder`, and those of `OwnershipChange`."""
 
     at_ms: float
     event: OwnershipEvent
@@ -61,58 +89,23 @@ class OwnershipLine:
     records: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who writes: a thread of an instance, in a process, under an executor."""
-
-    instance: str
-    thread: str
-    executor: str
-    pid: int
-    jvm_pid: int | None = None
-
-
 class OwnershipLog:
-    """The file of one thread, appended line by line."""
+    """The file of one thread; each change is appended as a line."""
 
     def __init__(self, directory: Path, holder: Holder) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._holder = holder
         self._file = directory / f"{holder.thread}-{holder.pid}{SUFFIX}"
 
-    def write(
-        self,
-        event: OwnershipEvent,
-        *,
-        generation_id: int | None = None,
-        member_id: str | None = None,
-        active: Iterable[str] = (),
-        standby: Iterable[str] = (),
-        reason: str | None = None,
-        task: str | None = None,
-        origin: str | None = None,
-        records: int | None = None,
-    ) -> None:
-        """Append one line; when this returns, the line survives this process. Raises OSError."""
-        line = OwnershipLine(
-            time.time() * 1000,
-            event,
-            **asdict(self._holder),
-            generation_id=generation_id,
-            member_id=member_id,
-            active=tuple(sorted(active)),
-            standby=tuple(sorted(standby)),
-            reason=reason,
-            task=task,
-            origin=origin,
-            records=records,
-        )
+    def write(self, change: OwnershipChange) -> None:
+        """Append one line. Once this returns, the line survives the end of this process. Raises OSError."""
+        document = asdict(_line(time.time() * 1000, self._holder, change))
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(line)) + "\n")
+            file.write(json.dumps(document) + "\n")
 
 
 def read_ownership(directory: Path) -> list[OwnershipLine]:
-    """Every line of every file, in order of time; a last line that is being written is left out. Raises InputError."""
+    """Every complete line of every file, sorted by time. Raises InputError naming the file and line of a bad one."""
     return sorted(_lines(directory), key=lambda line: line.at_ms)
 
 
@@ -124,7 +117,7 @@ def _lines(directory: Path) -> Iterator[OwnershipLine]:
             try:
                 yield _as_line(json.loads(line))
             except (ValueError, TypeError, KeyError) as fault:
-                raise InputError(f"not a line of an ownership log: {fault}", f"{file}:{number}") from fault
+                raise InputError(f"is not a line of an ownership log: {fault}", f"{file}:{number}") from fault
 
 
 def _as_line(document: dict[str, object]) -> OwnershipLine:
@@ -136,3 +129,23 @@ def _as_line(document: dict[str, object]) -> OwnershipLine:
             raise TypeError(f"{name} is not a list")
         fields[name] = tuple(str(task) for task in tasks)
     return OwnershipLine(**fields)  # type: ignore[arg-type]
+
+
+def _line(at_ms: float, holder: Holder, change: OwnershipChange) -> OwnershipLine:
+    return OwnershipLine(
+        at_ms=at_ms,
+        event=change.event,
+        instance=holder.instance,
+        thread=holder.thread,
+        executor=holder.executor,
+        pid=holder.pid,
+        jvm_pid=holder.jvm_pid,
+        generation_id=change.generation_id,
+        member_id=change.member_id,
+        active=tuple(sorted(change.active)),
+        standby=tuple(sorted(change.standby)),
+        reason=change.reason,
+        task=change.task,
+        origin=change.origin,
+        records=change.records,
+    )

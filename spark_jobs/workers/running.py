@@ -1,7 +1,7 @@
-"""Instances as long-running Spark tasks: one non-barrier task an instance, its stream threads inside.
+"""Instances as long-running Spark tasks: one non-barrier task for each instance, with its stream threads inside.
 
-Rules: nobody waits for N instances, because a task may get its slot only later; an executor that dies costs its own
-tasks, which Spark starts elsewhere, and never the job; the job ends by the stop flag in the heartbeats' answers.
+Rules: no task waits for the others, because a task may get its slot later. An executor that dies costs its own tasks,
+which Spark starts elsewhere, and never the job. The job ends when the coordinator's heartbeat answers say stop.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ CANCEL_INTERVAL_S = 0.25
 
 
 class WorkersFailed(AssignorFault):
-    """The Spark job ended by an error."""
+    """The Spark job of the instances failed. The message has Spark's reason."""
 
 
 class Workers:
-    """`instances` instances on a Spark session, from `start` until `wait` returns."""
+    """A number of instances on a Spark session, from `start` until `wait` returns."""
 
     def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int) -> None:
         self._spark = spark
@@ -41,14 +41,14 @@ class Workers:
         self._job_group = f"instances of {self._group_id}"
         self._ends: list[InstanceEnd] = []
         self._failure: BaseException | None = None
-        # an event, because a join that Ctrl-C interrupts takes its thread for ended from then on (bpo-45274)
+        # an event, not Thread.join: after an interrupted join, Python takes the thread for ended (bpo-45274)
         self._ended = threading.Event()
 
     def start(self) -> None:
         InheritableThread(target=self._run, name=self._job_group, daemon=True).start()
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """How the instances ended; None when some still run after `timeout_s`. Raises WorkersFailed."""
+        """How the instances ended, or None when some still run after `timeout_s`. Raises WorkersFailed."""
         if not self._ended.wait(timeout_s):
             return None
         if self._failure is not None:
@@ -56,9 +56,10 @@ class Workers:
         return self._ends
 
     def stop(self) -> list[InstanceEnd]:
-        """Have every instance commit, checkpoint, leave and end.
+        """Drain the group: every instance commits, checkpoints, leaves and ends.
 
-        What does not end in time is cancelled, and then nothing is known of any end: the list is empty.
+        When they do not end within 20 s, the job is cancelled and the list is empty, since no instance reported its
+        end.
         """
         try:
             with CoordinatorClient(self._settings.coordinator_url, token=self._settings.token) as client:
@@ -72,10 +73,10 @@ class Workers:
         return self._ends
 
     def cancel(self) -> None:
-        """End the job without asking the instances, which get SIGKILL."""
+        """Cancel the job. The instances get SIGKILL."""
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
         while not self._ended.is_set() and time.monotonic() < deadline_s:
-            # again and again: what has not been submitted yet cannot be cancelled yet
+            # repeated, because a job that Spark has not yet submitted cannot be cancelled
             self._spark.sparkContext.cancelJobGroup(self._job_group)
             self._ended.wait(CANCEL_INTERVAL_S)
 
@@ -104,12 +105,13 @@ def run(
     state_dir: str | None = None,
     log_dir: str | None = None,
 ) -> Workers:
-    """Declare the application's group at the coordinator and start its instances in the background.
+    """Declare the application's group at the coordinator, and start its instances in the background.
 
-    `threads`, `state_dir`: instead of the application's num.stream.threads and state.dir. `log_dir`: where stream
-    threads write down what they own (see `ownership_log`). Paths are the executors'. The coordinator's setting
-    cluster.bootstrap.servers has to list the application's bootstrap.servers.
-    Raises InputError for an application that cannot run elsewhere, CoordinatorError, CoordinatorUnavailable.
+    `threads`, `state_dir`: override the application's num.stream.threads and state.dir. `log_dir`: where stream threads
+    write their ownership logs (`ownership_log`); None writes none. Paths are those of the executors. The coordinator's
+    setting cluster.bootstrap.servers must list the application's bootstrap.servers.
+
+    Raises InputError for an application that cannot be sent to executors, CoordinatorError, CoordinatorUnavailable.
     """
     body = group_body(app)
     _check_can_travel(app)
@@ -124,5 +126,7 @@ def run(
 def _check_can_travel(app: Application) -> None:
     try:
         cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
-    except Exception as error:  # whatever the objects in the topology do when they are pickled
-        raise InputError(f"cannot be sent to executors: {type(error).__name__}: {error}", app.id) from error
+    except Exception as error:  # the objects in a topology may raise anything when they are pickled
+        raise InputError(
+            f"the application cannot be pickled for executors: {type(error).__name__}: {error}", app.id
+        ) from error

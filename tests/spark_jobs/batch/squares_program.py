@@ -1,7 +1,8 @@
-"""A program that runs squares until its chunk 5 is held: to be killed, or interrupted."""
+"""A program that runs squares and holds its chunk 5, so that a test can kill or interrupt it."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ HELD = 5
 
 
 def main(directory: str, marks: str, engine: str) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background inherits it as ignored
     plan = squares_plan(CHUNKS, work=Squares(marks=marks, held=frozenset({HELD})))
     console = Console(stderr=True)
     try:

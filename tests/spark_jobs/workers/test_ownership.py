@@ -18,7 +18,14 @@ from spark_jobs.workers.ownership_history import (
     overlaps,
     ownership_intervals,
 )
-from spark_jobs.workers.ownership_log import Holder, OwnershipEvent, OwnershipLine, OwnershipLog, read_ownership
+from spark_jobs.workers.ownership_log import (
+    Holder,
+    OwnershipChange,
+    OwnershipEvent,
+    OwnershipLine,
+    OwnershipLog,
+    read_ownership,
+)
 
 
 def line(
@@ -39,9 +46,9 @@ def line(
 def test_should_read_what_was_written_in_order_of_time(tmp_path: Path) -> None:
     first = OwnershipLog(tmp_path / "log", Holder("p0", "app-p0-t0", "3", 41, 40))
     second = OwnershipLog(tmp_path / "log", Holder("p1", "app-p1-t0", "4", 43, None))
-    first.write(OwnershipEvent.STARTED)
-    second.write(OwnershipEvent.ASSIGNED, generation_id=2, member_id="m", active=["0_1", "0_0"], standby=["1_0"])
-    first.write(OwnershipEvent.LOST, reason="UNKNOWN_MEMBER_ID")
+    first.write(OwnershipChange(OwnershipEvent.STARTED))
+    second.write(OwnershipChange(OwnershipEvent.ASSIGNED, 2, "m", active=("0_1", "0_0"), standby=("1_0",)))
+    first.write(OwnershipChange(OwnershipEvent.LOST, reason="UNKNOWN_MEMBER_ID"))
     read = read_ownership(tmp_path / "log")
     assert [one.at_ms for one in read] == sorted(one.at_ms for one in read)
     assert [(one.event, one.thread, one.executor, one.pid, one.jvm_pid) for one in read] == [
@@ -59,7 +66,7 @@ def test_should_read_what_was_written_in_order_of_time(tmp_path: Path) -> None:
 
 
 def test_should_leave_out_a_line_that_is_being_written(tmp_path: Path) -> None:
-    OwnershipLog(tmp_path, Holder("p0", "t", "0", 1)).write(OwnershipEvent.STARTED)
+    OwnershipLog(tmp_path, Holder("p0", "t", "0", 1)).write(OwnershipChange(OwnershipEvent.STARTED))
     with (tmp_path / "t-1.jsonl").open("a") as file:
         file.write('{"at_ms": 1')
     assert [one.event for one in read_ownership(tmp_path)] == [OwnershipEvent.STARTED]

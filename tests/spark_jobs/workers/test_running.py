@@ -166,7 +166,7 @@ def test_should_refuse_an_application_that_cannot_run_elsewhere(
         small_application("stuck", log_directory),
         processing_exception_handler=lambda _record: HandlerResponse(str(held)),
     )
-    with pytest.raises(InputError, match=r"stuck: cannot be sent to executors: TypeError: .*lock"):
+    with pytest.raises(InputError, match=r"stuck: the application cannot be pickled for executors: TypeError: .*lock"):
         run(spark, stuck, coordinator_url=coordinator.url)
 
 
