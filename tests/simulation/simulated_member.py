@@ -19,7 +19,7 @@ from coordinator_api.group.outcome import (
     Response,
 )
 from coordinator_api.group.states import RejectionCode
-from tests.coordinator_api.group.member_bytes import Told, assigned, subscription
+from tests.coordinator_api.group.member_bytes import MemberState, assigned, subscription
 from tests.simulation.leader import END_OFFSET
 
 SESSION_TIMEOUT_MS = 6_000
@@ -57,15 +57,15 @@ class SimulatedMember:
     def join(self, new_member_id: str) -> Join:
         if self.unanswered is None:
             self.unique = (self.unique + 1) % 128
-            told = Told(
+            state = MemberState(
                 process=self.name,
                 running=tuple(sorted(self.running)),
-                state={**self.restored, **dict.fromkeys(self.standbys, END_OFFSET)},
+                on_disk={**self.restored, **dict.fromkeys(self.standbys, END_OFFSET)},
                 unique=self.unique,
                 generation=self.generation_id or None,
             )
             self.unanswered = Join(
-                subscription(told),
+                subscription(state),
                 SESSION_TIMEOUT_MS,
                 REBALANCE_TIMEOUT_MS,
                 new_member_id,

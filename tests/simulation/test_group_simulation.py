@@ -1,5 +1,5 @@
 """Random histories of a group: members that come, go, die and come back, answers that are lost, a coordinator that is
-killed before or after a commit, commits that fail, rounds whose results come late. Whatever happens:
+killed before or after a commit, commits that fail, rebalances whose results come late. Whatever happens:
 
 - no task has two owners among those whom the group counts as members;
 - the generation never goes back, and what a member is handed is what was recorded;
@@ -102,9 +102,9 @@ class GroupSimulation(RuleBasedStateMachine):
 
     @rule(steps=st.integers(1, 14), step_ms=st.sampled_from([10, 250, 5_000]), fault=faults, victim=names)
     def time_goes_by(self, steps: int, step_ms: int, fault: Fault, victim: int) -> None:
-        """All do what they should, and for one of them the last but one step goes wrong.
+        """All members do what they should; in the step before the last, something goes wrong for one of them.
 
-        Random requests alone seldom get a whole round done.
+        Random requests alone seldom complete a rebalance.
         """
         for left in range(steps, 0, -1):
             self._go_on(step_ms, fault if left == 2 else Fault.NONE, victim)
@@ -287,7 +287,9 @@ class GroupSimulation(RuleBasedStateMachine):
             self._restart()
             return None
         recorded.group.apply(outcome.records, recorded.now_ms)
-        assert outcome.next_timer_ms == recorded.group.next_timer_ms, f"{event}: the timer told is not the group's"
+        assert outcome.next_timer_ms == recorded.group.next_timer_ms, (
+            f"{event}: the timer of the outcome is not the group's"
+        )
         self._start(outcome)
         return None if fault is Fault.ANSWER_LOST else outcome.response
 

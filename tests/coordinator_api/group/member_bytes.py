@@ -1,4 +1,4 @@
-"""Subscriptions and assignments for tests of the group protocol: real bytes, said in a few words."""
+"""Subscriptions and assignments for tests of the group protocol: real bytes from a few words."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SOURCE_TOPIC = "orders"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a member says about itself. `running`: its active tasks; `state`: offset sums of what it has on disk."""
+class MemberState:
+    """What a member says of itself. `running`: its active tasks. `on_disk`: offset sums of the state that it has."""
 
     process: str
     running: tuple[TaskId, ...] = ()
-    state: Mapping[TaskId, int] = field(default_factory=dict)
+    on_disk: Mapping[TaskId, int] = field(default_factory=dict)
     unique: int = 0
     generation: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -46,18 +46,18 @@ def partition_of(task: TaskId) -> TopicPartition:
     return TopicPartition(SOURCE_TOPIC, task.partition)
 
 
-def subscription(told: Told) -> bytes:
+def subscription(state: MemberState) -> bytes:
     """Bytes of ConsumerProtocolSubscription for a topology with one source topic."""
-    sums = {**told.state, **dict.fromkeys(told.running, LATEST_OFFSET)}
+    sums = {**state.on_disk, **dict.fromkeys(state.running, LATEST_OFFSET)}
     info = SubscriptionInfo(
         11,
-        process_id=process_named(told.process),
+        process_id=process_named(state.process),
         task_offset_sums=sums,
-        unique_field=told.unique,
-        client_tags=told.tags,
+        unique_field=state.unique,
+        client_tags=state.tags,
     )
-    owned = tuple(partition_of(task) for task in told.running)
-    return encode_subscription(Subscription((SOURCE_TOPIC,), encode_subscription_info(info), owned, told.generation))
+    owned = tuple(partition_of(task) for task in state.running)
+    return encode_subscription(Subscription((SOURCE_TOPIC,), encode_subscription_info(info), owned, state.generation))
 
 
 def assignment(active: Iterable[TaskId], standby: Iterable[TaskId] = ()) -> bytes:

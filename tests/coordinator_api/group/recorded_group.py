@@ -1,4 +1,4 @@
-"""A group with its store: what a coordinator does around `Group`, in memory, checking at each step what has to hold."""
+"""A group with its store in memory: what a coordinator does around `Group`. Each step checks what has to hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RecordedGroup:
         self.now_ms = 0
 
     def send(self, event: Event) -> Outcome:
-        """Handle, commit, apply, as the loop in `Group` says."""
+        """Handle, commit, apply: the loop in the docstring of `coordinator_api.group`."""
         outcome = self.decide(event)
         self.commit(outcome)
         return outcome
@@ -28,7 +28,7 @@ class RecordedGroup:
         return self.send(event).response
 
     def decide(self, event: Event) -> Outcome:
-        """Handle without commit. The durable state must not move."""
+        """Handle without committing. The durable state must not change."""
         before = self.group.image
         outcome = self.group.handle(event, self.now_ms)
         assert self.group.image is before, f"{event} changed durable state before its records were committed"
@@ -51,6 +51,6 @@ class RecordedGroup:
         return group
 
     def restart(self) -> Outcome:
-        """The coordinator was killed and comes back: only what was committed is left."""
+        """The coordinator was killed and comes back. Only what was committed is left."""
         self.group = self.replayed()
         return self.send(Recovered())

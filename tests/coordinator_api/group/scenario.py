@@ -1,4 +1,4 @@
-"""Scenarios: what is done to a group and what comes of it, as text that a person can read and write.
+"""Scenarios: what happens to a group and what comes of it, as text that a person can read and write.
 
     # a comment
     limits initial_rebalance_delay_ms=0
@@ -8,8 +8,8 @@
       > compute 1 ...                an effect
       Empty 0, no timer              the state afterwards: state, generation, next timer
 
-Everything indented is what came of the line above it; `play` writes it anew, and a test compares. To write a new
-scenario leave it out and run `python -m tests.coordinator_api.group.scenario FILE`, then read what it says.
+The indented lines are what came of the line above. `play` writes them again, and a test compares. To write a new
+scenario, leave them out, run `python -m tests.coordinator_api.group.scenario FILE`, and read the result.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from coordinator_api.group.outcome import (
     Response,
 )
 from coordinator_api.group.story import in_words
-from tests.coordinator_api.group.member_bytes import Told, assigned, assignment, subscription, tasks
+from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, subscription, tasks
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 Words = list[str]
@@ -111,8 +111,8 @@ class _Player:
         return _COMMANDS[command](words, options)
 
     def _join(self, name: str, member_id: str | None, options: Options) -> Join:
-        """A member's process has its name, unless told otherwise; its ids are name-1, name-2, ..."""
-        said = Told(
+        """A member's process has its name, unless `process=` says otherwise. Its ids are name-1, name-2, ..."""
+        said = MemberState(
             process=options.get("process", name),
             running=tasks(options.get("running", "")),
             unique=int(options.get("unique", 0)),
@@ -139,7 +139,7 @@ class _Player:
             f"for {' '.join(effect.members)} ({effect.reason})"
             for effect in outcome.effects
         ]
-        assert outcome.next_timer_ms == group.next_timer_ms, "the timer told before the commit is not the one after it"
+        assert outcome.next_timer_ms == group.next_timer_ms, "the timer of the outcome is not the one after the commit"
         timer = "no timer" if outcome.next_timer_ms is None else f"timer {outcome.next_timer_ms}"
         return [*said, f"{group.state} {group.generation_id}, {timer}"]
 
@@ -244,14 +244,14 @@ def _topics(text: str) -> dict[str, int]:
 
 
 def _report(words: Words, options: Options) -> Event:
-    """`report 7 a=0_0/0_1 followup`: a round led elsewhere; each member's process has its name."""
+    """`report 7 a=0_0/0_1 followup`: a rebalance led elsewhere; each member's process has its name."""
     generation_id, *flags = words
     given = {member: value.split("/") for member, value in options.items() if "/" in value}
     return ReportRebalance(
         led_by="kafka",
         generation_id=int(generation_id),
         input_json=options.get("definition", "v1"),
-        members={name: Member(subscription(Told(name)), name) for name in given},
+        members={name: Member(subscription(MemberState(name)), name) for name in given},
         assignments={member: assignment(tasks(active), tasks(standby)) for member, (active, standby) in given.items()},
         followup_rebalance="followup" in flags,
         probing_rebalance_at_ms=int(options["probing"]) if "probing" in options else None,

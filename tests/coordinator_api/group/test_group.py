@@ -1,4 +1,4 @@
-"""What scenarios cannot say: whole values, failed commits, warm-ups, errors with their story."""
+"""What scenarios cannot show: whole values, failed commits, warm-ups, errors with their story."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ from coordinator_api.group.states import (
     RejectionCode,
     RemovalReason,
 )
-from tests.coordinator_api.group.member_bytes import Told, assignment, process_named, subscription
+from tests.coordinator_api.group.member_bytes import MemberState, assignment, process_named, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 
 
 def join(name: str) -> Join:
-    return Join(subscription(Told(name)), 10_000, 60_000, new_member_id=name, client_id=f"client-{name}")
+    return Join(subscription(MemberState(name)), 10_000, 60_000, new_member_id=name, client_id=f"client-{name}")
 
 
-def rejoin(name: str, told: Told) -> Join:
-    return replace(join(name), subscription=subscription(told), member_id=name)
+def rejoin(name: str, state: MemberState) -> Join:
+    return replace(join(name), subscription=subscription(state), member_id=name)
 
 
 def static_join(name: str, incarnation: int) -> Join:
@@ -70,7 +70,7 @@ def static_join(name: str, incarnation: int) -> Join:
 
 
 def computing(*names: str) -> tuple[RecordedGroup, Outcome]:
-    """A group in its first round."""
+    """A group in its first rebalance."""
     recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
     recorded.send(DeclareGroup("v1"))
     for name in names:
@@ -84,18 +84,18 @@ def stable(result: RebalanceResult) -> RecordedGroup:
     return recorded
 
 
-def test_should_ask_for_a_round_with_everything_it_needs() -> None:
+def test_should_ask_for_a_rebalance_with_everything_it_needs() -> None:
     _, outcome = computing("a", "b")
     members = {
-        "a": Member(subscription(Told("a")), "client-a"),
-        "b": Member(subscription(Told("b")), "client-b"),
+        "a": Member(subscription(MemberState("a")), "client-a"),
+        "b": Member(subscription(MemberState("b")), "client-b"),
     }
     assert outcome.effects == (RunRebalance(1, 1, "v1", members, RebalanceReason.MEMBER_JOINED),)
 
 
 def test_should_leave_everything_as_it_was_when_the_commit_failed() -> None:
     recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
-    for event in (join("c"), Leave("a"), DeclareGroup("v2"), rejoin("a", Told("a", unique=1))):
+    for event in (join("c"), Leave("a"), DeclareGroup("v2"), rejoin("a", MemberState("a", unique=1))):
         assert recorded.decide(event).records
         recorded.group.validate_state()
     assert recorded.ask(Heartbeat("a", 1)) == HeartbeatAnswered(
@@ -119,31 +119,31 @@ def test_should_hand_out_the_same_bytes_after_a_restart() -> None:
 
 
 def test_should_not_hand_out_the_last_assignment_when_the_member_has_rejoined_without_it() -> None:
-    """It would run what its new subscription does not claim, and the round may give that to another."""
+    """It would run what its new subscription does not claim, and the rebalance may give that to another member."""
     recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
-    recorded.send(rejoin("a", Told("a", unique=1)))
+    recorded.send(rejoin("a", MemberState("a", unique=1)))
     assert not isinstance(recorded.ask(FetchAssignment("a", 0)), AssignmentReady)
     assert isinstance(recorded.ask(FetchAssignment("b", 0)), AssignmentReady)
 
 
-def test_should_not_take_a_static_member_back_with_tasks_of_a_round_it_let_go_by() -> None:
+def test_should_not_take_a_static_member_back_with_tasks_of_a_rebalance_it_missed() -> None:
     recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
     recorded.send(DeclareGroup("v1"))
     recorded.send(join("a"))
     recorded.send(static_join("s", 1))
     recorded.send(Tick())
     recorded.send(AssignmentComputed(1, RebalanceResult({"a": assignment((A,)), "s": assignment((B,))})))
-    recorded.send(rejoin("a", Told("a", (A,), unique=1, generation=1)))
+    recorded.send(rejoin("a", MemberState("a", (A,), unique=1, generation=1)))
     for recorded.now_ms in (9_000, 18_000, 27_000, 36_000, 45_000, 54_000, 60_000):
         recorded.send(Heartbeat("a", 1))
         if recorded.now_ms < 60_000:
             recorded.send(Heartbeat("s", 1))
     recorded.send(Tick())
     assert recorded.group.image.generation_id == 2
-    late = recorded.ask(rejoin("s", Told("s", (B,), unique=1, generation=1)))
+    late = recorded.ask(rejoin("s", MemberState("s", (B,), unique=1, generation=1)))
     assert isinstance(late, Rejected)
     assert late.code is RejectionCode.ILLEGAL_GENERATION
-    empty_handed = recorded.ask(rejoin("s", Told("s", unique=2)))
+    empty_handed = recorded.ask(rejoin("s", MemberState("s", unique=2)))
     assert empty_handed == JoinAnswered("s", 3, GroupState.PREPARING_REBALANCE, created=False)
 
 
@@ -166,10 +166,10 @@ def test_should_describe_everything() -> None:
     recorded.now_ms = 5
     recorded.send(FetchAssignment("a", 1))
     recorded.send(Heartbeat("a", 1, {A: 12, C: 3}))
-    recorded.send(rejoin("b", Told("b")))
+    recorded.send(rejoin("b", MemberState("b")))
 
     def member(name: str, heard_ms: int, fetched: bool, tasks: tuple[TaskDescription, ...]) -> MemberDescription:
-        last_join = LastJoin(None, None, f"client-{name}", 10_000, 60_000, subscription(Told(name)), 1)
+        last_join = LastJoin(None, None, f"client-{name}", 10_000, 60_000, subscription(MemberState(name)), 1)
         warm_ups = (C,) if name == "a" else ()
         return MemberDescription(
             member=ClassicGroupMember(name, last_join, LastAssignment(1, given[name], warm_ups)),

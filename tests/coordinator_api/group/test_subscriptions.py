@@ -1,4 +1,4 @@
-"""What counts as the same subscription: for a round, and for a static member that came back."""
+"""What counts as the same subscription: for a rebalance, and for a static member that came back."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from coordinator_api.group.subscriptions import (
     running_tasks,
     static_identity,
 )
-from tests.coordinator_api.group.member_bytes import Told, assigned, assignment, process_named, subscription
+from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, process_named, subscription
 
 TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
-TOLD = Told("p", running=(TASK,), state={OTHER: 7}, unique=1, generation=4, tags={"zone": "a", "rack": "r"})
+STATE = MemberState("p", running=(TASK,), on_disk={OTHER: 7}, unique=1, generation=4, tags={"zone": "a", "rack": "r"})
 
-SAME_ROUND = {
-    "unique field": replace(TOLD, unique=2),
-    "generation": replace(TOLD, generation=5),
-    "no generation": replace(TOLD, generation=None),
-    "order of tags": replace(TOLD, tags={"rack": "r", "zone": "a"}),
+SAME_INPUT = {
+    "unique field": replace(STATE, unique=2),
+    "generation": replace(STATE, generation=5),
+    "no generation": replace(STATE, generation=None),
+    "order of tags": replace(STATE, tags={"rack": "r", "zone": "a"}),
 }
 SAME_PLACE = {
-    "runs nothing yet": replace(TOLD, running=()),
-    "state further on": replace(TOLD, state={OTHER: 8}),
-    "state lost": replace(TOLD, running=(), state={}),
+    "runs nothing yet": replace(STATE, running=()),
+    "state further on": replace(STATE, on_disk={OTHER: 8}),
+    "state lost": replace(STATE, running=(), on_disk={}),
 }
-ANOTHER = {"process": replace(TOLD, process="q"), "tags": replace(TOLD, tags={"zone": "b", "rack": "r"})}
+ANOTHER = {"process": replace(STATE, process="q"), "tags": replace(STATE, tags={"zone": "b", "rack": "r"})}
 
 
-@pytest.mark.parametrize("told", SAME_ROUND.values(), ids=SAME_ROUND)
-def test_should_be_the_same_input_when_only_the_unique_field_or_generation_differ(told: Told) -> None:
-    assert rebalance_input(subscription(told)) == rebalance_input(subscription(TOLD))
+@pytest.mark.parametrize("state", SAME_INPUT.values(), ids=SAME_INPUT)
+def test_should_be_the_same_input_when_only_the_unique_field_or_generation_differ(state: MemberState) -> None:
+    assert rebalance_input(subscription(state)) == rebalance_input(subscription(STATE))
 
 
-@pytest.mark.parametrize("told", [*SAME_PLACE.values(), *ANOTHER.values()], ids=[*SAME_PLACE, *ANOTHER])
-def test_should_be_another_input_when_anything_else_differs(told: Told) -> None:
-    assert rebalance_input(subscription(told)) != rebalance_input(subscription(TOLD))
+@pytest.mark.parametrize("state", [*SAME_PLACE.values(), *ANOTHER.values()], ids=[*SAME_PLACE, *ANOTHER])
+def test_should_be_another_input_when_anything_else_differs(state: MemberState) -> None:
+    assert rebalance_input(subscription(state)) != rebalance_input(subscription(STATE))
 
 
-@pytest.mark.parametrize("told", [*SAME_ROUND.values(), *SAME_PLACE.values()], ids=[*SAME_ROUND, *SAME_PLACE])
-def test_should_be_the_same_static_member_when_it_was_only_started_anew(told: Told) -> None:
-    assert static_identity(subscription(told)) == static_identity(subscription(TOLD))
+@pytest.mark.parametrize("state", [*SAME_INPUT.values(), *SAME_PLACE.values()], ids=[*SAME_INPUT, *SAME_PLACE])
+def test_should_be_the_same_static_member_when_it_was_only_started_anew(state: MemberState) -> None:
+    assert static_identity(subscription(state)) == static_identity(subscription(STATE))
 
 
-@pytest.mark.parametrize("told", ANOTHER.values(), ids=ANOTHER)
-def test_should_be_another_static_member_when_it_is_in_another_place(told: Told) -> None:
-    assert static_identity(subscription(told)) != static_identity(subscription(TOLD))
+@pytest.mark.parametrize("state", ANOTHER.values(), ids=ANOTHER)
+def test_should_be_another_static_member_when_it_is_in_another_place(state: MemberState) -> None:
+    assert static_identity(subscription(state)) != static_identity(subscription(STATE))
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_should_take_bytes_as_they_are_when_they_cannot_be_read(data: bytes) -> 
 
 
 def test_should_read_what_a_member_holds() -> None:
-    data = subscription(TOLD)
+    data = subscription(STATE)
     assert (process_of(data), running_tasks(data), claims_tasks(data), held_generation(data)) == (
         process_named("p"),
         (TASK,),
         True,
         4,
     )
-    assert held_generation(subscription(replace(TOLD, generation=None))) is None
+    assert held_generation(subscription(replace(STATE, generation=None))) is None
     assert held_generation(b"") is None
 
 
