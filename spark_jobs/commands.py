@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -19,6 +17,7 @@ from rich.console import Console
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
 from assignor.errors import AssignorFault, InputError
 from assignor.recording import line_of_document
+from spark_jobs.session.interrupts import interruptible
 
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 DEMO_WIDTH = 120
@@ -49,9 +48,9 @@ def demo() -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=DEMO_WIDTH)
-    _interrupt_on_signals()
     try:
-        Demo(console).run()
+        with interruptible():
+            Demo(console).run()
     except KeyboardInterrupt:
         _fail("interrupted; everything that was started is stopped", EXIT_NO)
     except AssignorFault as fault:
@@ -89,8 +88,7 @@ def run(
         application = load_application(app)
         group_body(application)  # says what is wrong before Spark starts
         token = _token(token_file)
-        _interrupt_on_signals()
-        with spark_session(master, f"instances of {application.id}") as spark:
+        with interruptible(), spark_session(master, f"instances of {application.id}") as spark:
             workers = workers_run(
                 spark,
                 application,
@@ -126,16 +124,6 @@ def _token(token_file: Path | None) -> str | None:
         return token_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as fault:
         raise InputError(f"{token_file} cannot be read: {fault}", "--token-file") from None
-
-
-def _interrupt_on_signals() -> None:
-    """SIGTERM unwinds like Ctrl-C, so that members leave and Spark stops; SIGINT also where a shell has it ignored."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGINT, interrupt)
 
 
 def _fail(message: str, code: int) -> NoReturn:

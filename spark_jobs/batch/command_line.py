@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import signal
-import threading
 from collections.abc import Iterator
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -15,6 +12,7 @@ import typer
 from assignor.commands.console import EXIT_NO, CannotFinish, leave
 from assignor.errors import AssignorFault, InputError
 from spark_jobs.batch.engine import Engine, EngineChoice
+from spark_jobs.session.interrupts import interruptible
 
 
 def engine_from_options(
@@ -38,23 +36,14 @@ def engine_from_options(
 
 @contextlib.contextmanager
 def batch_run() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that workers end and finished chunks are kept; both end the command with 1.
+    """Ctrl-C and SIGTERM end the workers, keep the finished chunks and end the command with 1.
 
-    An engine that fails ends it with 2, because 1 is a result of `replay` and `sweep`. Only a main thread hears of
-    signals.
+    An engine that fails ends it with 2, because 1 is a result of `replay` and `sweep`.
     """
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, interrupt) if is_main else None
     try:
-        yield
+        with interruptible():
+            yield
     except KeyboardInterrupt:
         leave(EXIT_NO)
     except AssignorFault as fault:
         raise CannotFinish(str(fault)) from fault
-    finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,34 @@
+"""What interrupts a command, whoever started it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import signal, sys
+from spark_jobs.session.interrupts import interruptible
+before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+try:
+    with interruptible():
+        print("ready", flush=True)
+        sys.stdin.read()
+except KeyboardInterrupt:
+    assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_should_be_interrupted_when_it_was_started_with_sigint_ignored(number: signal.Signals) -> None:
+    shell = f"trap '' INT; exec {sys.executable} -c \"$0\""
+    with subprocess.Popen(
+        ["/bin/sh", "-c", shell, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.wait(30) == 3
