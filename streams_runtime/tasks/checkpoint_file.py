@@ -1,12 +1,12 @@
 """A task's checkpoint file: up to which changelog offset each of its persistent stores is complete on disk.
 
-Rule: `<task directory>/.checkpoint` is either the last file that was written whole, or it is not there. It is written
-under another name in the same directory, synced, renamed, and the directory synced. No offsets mean no file. A file
-that cannot be understood is set aside under `.checkpoint.corrupt-<n>`, where a person can look at it.
-Offsets are those of the last record applied. Source: `OffsetCheckpoint`; the text is `offset_checkpoint`'s.
+Rules: `<task directory>/.checkpoint` is either the last file that was written whole, or not there. A new one is written
+under another name in the same directory, synced and renamed; then the directory is synced. When there are no offsets,
+there is no file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, for a person to look at. Offsets
+are those of the last record applied. `offset_checkpoint` has the text. Source: `OffsetCheckpoint`.
 
-Differs from Kafka: a broken file is set aside instead of being fatal for the thread, and a file that cannot be written
-is an error instead of a warning, since the disk will not do for the stores either.
+Differs from Kafka: a broken file is set aside and does not end the thread. A file that cannot be written is an error
+and not a warning, since a disk that refuses it will refuse the stores, too.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from streams_runtime.errors import ProcessorStateError
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN, format_checkpoint, parse_checkpoint
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
-"""Everything whose name begins so belongs to the checkpoint, and is no state."""
+"""A file whose name begins with this belongs to the checkpoint and is not state."""
 
 _logger = logging.getLogger(__name__)
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 
 class LoadedCheckpoint(NamedTuple):
-    """`set_aside`: where a broken file went; None when there was none, or it was fine."""
+    """`set_aside`: the new path of a broken file; None when the file was fine or missing."""
 
     offsets: dict[TopicPartition, int]
     set_aside: Path | None = None
 
 
 class CheckpointFile:
-    """One file, one writer: whoever holds the lock of the task's directory. Every OSError is a ProcessorStateError."""
+    """Only the holder of the lock of the task's directory writes it. Every OSError becomes a ProcessorStateError."""
 
     __slots__ = ("path",)
 
@@ -46,7 +46,7 @@ class CheckpointFile:
         self.path = task_directory / CHECKPOINT_FILE_NAME
 
     def read(self) -> dict[TopicPartition, int]:
-        """What is in the file, OFFSET_UNKNOWN included; empty when there is none. DecodeError: it is broken."""
+        """The offsets in the file, OFFSET_UNKNOWN included; empty when there is no file. DecodeError: it is broken."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -56,7 +56,7 @@ class CheckpointFile:
         return parse_checkpoint(data)
 
     def load(self) -> LoadedCheckpoint:
-        """Like `read`, but a broken file is renamed, a warning is logged, and nothing is known of the state then."""
+        """As `read`, but a broken file is renamed, with a warning, and there are no offsets then."""
         try:
             return LoadedCheckpoint(self.read())
         except DecodeError as error:
@@ -65,7 +65,7 @@ class CheckpointFile:
             return LoadedCheckpoint({}, aside)
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """On return the file holds these, whatever happens to the machine.
+        """On return the file holds these offsets, even if the machine fails.
 
         Raises IllegalStateError, before anything is touched, for a negative offset that is not OFFSET_UNKNOWN.
         """
@@ -85,7 +85,7 @@ class CheckpointFile:
             raise ProcessorStateError(f"the checkpoint file {self.path} cannot be written: {error}") from error
 
     def delete(self) -> None:
-        """On return there is no file, whatever happens to the machine."""
+        """On return there is no file, even if the machine fails."""
         try:
             self.path.unlink()
             sync_directory(self.path.parent)
@@ -107,17 +107,17 @@ class CheckpointFile:
 
 
 def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Checkpointed offsets as they are reported to the leader: that of the next record, 0 where it is unknown."""
+    """Checkpointed offsets as a thread reports them to the leader: that of the next record, 0 when unknown."""
     return {p: 0 if offset == OFFSET_UNKNOWN else offset + 1 for p, offset in checkpointed.items()}
 
 
 def sync_directory(directory: Path) -> None:
-    """Make renames and deletions in a directory last. Raises OSError."""
+    """Make renames and deletions in a directory durable. Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in _NO_DIRECTORY_SYNC:  # some file systems cannot, and keep the order by themselves
+        if error.errno not in _NO_DIRECTORY_SYNC:  # some file systems refuse it, and keep the order by themselves
             raise
     finally:
         os.close(descriptor)

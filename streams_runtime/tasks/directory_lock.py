@@ -1,11 +1,11 @@
-"""A lock on a directory that holds between processes and ends with the process that has it.
+"""A lock on a directory that holds between processes and ends with the process that holds it.
 
-Rule: `flock` on `<directory>/.lock`, whose content is the holder's process id. The system releases it however the
+Rule: it is a `flock` on `<directory>/.lock`, which contains the holder's process id. The system releases it however the
 holder ends. Source: `FileChannel.tryLock` in `StateDirectory`.
 
-A forked child shares its parent's open files, and with them the lock: it would keep the lock after the parent's end. So
-the child closes what it inherited, at once (closing does not unlock, only the last one to close does), and no fork
-happens between opening such a file and noting it down.
+A forked child shares its parent's open files, and with them the lock, which would then outlive the parent. So the child
+closes inherited lock files at once (the parent's lock stays until the last of them is closed), and no fork can happen
+between opening such a file and noting it down.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class DirectoryLock:
 
     @classmethod
     def acquire(cls, directory: Path, what: str, *, wait_ms: int = 0) -> DirectoryLock:
-        """Lock an existing directory; `what` says in messages what it is.
+        """Lock an existing directory; `what` names it in messages.
 
-        Raises LockError when it is still somebody else's after `wait_ms`, ProcessorStateError when it cannot be locked.
+        Raises LockError when another holder still has it after `wait_ms`, ProcessorStateError when it cannot be locked.
         """
         path = directory / LOCK_FILE_NAME
         for attempt in range(1 + -(-wait_ms // _RETRY_MS)):
@@ -62,18 +62,18 @@ class DirectoryLock:
             descriptor, self._descriptor = self._descriptor, None
             _held.discard(self)
         if descriptor is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that forked may still have the file open
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may still have the file open
             os.close(descriptor)
 
     def forget(self) -> None:
-        """In a forked child: close, and leave the lock to the parent."""
+        """In a forked child: close the file, and leave the lock to the parent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def _lock_file(path: Path) -> int | None:
-    """The locked file's descriptor; None when somebody else has it. Raises OSError."""
+    """The locked file's descriptor; None when another holder has it. Raises OSError."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -88,7 +88,7 @@ def _lock_file(path: Path) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the holder before deleted the directory: this file is nobody's any more
+        os.close(descriptor)  # the previous holder deleted the directory: this file is at its path no more
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

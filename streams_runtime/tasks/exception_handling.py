@@ -1,13 +1,13 @@
-"""What becomes of a record that fails: the thread ends, the record is dropped, or it goes to the dead-letter topic.
+"""What happens to a record that fails: the thread ends, the record is dropped, or it goes to the dead-letter topic.
 
-Rules: the user's handler decides, one for processing and one for reading (serdes, timestamps); the default is FAIL.
-FAIL raises ProcessingFailed that names task, topic, partition, offset and node. A dead letter is the record as it was
-read, with its own headers and then Kafka's, sent like any output, so under exactly-once it is in the transaction that
-commits the record's offset. A handler that fails itself, or answers nonsense, is a FAIL.
+Rules: the user's handlers decide, one for processing and one for reading (serdes, timestamps); the default is FAIL.
+FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. A dead letter is the record as it was
+read, with its own headers followed by Kafka's. It is sent like any output, so under exactly-once it is in the
+transaction that commits the record's offset. A handler that raises, or answers nonsense, counts as FAIL.
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
-Differs from Kafka: an error ends the whole record, also for siblings of the node that failed, whose turn would have
-come later. The topic of dead letters is used by every handler that answers DEAD_LETTER; the header of the task is ours.
+Differs from Kafka: an error ends the whole record, also for siblings of the node that failed which would have come
+later. Every handler that answers DEAD_LETTER uses the dead-letter topic. The header with the task is not Kafka's.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ HEADER_OFFSET = "__streams.errors.offset"
 HEADER_TASK = "__streams.errors.task"
 
 NO_RECORD = RecordMetadata("", -1, -1)
-"""Where a punctuation fails: there is no input record."""
+"""The metadata of a failed punctuation, which has no input record."""
 
 _logger = logging.getLogger(__name__)
 
 
 def fail(record: FailedRecord) -> HandlerResponse:
-    """The default: whoever wants to go on without a record has to say so."""
+    """The default: going on without a record has to be asked for."""
     _logger.error("%s; the thread ends", described(record))
     return HandlerResponse.FAIL
 
@@ -94,7 +94,7 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
 
 
 class DeadLetterSender(Protocol):
-    """Where dead letters go out; the task's record collector."""
+    """What sends dead letters: the task's record collector."""
 
     def send(
         self,
@@ -108,7 +108,7 @@ class DeadLetterSender(Protocol):
 
 
 class ExceptionHandling:
-    """Asks a handler and does what it says. `dead_letter_topic`: full name, None when there is none."""
+    """Asks a handler and does what it answers. `dead_letter_topic`: full name, None when there is none."""
 
     __slots__ = ("_dead_letter_topic", "_deserialization", "_processing", "_sender", "dropped_records")
 
@@ -155,7 +155,7 @@ class ExceptionHandling:
                 f"{described(record)}",
                 record.task_id,
             ) from record.error
-        timestamp_ms = max(0, record.timestamp_ms)  # a record may be bad because of its timestamp
+        timestamp_ms = max(0, record.timestamp_ms)  # the timestamp itself may be what is wrong with the record
         self._sender.send(topic, None, record.key, record.value, timestamp_ms, dead_letter_headers(record))
 
 

@@ -1,10 +1,9 @@
-"""Where a task reads its input from, up to where it is committed, and by what right.
+"""Where a task begins to read its input, which offsets it commits, and its right to commit them.
 
-Rules: reading begins at the committed offset, else by `auto.offset.reset` (of the source, else the config's). What is
-committed is the offset of the next record to process: that of the first one buffered, else the consumer's position, so
-that gaps which transactions and compaction leave count as consumed. Only what has moved is committed. Partition time
-goes into the commit's metadata and comes back from it. A task claims its input before it reads it; from then on no
-earlier owner can commit.
+Rules: reading begins at the committed offset, else by `auto.offset.reset` of the source or of the configs. A task
+commits the offset of the next record to process: that of the first one buffered, else the consumer's position, so that
+gaps left by transactions and compaction count as consumed. It commits only offsets that have moved. The partition time
+is in the metadata of the commit. A task claims its input before it reads it; from then on no earlier owner can commit.
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`.
 """
 
@@ -22,7 +21,7 @@ from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_
 
 
 class InputOffsets:
-    """`committed`: what this task has read as committed, or committed itself."""
+    """`committed`: the offsets that this task found committed, or committed itself."""
 
     __slots__ = ("_configs", "_consumer", "_held", "_log", "_settled", "_sources", "_task_id", "committed")
 
@@ -40,11 +39,11 @@ class InputOffsets:
         self._consumer = consumer
         self._configs = configs
         self.committed: dict[TopicPartition, int] = {}
-        self._settled: dict[TopicPartition, int] = {}  # committed, or where reading began: nothing to commit there
+        self._settled: dict[TopicPartition, int] = {}  # committed, or where reading began
         self._held: dict[TopicPartition, OffsetAndMetadata] | None = None  # what a suspended task has to commit
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Let the consumer read on where the group is; partition times by partition, -1 for one that is not known.
+        """Have the consumer read on where the group is; the partition times of these partitions, -1 when not known.
 
         Raises LogTimeout, and StreamsRuntimeError when there is no offset and auto.offset.reset is none.
         """
@@ -60,10 +59,10 @@ class InputOffsets:
         return {partition: decode_partition_time(one.metadata) for partition, one in committed.items()}
 
     def reset(self, partitions: Collection[TopicPartition]) -> None:
-        """The consumer's position is out of range: go on by auto.offset.reset. Raises as `begin` does."""
+        """The consumer's positions are out of range: go on by auto.offset.reset. Raises as `begin` does."""
         for partition, offset in self._reset_positions(partitions, "has no record at its position").items():
             self._consumer.seek(partition, offset)
-            self._settled.pop(partition, None)  # wherever that is, it is news to the group
+            self._settled.pop(partition, None)  # the group does not know this offset yet
 
     def moved(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What there is to commit of a task whose buffer stands at `positions`."""
@@ -76,7 +75,7 @@ class InputOffsets:
         return moved
 
     def hold(self, moved: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Keep what there is to commit: the task's buffer is about to go, and the consumer stands behind it."""
+        """Keep what there is to commit: the task's buffer is about to be cleared, and the consumer is ahead of it."""
         self._held = dict(moved)
 
     def held(self) -> dict[TopicPartition, OffsetAndMetadata] | None:

@@ -1,7 +1,7 @@
 """The text of a checkpoint file: up to which changelog offset the state on disk is complete.
 
-First line the format version, which is 0, then the number of entries, then `topic partition offset` a line. Only the
-text is here; who writes the file does so under another name, syncs, and renames it. Source: `OffsetCheckpoint`.
+The first line is the format version, 0. The second one is the number of entries. Then follows one line per entry:
+`topic partition offset`. Source: `OffsetCheckpoint`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from assignor.errors import DecodeError, IllegalStateError
 from assignor.types import TopicPartition
 
 OFFSET_UNKNOWN = -4
-"""The offset of state that is there but of which nobody knows how far it reaches."""
+"""The offset of state that is on disk, but nobody knows up to which record."""
 
 _VERSION = 0
 _WHITESPACE = re.compile(r"[ \t\n\v\f\r]+")
@@ -22,9 +22,9 @@ _NUMBER = re.compile(r"[+-]?[0-9]+\Z")
 
 
 def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
-    """The text of the file, in the order of `offsets`; None when there are none, since then no file is kept.
+    """The text of the file, in the order of `offsets`; None when there are none, since then there is no file.
 
-    IllegalStateError for an offset that is negative and not OFFSET_UNKNOWN.
+    Raises IllegalStateError for a negative offset other than OFFSET_UNKNOWN.
     """
     if not offsets:
         return None
@@ -37,10 +37,10 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
 
 
 def parse_checkpoint(data: bytes) -> dict[TopicPartition, int]:
-    """The offsets in a checkpoint file. Entries with an offset that may not be written are left out.
+    """The offsets in a checkpoint file, without entries whose offset may not be written.
 
-    DecodeError, whose `reason` is Kafka's message, for every other text. Differs from Kafka: numbers are ASCII digits
-    only, where Java takes the digits of any script; Kafka writes no others.
+    Raises DecodeError, whose `reason` is Kafka's message, for any other text. Differs from Kafka: numbers are ASCII
+    digits only, where Java reads the digits of any script; Kafka writes only ASCII digits.
     """
     lines = _Lines(data)
     version = lines.number(32)
@@ -64,7 +64,7 @@ def _is_valid(offset: int) -> bool:
 
 
 class _Lines:
-    """The lines of the file as `BufferedReader.readLine` splits them, and where the current one starts."""
+    """The lines of the file as `BufferedReader.readLine` splits them, and the place where the current one starts."""
 
     __slots__ = ("_at", "_lines", "_text")
 
@@ -92,7 +92,7 @@ class _Lines:
 
     def entry(self, line: str) -> tuple[str, int, int]:
         pieces = _WHITESPACE.split(line)
-        while len(pieces) > 1 and not pieces[-1]:  # Java's split drops what is empty at the end
+        while len(pieces) > 1 and not pieces[-1]:  # Java's split drops empty pieces at the end
             pieces.pop()
         if len(pieces) != 3:
             raise self.error(f"Malformed line in offset checkpoint file: '{line}'.")

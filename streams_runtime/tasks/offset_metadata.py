@@ -1,8 +1,8 @@
-"""What a task writes beside a committed offset: the partition time, so that the next owner's stream time goes on.
+"""The metadata that a task commits with an offset: the partition time, at which the next owner's stream time goes on.
 
-The form is Kafka's version 2: base64 of one byte 2, the time in eight bytes, and what processors have to remember,
-which here is nothing. What follows the time is not read, and version 1, which ends there, is read too. Anything else
-(another program's text, a broken one) means that the time is not known.
+The form is Kafka's version 2: base64 of one byte 2, the time in eight bytes, and processor metadata, which here is
+empty. Whatever follows the time is not read; version 1, which ends there, is read as well. Any other text means that
+the time is not known.
 Source: `TopicPartitionMetadata`.
 """
 

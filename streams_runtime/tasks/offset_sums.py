@@ -1,13 +1,13 @@
-"""What one thread tells the leader about how far its copies of tasks are.
+"""What one thread reports to the leader: how far its copies of tasks have come, as one sum of offsets per task.
 
 Rules:
-- A running active task with changelogs is LATEST_OFFSET, and nothing else is: a task that restores is reported by what
-  it has restored, like a standby, so that only who really runs a task counts as its previous owner.
-- A copy in memory is told by its positions, a closed one on disk by its checkpoint; what is corrupt, or has no
-  checkpoint, is not told at all.
-- On disk a thread answers only for directories that it could lock when the rebalance started, so that of several
-  threads exactly one tells of each. What it was not assigned is unlocked when the round is over.
-- Sums that leave Java's long are JAVA_LONG_MAX.
+- Only a running active task with changelogs is reported as LATEST_OFFSET. A task that is restoring is reported by what
+  it has restored, as a standby is, so that only a thread that really runs a task counts as its previous owner.
+- The thread reports an open task by its positions, and a closed task on disk by its checkpoint. It does not report a
+  task that is corrupt or has no checkpoint.
+- Of the tasks on disk, a thread reports only those whose directories it could lock when the rebalance started, so that
+  exactly one of several threads reports each. When the rebalance is over, it unlocks those it was not assigned.
+- A sum larger than a Java long is reported as JAVA_LONG_MAX.
 
 Source: `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`, `releaseLockedUnassignedTaskDirectories`.
 """
@@ -25,43 +25,43 @@ from streams_runtime.tasks.task import Task
 
 
 class OffsetReport:
-    """One a stream thread, used by it alone."""
+    """One per stream thread, which alone uses it."""
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
         self._locked: dict[TaskId, Mapping[TopicPartition, int]] = {}
 
     def lock_directories(self, initialised: Container[TaskId]) -> None:
-        """A rebalance starts: claim every directory with state that no other thread has. Idempotent.
+        """A rebalance starts: lock every directory with state that no other thread has locked. Idempotent.
 
-        `initialised`: tasks that have locked their directory on their own, and know better than the disk.
+        `initialised`: tasks that have locked their own directories. They are newer than their checkpoints on disk.
         """
         for task in self._directory.non_empty_task_directories():
             if task in initialised or task in self._locked or not self._lock(task):
                 continue
-            if self._directory.is_empty(task):  # the cleaner was here between the two calls
+            if self._directory.is_empty(task):  # the cleaner deleted the state between the two calls
                 self._directory.unlock(task)
             else:
                 self._locked[task] = next_offsets(self._directory.checkpointed_offsets(task) or {})
 
     def release_directories(self, own: Iterable[Task]) -> None:
-        """The round is over: unlock what was not assigned to this thread."""
+        """The rebalance is over: unlock what was not assigned to this thread."""
         kept = {task.id for task in own}
         for task in [task for task in self._locked if task not in kept]:
             self._directory.unlock(task)
-        self._locked.clear()  # the tasks' own from here on
+        self._locked.clear()  # from here on the tasks hold the locks
 
     def forget(self, task: TaskId) -> None:
-        """The task was closed, and its directory with it."""
+        """The task is closed: unlock its directory."""
         self._locked.pop(task, None)
         self._directory.unlock(task)
 
     def sums(self, tasks: Iterable[Task]) -> dict[TaskId, int]:
-        """By task; those of which nothing is known are left out."""
+        """The sum of each task; a task of which nothing is known is left out."""
         reported: dict[TaskId, int] = {task: sum_of(offsets) for task, offsets in self._locked.items() if offsets}
         for task in tasks:
             if task.state in (TaskState.CREATED, TaskState.CLOSED) or not task.changelog_partitions:
-                continue  # nothing read yet: what is on disk is told above
+                continue  # it has read nothing yet: what is on disk was reported above
             if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                 reported[task.id] = LATEST_OFFSET
             else:
@@ -71,10 +71,10 @@ class OffsetReport:
     def _lock(self, task: TaskId) -> bool:
         try:
             return self._directory.lock(task)
-        except LockError:  # another process: then it answers for it
+        except LockError:  # another process has it, and reports it
             return False
 
 
 def sum_of(offsets: Mapping[TopicPartition, int]) -> int:
-    """Negative offsets say that nothing is known and count as 0."""
+    """A negative offset means that nothing is known, and counts as 0."""
     return min(sum(offset for offset in offsets.values() if offset > 0), JAVA_LONG_MAX)

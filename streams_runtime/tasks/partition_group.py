@@ -1,18 +1,20 @@
-"""Which of a task's partitions gives the next record: the one whose next record has the lowest timestamp.
+"""Chooses which of a task's partitions gives the next record: the one whose next record has the lowest timestamp.
 
-Rules of `max.task.idle.ms`, when a partition has nothing buffered: -1 takes what is there; 0 waits only for partitions
-of which the log is known to have more (or of which nothing is known yet); above 0 waits that long beyond that for new
-records, counted for each partition from when it was found to have no more. With nothing buffered at all there is
-nothing to do. Among equal timestamps Java's heap decides, filled in the order in which partitions got records, so that
-partitions mostly take turns. Source: `PartitionGroup` (KIP-695).
+Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
+- -1: the task takes what the others have.
+- 0: the task waits as long as the log has, or may have, more records of the partition.
+- Above 0: the task waits as with 0, and then so long for new records, counted from when the log had no more.
 
-What the log has: as long as the consumer is behind the end that is known, the log is not asked; a partition that was
-read up to that end is asked about again, but only once at one and the same time. A partition of which the log cannot
-tell counts as having more. Source: `Consumer.currentLag` as `PartitionGroup` uses it.
+Among equal timestamps Java's heap decides. It is filled in the order in which partitions got records, so that they
+mostly take turns. Source: `PartitionGroup` (KIP-695).
 
-Differs from Kafka: several partitions are waited for at the same time; there, one after the other, so that n of them
-may take n times `max.task.idle.ms`. `clear` forgets how long was waited; there, that outlives the records. Kafka's
-consumer learns the end of a partition with every fetch, and never has to ask.
+Whether the log has more: while the consumer is behind the known end of a partition, the log is not asked. When the
+consumer has reached it, the log is asked again, but only once at the same time. A partition counts as having more when
+the log cannot tell. Source: `Consumer.currentLag` as `PartitionGroup` uses it.
+
+Differs from Kafka: the task waits for several partitions at the same time; in Kafka it waits for one after the other,
+so that n of them may take n times `max.task.idle.ms`. `clear` forgets how long the task has waited; in Kafka that
+outlives the records. Kafka's consumer learns the end of a partition with every fetch, and never has to ask.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from streams_runtime.tasks.record_queue import RecordQueue
 MAX_TASK_IDLE_DISABLED = -1
 
 RecordRun = tuple[RecordQueue, int]
-"""The next records to process: so many of this queue's at most, in their order, with none of another queue between."""
+"""The next records to process: the first ones of this queue, so many at most, before those of any other queue."""
 
 
 class InputLags:
-    """The end is that for READ_COMMITTED: no consumer gets stuck before it."""
+    """How far the consumer is behind the log. The end is that for READ_COMMITTED, which every consumer can reach."""
 
     __slots__ = ("_asked_at_ms", "_consumer", "_ends", "_log")
 
@@ -44,7 +46,7 @@ class InputLags:
         self._asked_at_ms: dict[TopicPartition, int] = {}
 
     def behind(self, partitions: Collection[TopicPartition], now_ms: int) -> set[TopicPartition]:
-        """Those of the partitions that have, or may have, records that were not read yet."""
+        """Those of the partitions of which the log has, or may have, records that were not read yet."""
         behind: set[TopicPartition] = set()
         ask: dict[TopicPartition, int] = {}
         for partition in partitions:
@@ -58,7 +60,7 @@ class InputLags:
         return behind
 
     def read_up_to_here(self, partition: TopicPartition) -> None:
-        """What was buffered of it is processed: what was known of its end is old."""
+        """New records of the partition are buffered: what was known of its end is old."""
         self._asked_at_ms.pop(partition, None)
 
     def clear(self) -> None:
@@ -77,7 +79,7 @@ class InputLags:
 
 
 class PartitionGroup:
-    """The queues of one task. Those of one partition never wait, and no record is read before its turn."""
+    """The queues of one task. With one partition it never waits, and reads no record before its turn."""
 
     __slots__ = ("_deadlines", "_heap", "_idle", "_lags", "_max_task_idle_ms", "_only", "_queues")
 
@@ -87,7 +89,7 @@ class PartitionGroup:
         self.set_queues(queues)
 
     def set_queues(self, queues: Iterable[RecordQueue]) -> None:
-        """Other partitions; queues that stay keep their records."""
+        """Use these queues from now on; those that stay keep their records."""
         self._queues = {queue.partition: queue for queue in sorted(queues, key=lambda queue: queue.partition)}
         self._only = next(iter(self._queues.values())) if len(self._queues) == 1 else None
         # a queue is in the heap with its head's timestamp, or idle: empty, or its head has not been looked at; idle
@@ -107,7 +109,7 @@ class PartitionGroup:
         return sum(map(len, self._queues.values()))
 
     def add(self, batch: RecordBatch) -> int:
-        """How many records of the partition are buffered now. KeyError for a partition that is not of the group."""
+        """Buffer a batch; how many records of its partition are buffered now. KeyError: not one of the partitions."""
         queue = self._queues[batch.partition]
         if not len(queue):
             self._idle.pop(batch.partition, None)
@@ -116,7 +118,7 @@ class PartitionGroup:
         return len(queue)
 
     def ready(self, now_ms: int) -> bool:
-        """Whether a record may be processed. Raises what reading a record raises, when there are several partitions."""
+        """Whether a record may be processed now. With several partitions it reads records, and raises as that does."""
         if self._only is not None:
             return len(self._only) > 0
         if self._idle:
@@ -125,7 +127,9 @@ class PartitionGroup:
             return True
         if not len(self._heap):
             if self._max_task_idle_ms > 0:
-                self._waited_enough(now_ms)  # the wait begins with the end of data, not with the next record elsewhere
+                self._waited_enough(
+                    now_ms
+                )  # the wait begins when there is no more data, not with the next record of another partition
             return False
         return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
@@ -147,7 +151,7 @@ class PartitionGroup:
         return queue, 1
 
     def clear(self) -> None:
-        """Forget records, times and what was known about the log."""
+        """Forget records, times and what is known about the log."""
         for queue in self._queues.values():
             queue.clear()
         self._lags.clear()

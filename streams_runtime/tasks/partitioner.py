@@ -1,4 +1,4 @@
-"""Which partition a key goes to: Kafka's murmur2, so that other clients of the same topics agree.
+"""Which partition a key goes to: Kafka's murmur2, as other clients of the same topics use it.
 
 Rule: partition = (murmur2(key bytes) & 0x7fffffff) % partitions. Source: `Utils.murmur2`, `BuiltInPartitioner`.
 """
@@ -20,7 +20,7 @@ def murmur2(data: bytes) -> int:
     whole = length & ~3
     h = _SEED ^ length
     for k in unpack_from(f"<{whole >> 2}I", data):
-        k = (k * _M) & _MASK  # the hash's own step; a second name would only hide it
+        k = (k * _M) & _MASK
         h = ((h * _M) & _MASK) ^ (((k ^ (k >> 24)) * _M) & _MASK)
     if whole != length:
         h = ((h ^ int.from_bytes(data[whole:], "little")) * _M) & _MASK
@@ -31,7 +31,7 @@ def murmur2(data: bytes) -> int:
 
 @lru_cache(maxsize=_HOT_KEYS)
 def positive_hash(key: bytes) -> int:
-    """Hash of a key, from 0 up to 2**31 - 1. Hashing in Python is slow and keys come again, so hot ones are kept."""
+    """The hash of a key, from 0 up to 2**31 - 1. Hashing in Python is slow and keys repeat, so hot ones are cached."""
     return murmur2(key) & 0x7FFFFFFF
 
 

@@ -1,14 +1,14 @@
-"""Schedules of punctuations, and which are due.
+"""Schedules of punctuations, and which of them are due.
 
-Rules: STREAM_TIME fires at the first stream time that is seen (its schedule counts from 0), then at every interval;
-WALL_CLOCK_TIME first when the interval has passed. Missed intervals collapse into one: scheduled at 5 with interval 5
-and now 21, it fires once, with 21, and next at 25. A start time anchors a schedule (KIP-1146): it fires at start + n *
-interval only; a start that has passed already waits for the next such time. Cancelled from inside its own callback, a
-schedule does not come again. Those of the same time fire in the order of Java's heap, so that all users of a topology
-see the same. Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
+Rules: a STREAM_TIME schedule fires at the first stream time (it counts from 0), then at every interval. A
+WALL_CLOCK_TIME schedule first fires after one interval. Missed intervals collapse into one: a schedule that was due at
+5, has interval 5 and is looked at at 21 fires once, with 21, and next at 25. A start time anchors a schedule
+(KIP-1146): it fires at start + n * interval only, and when the start has passed already, at the next such time. A
+schedule that its own callback cancels does not fire again. Schedules due at the same time fire in the order of Java's
+heap. Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
 
-Differs from Kafka: a punctuation that was cut short by an error stays due, so that it is not lost when the thread tries
-again after a time-out.
+Differs from Kafka: a punctuation that an error cut short stays due, so that it is not lost when the thread tries again
+after a time-out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams_runtime.processors.api import PunctuationType, Punctuator
 
 
 class PunctuationSchedule:
-    """The handle that the user gets. `time_ms`: when it fires next."""
+    """The handle that the user gets. `time_ms`: when the schedule fires next."""
 
     __slots__ = ("callback", "cancelled", "interval_ms", "node", "time_ms")
 
@@ -36,13 +36,13 @@ class PunctuationSchedule:
         self.cancelled = True
 
     def advance(self, now_ms: int) -> None:
-        """To the first time of the schedule after `now_ms`, and one interval ahead at least."""
+        """Move to the first time of the schedule after `now_ms`, at least one interval ahead."""
         missed = max(0, now_ms - self.time_ms) // self.interval_ms
         self.time_ms += (missed + 1) * self.interval_ms
 
 
 class PunctuationQueue:
-    """All schedules of one type of one task. A cancelled one stays until it would be due, as it gives others places."""
+    """All schedules of one type in one task. A cancelled one stays until it would be due, as in Kafka."""
 
     __slots__ = ("_schedules",)
 
@@ -53,7 +53,7 @@ class PunctuationQueue:
         self._schedules.offer(schedule)
 
     def maybe_punctuate(self, now_ms: int, punctuate: Callable[[PunctuationSchedule], None]) -> bool:
-        """Hand everything that is due to `punctuate`; whether there was anything."""
+        """Call `punctuate` with each schedule that is due; whether there was any."""
         schedules = self._schedules
         punctuated = False
         while (schedule := schedules.peek()) is not None and schedule.time_ms <= now_ms:
@@ -72,7 +72,7 @@ class PunctuationQueue:
         return punctuated
 
     def next_time_ms(self) -> int | None:
-        """When the next one is due; None when there is none."""
+        """When the next schedule is due; None when there is none."""
         return min((schedule.time_ms for schedule in self._schedules if not schedule.cancelled), default=None)
 
     def clear(self) -> None:
@@ -88,7 +88,7 @@ def first_schedule(
     start_time_ms: int | None,
     now_ms: int,
 ) -> PunctuationSchedule:
-    """`now_ms`: stream time or wall-clock time, by the type."""
+    """A new schedule, at its first time. `now_ms`: stream time or wall-clock time, by the type."""
     if start_time_ms is None:
         first_ms = 0 if type is PunctuationType.STREAM_TIME else now_ms + interval_ms
         return PunctuationSchedule(node, first_ms, interval_ms, callback)

@@ -1,8 +1,9 @@
-"""Everything one task writes: outputs by topic and key, changes of its stores, dead letters.
+"""Sends everything that one task writes: records to output topics, changes of its stores, dead letters.
 
-Rules: without a given partition a record goes where Kafka's murmur2 of its key says; one without a key goes round. A
-store's change goes to the changelog partition of the task. What was written to changelogs is known by offset only once
-it is acknowledged (and committed): that is what a checkpoint may say. Source: `RecordCollectorImpl`.
+Rules: a record without a given partition goes to the one that Kafka's murmur2 of its key names; records without a key
+take the partitions in turn. A store's change goes to the task's partition of the changelog. The offset of what was
+written to a changelog is known once the log has acknowledged (and committed) it; a checkpoint says no more than that.
+Source: `RecordCollectorImpl`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
 class RecordCollector:
-    """`changelogs`: of each logged store the partition for its changes. Is the `ChangeLogger` of the task's stores."""
+    """The `ChangeLogger` of the task's stores. `changelogs`: the partition for the changes of each logged store."""
 
     __slots__ = ("_changelogs", "_keyless", "_producer", "_send", "_targets", "_task_id", "_written")
 
@@ -59,15 +60,15 @@ class RecordCollector:
         self._send(targets[partition], key, value, timestamp_ms, headers)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """A change of a store, to its changelog. Raises as `send` does."""
+        """Send a store's change to its changelog. Raises as `send` does."""
         changelog = self._changelogs[store]
         self._written.add(changelog)
-        # before any record (in `init`) there is no time; the log has no negative ones
+        # before the first record (in `init`) there is no time, and the log takes no negative timestamp
         self._send(changelog, key, value, timestamp_ms if timestamp_ms > 0 else 0)
 
     @contextmanager
     def watched(self, changed: Callable[[], None]) -> Iterator[None]:
-        """`changed` is called at the end if stores were written to inside."""
+        """Call `changed` at the end if a store was written to inside."""
         before, self._written = self._written, set()
         try:
             yield
@@ -77,7 +78,7 @@ class RecordCollector:
             self._written |= before
 
     def flush(self) -> None:
-        """Everything sent is written. Raises StreamsRuntimeError that names the task, TaskMigrated, LogTimeout."""
+        """Return when everything sent is written. Raises StreamsRuntimeError, TaskMigrated, LogTimeout."""
         try:
             self._producer.flush()
         except TaskMigrated:
@@ -86,15 +87,15 @@ class RecordCollector:
             raise StreamsRuntimeError(f"could not write its records: {error}", self._task_id) from error
 
     def written_offsets(self) -> dict[TopicPartition, int]:
-        """Of each changelog this task has written to, the offset of the last record that is acknowledged."""
+        """The offset of the last acknowledged record, for each changelog that this task has written to."""
         if not self._written:
             return {}
         last = self._producer.last_offsets()
-        # the thread's producer may remember what an earlier task of the same id wrote; only what this one wrote counts
+        # the thread's producer may remember what an earlier task with this id wrote; that does not count
         return {changelog: last[changelog] for changelog in self._written if changelog in last}
 
     def clear(self) -> None:
-        """The task is closed; what it wrote is told or lost."""
+        """The task is closed: forget which changelogs it wrote to."""
         self._written.clear()
         self._targets.clear()
 

@@ -1,12 +1,12 @@
-"""Records of one input partition that are read but not processed yet.
+"""The records of one input partition that were polled but not processed yet.
 
-Rules: batches are kept as they came, as bytes; a record becomes objects when its turn comes (or, with several
-partitions, when its timestamp is needed to choose). Partition time is the highest timestamp handed out, -1 before the
-first, and is what a timestamp extractor is given. A record that cannot be read goes to the handler, one with a negative
+Rules: the queue keeps batches as they came, as columns of bytes. It deserialises a record when its turn comes (or, with
+several partitions, when its timestamp is needed to choose). Partition time is the highest timestamp handed out, -1
+before the first; timestamp extractors get it. A record that cannot be read goes to the handler, one with a negative
 timestamp is dropped; both count as consumed. Source: `RecordQueue`, `RecordDeserializer`.
 
-Differs from Kafka: the record behind the one that is processed is not looked at before its turn, so a broken record
-cannot stop the ones before it; and an error of a timestamp extractor goes to the handler as that of a serde does.
+Differs from Kafka: no record is read before its turn, so a broken record cannot stop those before it. An error of a
+timestamp extractor goes to the handler, as that of a serde does.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _new_record = tuple.__new__
 
 
 class RecordQueue:
-    """`on_failure` is given what could not be read, and raises or lets it be dropped.
+    """`on_failure` gets each record that cannot be read; it raises, or lets the record be dropped.
 
-    `process`: the source's; `poll` gives what to call it with.
+    `process`: the source's function for the records that `poll` gives.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class RecordQueue:
         self._values: Sequence[bytes | None] = _NONE
         self._headers: Sequence[Headers] | None = None
         self._length = 0
-        self._index = 0  # of the first record of the current batch that nobody has looked at
+        self._index = 0  # of the first record of the current batch that was not read yet
         self._head: Record[Any, Any] | None = None
         self.partition_time_ms = UNKNOWN_TIME
 
@@ -102,7 +102,7 @@ class RecordQueue:
         self._backlog += len(batch)
 
     def poll(self) -> Record[Any, Any] | None:
-        """The next record; None when there is none. Raises what `on_failure` does; the record is then still there."""
+        """The next record; None when there is none. Raises as `on_failure` does; the record stays in the queue then."""
         record = self._head
         if record is None:
             record = self._read()
@@ -115,13 +115,13 @@ class RecordQueue:
         return record
 
     def head_timestamp_ms(self) -> int | None:
-        """Of the record that `poll` gives next, which is read for it; None when there is none. Raises as `poll`."""
+        """The timestamp of the next record, which is read for it; None when there is none. Raises as `poll` does."""
         if self._head is None:
             self._head = self._read()
         return None if self._head is None else self._head[2]
 
     def next_offset(self) -> int | None:
-        """Of the first record that `poll` has not given; None when the queue is empty."""
+        """The offset of the first record that `poll` has not given; None when the queue is empty."""
         if self._head is not None:
             return self._offsets[self._index - 1]
         if self._index < self._length:
@@ -129,12 +129,12 @@ class RecordQueue:
         return self._batches[0].offsets[0] if self._batches else None
 
     def polled_metadata(self) -> RecordMetadata:
-        """Of the record that `poll` gave last; it holds until the queue is looked at again."""
+        """The metadata of the record that `poll` gave last; valid until the next `poll` or `head_timestamp_ms`."""
         topic, partition = self.partition
         return RecordMetadata(topic, partition, self._offsets[self._index - 1])
 
     def failed(self, index: int, node: str, error: Exception) -> FailedInputRecord:
-        """The record of the current batch at `index`, as it was read."""
+        """The record at `index` of the current batch, as bytes, with its error."""
         topic, partition = self.partition
         return FailedInputRecord(
             self._task_id,
@@ -148,11 +148,11 @@ class RecordQueue:
         )
 
     def polled_failed(self, node: str, error: Exception) -> FailedInputRecord:
-        """The record that `poll` gave last, as it was read."""
+        """The record that `poll` gave last, as bytes, with its error."""
         return self.failed(self._index - 1, node, error)
 
     def _read(self) -> Record[Any, Any] | None:
-        """The next good record. Those that are not are dropped, if the handler lets it go on."""
+        """The next good record. Bad ones are dropped, unless the handler says otherwise."""
         while True:
             index = self._index
             if index == self._length:

@@ -6,15 +6,15 @@
             .checkpoint                              see `checkpoint_file`
             rocksdb/<store>/
 
-Rule: only who holds the lock of a task's directory writes or deletes in it. A thread that finds another thread of its
-process in it gets False and tries again later; a second process is a mistake in the deployment and gets an error. What
-is deleted goes in this order: checkpoint, then stores out of their place, then their bytes; a process that dies in
-between leaves nothing that could be taken for state. The process id is `{"processId": "<uuid>"}`; a file that cannot be
-read counts as not there, and then a new id is drawn. Source: `StateDirectory`; KIP-441 for the process id.
+Rules: only the holder of the lock of a task's directory writes or deletes in it. When another thread of the same
+process holds it, a thread gets False and tries again later; when another process holds it, that is a mistake in the
+deployment and an error. State is deleted in this order: the checkpoint, then the stores are renamed, then their bytes
+go. A process that dies in between leaves nothing that could be taken for state. The file of the process id holds
+`{"processId": "<uuid>"}`; when it cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
 
-Differs from Kafka: tasks are locked between processes too, which Kafka has given up, so that a lock file lost from the
-application's directory costs no state. Directories of named topologies are not nested. New directories are for their
-owner only (0700). Age counts from the last change of anything in a task's directory, not of the directory alone.
+Differs from Kafka: a task's lock holds between processes too (Kafka no longer does this), so that losing the lock file
+of the application's directory costs no state. Directories of named topologies are not nested. Only their owner may read
+new directories (0700). The age of a task's directory counts from the last change of anything in it.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _DELETED = ".deleted"
 
 
 class StateDirectory:
-    """One application's state in one process; from the constructor to `close` no other process can have it.
+    """One application's state in one process. From the constructor to `close`, no other process can have it.
 
     Any thread may call. Every method raises ProcessorStateError, naming the path, when the disk refuses, and in a
-    process that was forked from the one that made this object. `lock_wait_ms`: how long to wait for a process before
-    this one that is just ending. Raises LockError when it does not end.
+    process that was forked from the one that made this object. The constructor waits `lock_wait_ms` at most for an
+    earlier process that is just ending, and raises LockError when it does not end.
     """
 
     def __init__(self, state_dir: Path, application_id: str, clock: Clock, *, lock_wait_ms: int = 0) -> None:
@@ -74,7 +74,7 @@ class StateDirectory:
 
     @property
     def process_id(self) -> ProcessId:
-        """The same one each time an instance comes back to this directory."""
+        """The same each time an instance opens this directory."""
         return self._process_id
 
     def task_directory(self, task: TaskId) -> Path:
@@ -84,9 +84,9 @@ class StateDirectory:
         return directory
 
     def lock(self, task: TaskId) -> bool:
-        """Whether the calling thread has the task's directory now; False: another thread of this process has it.
+        """Whether the calling thread holds the task's directory now; False: another thread of this process holds it.
 
-        Raises LockError, naming its process id, when another process has it.
+        Raises LockError, naming the other process, when another process holds it.
         """
         self._check_usable()
         with self._mutex:
@@ -110,32 +110,32 @@ class StateDirectory:
                 self._locks.pop(task).release()
 
     def lock_owner(self, task: TaskId) -> threading.Thread | None:
-        """The thread of this process that has the task's directory."""
+        """The thread of this process that holds the task's directory; None when none does."""
         return self._owners.get(task)
 
     def non_empty_task_directories(self) -> list[TaskId]:
-        """Tasks with state on disk, in order: what `rebalance_started` tries to answer for."""
+        """Tasks with state on disk, in order."""
         return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
 
     def is_empty(self, task: TaskId) -> bool:
-        """Whether there is no state, checkpoint files and locks aside."""
+        """Whether there is no state; checkpoint files and locks do not count."""
         return not any(_is_state(name) for name in _names(self._path(task)))
 
     def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int] | None:
-        """The task's checkpoint file as it is: offsets of the last records applied, OFFSET_UNKNOWN where nobody knows.
+        """The task's checkpoint file as it is: offsets of the last records applied, or OFFSET_UNKNOWN.
 
-        None when there is none, or none that can be read. `checkpoint_file.next_offsets` makes reported ones of them.
+        None when there is no file, or it cannot be read. `checkpoint_file.next_offsets` turns them into reported ones.
         """
         try:
             return CheckpointFile(self._path(task)).read() or None
         except (DecodeError, ProcessorStateError) as error:
-            _logger.warning("checkpoint of task %s is of no use: %s", task, error)
+            _logger.warning("the checkpoint of task %s cannot be used: %s", task, error)
             return None
 
     def wipe(self, task: TaskId) -> None:
-        """Delete the task's checkpoint and stores, as the owner of the lock, or taking it meanwhile.
+        """Delete the task's checkpoint and stores, under the lock, which is taken if the thread does not hold it.
 
-        Checkpoint files that were set aside stay. Raises LockError when somebody else has the lock.
+        Checkpoint files that were set aside stay. Raises LockError when another thread or process holds the lock.
         """
         with self._locked(task):
             directory = self.task_directory(task)
@@ -143,9 +143,9 @@ class StateDirectory:
             self._discard(directory, [directory / name for name in _names(directory) if _is_state(name)])
 
     def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
-        """Delete these paths, relative to the task's directory, and what a dead process began to delete.
+        """Delete these paths, relative to the task's directory, and what a dead process had begun to delete.
 
-        The checkpoint must not answer for them. Raises LockError when somebody else has the lock.
+        The checkpoint must not name them. Raises LockError when another thread or process holds the lock.
         """
         with self._locked(task):
             directory = self.task_directory(task)
@@ -154,14 +154,15 @@ class StateDirectory:
     def clean_obsolete(self, cleanup_delay_ms: int) -> list[TaskId]:
         """Delete directories that nobody has locked and that have not changed for longer than the delay.
 
-        What cannot be deleted is logged and left for the next time. Returns the tasks whose directories went.
+        What cannot be deleted is logged, and tried again by the next call. Returns the tasks whose directories it
+        deleted.
         Source: `StateDirectory.cleanRemovedTasks`.
         """
         self._check_usable()
         return [task for task in self._tasks_on_disk() if self._clean(task, cleanup_delay_ms)]
 
     def close(self) -> None:
-        """Let other processes in. Tasks that are still locked are unlocked with a warning. Closing twice is fine."""
+        """Let other processes in. Unlocks tasks that are still locked, with a warning. Closing twice is fine."""
         if self._closed or os.getpid() != self._pid:
             return
         with self._mutex:
@@ -216,7 +217,7 @@ class StateDirectory:
                 self.unlock(task)
 
     def _discard(self, directory: Path, paths: list[Path]) -> None:
-        """A rename is all or nothing, so half a store is never where a store is looked for."""
+        """Rename, then delete: a rename is all or nothing, so there is never half a store in a store's place."""
         deleted = directory / _DELETED
         try:
             shutil.rmtree(deleted, ignore_errors=True)
@@ -240,7 +241,7 @@ class StateDirectory:
             if not self.lock(task):
                 return False
             try:
-                age_ms = self._age_ms(directory)  # it may have been used just before it could be locked
+                age_ms = self._age_ms(directory)  # another thread may have used it just before this one locked it
                 if age_ms <= cleanup_delay_ms:
                     return False
                 _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, age_ms)
@@ -262,7 +263,7 @@ class StateDirectory:
 
 
 def _make_directory(directory: Path) -> None:
-    """Like `mkdir -p`, but every directory that is new is its owner's only."""
+    """As `mkdir -p`, but only their owner may read new directories."""
     try:
         for one in (*reversed(directory.parents), directory):
             if not os.path.isdir(one):
@@ -285,7 +286,7 @@ def _is_state(name: str) -> bool:
 
 
 def _changed_ns(directory: Path) -> int:
-    """When anything in a task's directory changed last. Locking is no change; of an empty one it is its own time."""
+    """When anything in a task's directory last changed; the directory itself when it is empty. Locking is no change."""
     times = [
         os.lstat(os.path.join(path, name)).st_mtime_ns
         for path, directories, files in os.walk(directory)
@@ -296,7 +297,7 @@ def _changed_ns(directory: Path) -> int:
 
 
 def _remove_emptied(directory: Path) -> None:
-    """Take away a directory without state, its lock file last. Raises OSError."""
+    """Delete a directory without state, its lock file last. Raises OSError."""
     for path in directory.iterdir():
         if path.name != LOCK_FILE_NAME:
             path.unlink()

@@ -1,22 +1,22 @@
-"""The one place that knows up to which changelog offset each store of a task is complete.
+"""The stores of a task, and up to which changelog offset each of them is complete.
 
 Rules:
-- The offset of a store is that of the last changelog record that is in it: read from the checkpoint once, moved on by
-  `restore`, and set to what was written and acknowledged by `update_changelog_offsets`. None: not known, read from the
-  beginning.
-- Stores are flushed before a checkpoint is written, so the file never promises more than the disk has. Only stores that
-  are persistent, logged and not corrupted are in it, with OFFSET_UNKNOWN when they hold nothing yet.
-- At-least-once: an active writes it when offsets moved by more than 10,000 in sum, or when it must (end of restoring,
-  close); a standby at every commit.
-- Exactly-once: the file goes as soon as it is in memory. An active writes none while it runs, a standby does at every
-  commit, both at a clean close. So state without one may hold records that were never committed: TaskCorrupted.
-- Recycled: the other kind of task goes on with the same open stores and the offsets in memory.
+- The offset of a store is that of the last changelog record in it. `load_checkpoint` reads it once, `restore` moves it
+  on, and `update_changelog_offsets` sets it to what was written and acknowledged. None: not known, so the changelog is
+  read from the beginning.
+- The stores are flushed before a checkpoint is written, so the file never promises more than the disk has. It names the
+  stores that are persistent, logged and not corrupted, with OFFSET_UNKNOWN for one that holds nothing yet.
+- At-least-once: an active task writes a checkpoint when its offsets have moved by more than 10,000 in sum, at the end
+  of restoring, and when it closes. A standby writes one at every commit.
+- Exactly-once: the file is deleted as soon as it has been read. An active task writes none while it runs, a standby
+  writes one at every commit, and both write one at a clean close. So state without a checkpoint may hold records that
+  were never committed, and the task is TaskCorrupted.
+- Recycled, a task of the other type goes on with the same open stores and the offsets in memory.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
-Differs from Kafka: state that has to be restored from the beginning because the checkpoint does not name it, or only
-as OFFSET_UNKNOWN, or was broken, is deleted first, so that no key stays that a compacted changelog does not mention
-any more.
+Differs from Kafka: state that has to be restored from the beginning, because the checkpoint is broken, does not name it
+or has OFFSET_UNKNOWN for it, is deleted first. So no key stays that a compacted changelog no longer mentions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
-"""An active that is not forced writes a checkpoint when its offsets moved by more than this, in sum."""
+"""An active task writes a checkpoint at a commit when its offsets have moved by more than this, in sum."""
 
 STORES_DIRECTORY = Path("rocksdb")
 """Persistent stores keep `<task directory>/rocksdb/<name>`."""
@@ -47,10 +47,10 @@ _logger = logging.getLogger(__name__)
 
 
 class StoreMetadata:
-    """A store, its changelog and how far it is. `offset`: the last record in it; None when not known.
+    """A store, its changelog, and how far it has come. `offset`: of the last record in it; None when not known.
 
-    `end_offset`: the changelog's end as its reader knows it; `limit`: up to where (without) it may be read, None for
-    no limit. Both are the changelog reader's to set. `corrupted`: it has to be thrown away.
+    The changelog reader sets `end_offset`, the end of the changelog, and `limit`, the first offset that may not be
+    read, None when there is no limit. `corrupted`: the store has to be deleted.
     """
 
     __slots__ = ("changelog", "corrupted", "end_offset", "limit", "offset", "store")
@@ -75,11 +75,11 @@ class StoreMetadata:
 
 
 class StateManager:
-    """The stores of one task, used by its stream thread only.
+    """The stores of one task. Only its stream thread uses it.
 
-    The order is `lock`, `open_stores`, `load_checkpoint`, then anything, `close` and `unlock`; after `close` it may be
-    opened again. `changelogs`: of each store the partition that logs it, None when it is not logged; a store that is
-    not named is not logged. `source_changelogs`: those that are the task's own input at the same time.
+    The order of calls is `lock`, `open_stores`, `load_checkpoint`, then anything, `close` and `unlock`; after `close`
+    the stores may be opened again. `changelogs`: the partition that logs each store; a store with None, or not named,
+    is not logged. `source_changelogs`: the changelogs that are input of the task, too.
     """
 
     def __init__(
@@ -119,13 +119,12 @@ class StateManager:
     def task_directory(self) -> Path:
         return self._directory.task_directory(self.task_id)
 
-    def lock(self) -> bool:
-        """Always true: without stores there is nothing to lock. Raises LockError when somebody else has the lock."""
+    def lock(self) -> None:
+        """Lock the task's directory, if there are stores. Raises LockError when another thread or process has it."""
         if self._metadata and not self._directory.lock(self.task_id):
             owner = self._directory.lock_owner(self.task_id)
             name = "another thread" if owner is None else f"thread {owner.name}"
             raise LockError(f"the task's directory is still locked by {name}", self.task_id)
-        return True
 
     def unlock(self) -> None:
         self._directory.unlock(self.task_id)
@@ -133,11 +132,11 @@ class StateManager:
     # --- opening
 
     def open_stores(self, context: StoreContext) -> None:
-        """Open every store that is not open yet; those without a changelog of their own get a context without logger.
+        """Open every store that is not open yet. A store without a changelog of its own gets a context without logger.
 
-        A broken checkpoint is set aside here, with a warning, and all state goes; `set_aside_checkpoint` is its path.
-        Raises ProcessorStateError, and TaskCorrupted for files that are broken. Differs from Kafka: there, such a store
-        ends the thread again and again, until somebody deletes its files.
+        When the checkpoint is broken, it is set aside with a warning, as `set_aside_checkpoint`, and all state is
+        deleted. Raises ProcessorStateError, and TaskCorrupted when the files of a store are broken. Differs from Kafka:
+        there, such a store ends the thread again and again, until somebody deletes its files.
         """
         if self._opened or not self._metadata:
             return
@@ -157,9 +156,9 @@ class StateManager:
             raise TaskCorrupted([self.task_id], str(broken)) from broken
 
     def load_checkpoint(self) -> None:
-        """Take the offsets of stores from the checkpoint, and under exactly-once delete it then.
+        """Take the offsets of the stores from the checkpoint; under exactly-once, delete the file then.
 
-        Raises TaskCorrupted, with the file left alone, when under exactly-once there is state but no offset for it.
+        Raises TaskCorrupted when under exactly-once there is state without an offset; the file stays then.
         """
         if not self._metadata:
             self._offsets_at_checkpoint = {}
@@ -172,7 +171,7 @@ class StateManager:
             if unused:
                 named = ", ".join(str(partition) for partition in unused)
                 _logger.warning(
-                    "checkpoint of task %s names partitions that are no changelogs of it: %s", self.task_id, named
+                    "the checkpoint of task %s names partitions that are not its changelogs: %s", self.task_id, named
                 )
             self._offsets_at_checkpoint = self.changelog_offsets()
         if self.exactly_once:
@@ -181,7 +180,7 @@ class StateManager:
     # --- offsets
 
     def metadata(self, partition: TopicPartition) -> StoreMetadata:
-        """Raises KeyError when it is no changelog of the task."""
+        """Raises KeyError when the partition is not a changelog of the task."""
         return self._by_changelog[partition]
 
     def changelog_as_source(self, partition: TopicPartition) -> bool:
@@ -189,20 +188,20 @@ class StateManager:
         return partition in self._source_changelogs
 
     def changelog_offsets(self) -> dict[TopicPartition, int]:
-        """Of each changelog the next offset to apply; 0 when not known."""
+        """The next offset to apply, for each changelog; 0 when not known."""
         return {p: 0 if one.offset is None else one.offset + 1 for p, one in self._by_changelog.items()}
 
     def update_changelog_offsets(self, written: Mapping[TopicPartition, int]) -> None:
-        """Offsets of the last records written to changelogs, or read from those that are sources; ignores others.
+        """Set the offsets of the last records written to changelogs, or read from those that are sources.
 
-        Negative: there is none yet.
+        A negative offset means that there is none yet. Partitions that are not changelogs are ignored.
         """
         for partition, offset in written.items():
             if (one := self._by_changelog.get(partition)) is not None:
                 one.offset = offset if offset >= 0 else None
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Apply changelog records. Raises ProcessorStateError; the offset has not moved then."""
+        """Apply changelog records. Raises ProcessorStateError, and leaves the offset where it was."""
         one = self._by_changelog[partition]
         try:
             one.store.restore(batch)
@@ -214,7 +213,7 @@ class StateManager:
         one.offset = batch.offsets[-1]
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
-        """Their stores are in no checkpoint any more, and `close` wipes the task. Raises ProcessorStateError."""
+        """Take their stores out of the checkpoint, and have `close` wipe the task. Raises ProcessorStateError."""
         unknown = [p for p in partitions if p not in self._by_changelog]
         for partition in partitions:
             if (one := self._by_changelog.get(partition)) is not None:
@@ -223,12 +222,12 @@ class StateManager:
             self._drop_from_checkpoint(partitions)
         if unknown:
             named = ", ".join(map(str, unknown))
-            raise ProcessorStateError(f"cannot be corrupted, for they are no changelogs: {named}", self.task_id)
+            raise ProcessorStateError(f"cannot be corrupted, since they are not changelogs: {named}", self.task_id)
 
     # --- checkpoints
 
     def checkpoint_needed(self, enforce: bool) -> bool:
-        """Whether a commit (`enforce`: or a close, or the end of restoring) has to write a checkpoint, by the rules."""
+        """Whether a commit, or with `enforce` a close or the end of restoring, has to write a checkpoint."""
         at_checkpoint = self._offsets_at_checkpoint
         if at_checkpoint is None:
             return False
@@ -240,14 +239,14 @@ class StateManager:
         return moved > OFFSET_DELTA_FOR_CHECKPOINT
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
-        """`checkpoint`, if `checkpoint_needed`; whether it was."""
+        """Call `checkpoint` if `checkpoint_needed`; whether it was needed."""
         needed = self.checkpoint_needed(enforce)
         if needed:
             self.checkpoint()
         return needed
 
     def checkpoint(self) -> None:
-        """Flush the stores, then write the file, unless it says so already, or has not been loaded yet.
+        """Flush the stores and write the file, unless its content would not change, or it has not been loaded yet.
 
         Raises ProcessorStateError.
         """
@@ -271,15 +270,15 @@ class StateManager:
             self._checkpoint_file().delete()
 
     def flush(self) -> None:
-        """Flush all stores even if one fails; the first error is raised, a store's own as ProcessorStateError."""
+        """Flush every store even if one fails; then raise the first error, a store's own as ProcessorStateError."""
         self._for_each("flush", lambda one: one.store.flush())
 
-    # --- the end, and going on as the other kind
+    # --- closing, and going on as the other type of task
 
     def close(self) -> None:
-        """Close all stores even if one fails, then forget the offsets. If a changelog is corrupted all state goes.
+        """Close every store even if one fails, then forget the offsets. If a changelog is corrupted, delete all state.
 
-        The first error is raised, a store's own as ProcessorStateError. Closing twice is fine.
+        Raises the first error, a store's own as ProcessorStateError. Closing twice is fine.
         """
         corrupted = any(one.corrupted for one in self._metadata.values())
         try:
@@ -290,7 +289,7 @@ class StateManager:
                 self._directory.wipe(self.task_id)
 
     def wipe(self) -> None:
-        """Close, and delete all state and the checkpoint: an unclean end under exactly-once, or corruption."""
+        """Close, and delete all state and the checkpoint: after an unclean end under exactly-once, or corruption."""
         try:
             self.close()
         finally:
@@ -298,9 +297,9 @@ class StateManager:
                 self._directory.wipe(self.task_id)
 
     def transition_to(self, task_type: TaskType, context: StoreContext) -> None:
-        """From now on the state of the other kind of task: stores stay open, offsets stay in memory.
+        """Become the state of the other type of task: stores stay open, offsets stay in memory.
 
-        Under exactly-once an active starts without a checkpoint. Raises ProcessorStateError if it is of that kind.
+        Under exactly-once, an active task starts without a checkpoint. Raises ProcessorStateError if it has that type.
         """
         if task_type is self.task_type:
             raise ProcessorStateError(f"cannot be recycled: it is {task_type.value} already", self.task_id)
@@ -323,8 +322,10 @@ class StateManager:
         return context
 
     def _stale_stores(self) -> list[Path]:
-        """What is restored from the beginning, into an empty store: its offset is OFFSET_UNKNOWN in the checkpoint, or
-        missing there (under exactly-once `_load` decides about that)."""
+        """Stores that are restored from the beginning, and have to be empty for it.
+
+        Their offset is OFFSET_UNKNOWN in the checkpoint, or missing there (under exactly-once `_load` decides on that).
+        """
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
             STORES_DIRECTORY / one.store.name
@@ -333,7 +334,7 @@ class StateManager:
         ]
 
     def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Somebody else, a cleaner of temporary files perhaps, may have deleted a store and left the checkpoint."""
+        """A cleaner of temporary files, for example, may have deleted a store and left the checkpoint."""
         missing = {
             p
             for p, one in self._by_changelog.items()
@@ -343,7 +344,7 @@ class StateManager:
         }
         if missing:
             named = ", ".join(map(str, missing))
-            _logger.warning("checkpoint of task %s names %s, but the stores are not there", self.task_id, named)
+            _logger.warning("the checkpoint of task %s names %s, but the stores are not there", self.task_id, named)
         return {p: offset for p, offset in offsets.items() if p not in missing}
 
     def _load(self, one: StoreMetadata, unused: dict[TopicPartition, int]) -> None:
@@ -359,7 +360,7 @@ class StateManager:
             )
 
     def _drop_from_checkpoint(self, partitions: Collection[TopicPartition]) -> None:
-        """Now, and not at the next write, which a process that dies before it never reaches."""
+        """At once, because the process may die before it writes the next checkpoint."""
         file = self._checkpoint_file()
         there = file.load().offsets
         left = {p: offset for p, offset in there.items() if p not in partitions}

@@ -1,8 +1,8 @@
-"""The producer of one stream thread: at-least-once writes as it goes, exactly-once in transactions that begin lazily.
+"""The producer of one stream thread. All tasks of the thread share it, so a commit covers all of them.
 
-Rule: under exactly-once nothing is sent outside of a transaction, and a transaction begins with the first record (or
-offset) after the last commit. All tasks of the thread share it, so a commit is of all of them. Who was fenced, as a
-producer or by a newer claim, learns it as `TaskMigrated`; a `LogTimeout` is passed on, for `task.timeout.ms`.
+Rules: under at-least-once it writes as it goes. Under exactly-once it sends nothing outside a transaction, and a
+transaction begins with the first record (or offset) after the last commit. When another producer or a newer claim has
+fenced it, it raises `TaskMigrated`. It passes a `LogTimeout` on, which counts against `task.timeout.ms`.
 Source: `StreamsProducer`.
 """
 
@@ -20,10 +20,11 @@ _FENCED = (ProducerFenced, CommitFenced)
 
 
 class StreamsProducer:
-    """`transactional_id` None: at-least-once. One thread uses it.
+    """Only its own thread uses it. `transactional_id` None: at-least-once.
 
-    The log's producer is opened with `initialize` or the first use, and again after `reset`. `aborted`: how many
-    transactions came to nothing; a task that worked since then knows that its work is lost.
+    `initialize` or the first use opens the log's producer; after `reset` the next use opens another one. `aborted`:
+    the number of transactions that were not committed. A task remembers it when its work begins; when it has changed
+    since, that work is lost.
     """
 
     __slots__ = ("_guards", "_ready", "aborted", "log", "producer", "transaction_in_flight", "transactional_id")
@@ -46,9 +47,10 @@ class StreamsProducer:
         self._open()
 
     def guard(self, task: TaskId, claim: Claim | None) -> None:
-        """At-least-once: the task may write as long as it holds this; None: it writes no more.
+        """At-least-once: let the task write as long as this claim is the newest; None: the task writes no more.
 
-        Without it a thread that was thought dead could write old values of a store behind those of the next owner.
+        Without a guard, a thread that the group took for dead could write old values of a store after those of the
+        next owner.
         """
         if self.exactly_once:
             return
@@ -87,9 +89,9 @@ class StreamsProducer:
     def commit(self, offsets: OffsetsToCommit = ()) -> None:
         """Exactly-once: end the transaction with these offsets in it. Else: write what is pending, with the offsets.
 
-        A claim counts even without an offset that moved: what a punctuation wrote is of its owner only. Nothing
-        happens when there is neither an offset nor a record. Raises as `send` does; after an error nothing of it
-        counts as committed.
+        A claim is checked even when none of its offsets moved, because only the owner may write what a punctuation
+        sent. Nothing happens when there is neither an offset nor a record. Raises as `send` does; after an error
+        nothing of it counts as committed.
         """
         if self.exactly_once:
             self._commit_transaction(offsets)
@@ -103,10 +105,10 @@ class StreamsProducer:
             raise _translated(error, "committing offsets") from error
 
     def abort(self) -> None:
-        """Drop the transaction in flight, if there is one. Never raises: it is called while things are closed dirty.
+        """Drop the transaction in flight, if there is one. Never raises, because dirty closes call it.
 
-        A fenced producer stays (its owner has to `reset` it, when it has rejoined); one that could not be reached is
-        given up, and the log ends its transaction when a new one is opened with the same id.
+        A fenced producer stays until its owner has rejoined the group and calls `reset`. When the log cannot be
+        reached, the producer is given up; the log ends its transaction when another one with the same id is opened.
         """
         if not self.transaction_in_flight or self.producer is None:
             return
@@ -121,8 +123,8 @@ class StreamsProducer:
     def reset(self) -> None:
         """Close the log's producer; the next use opens a new one. Source: `StreamsProducer.resetProducer`.
 
-        What it took and did not write is not written any more: its offsets are not committed, so who owns the tasks
-        now does it anew, and must not find older values of a store behind its own.
+        Records that it has not written yet are discarded. Their input offsets are not committed, so the next owner of
+        the tasks processes them again, and must not find older values of a store behind its own.
         """
         producer, self.producer = self.producer, None
         self._is_aborted()
@@ -132,10 +134,10 @@ class StreamsProducer:
             producer.discard()
             producer.close()
         except LogError:
-            return  # it is given up on anyway; the new one fences it
+            return  # nobody uses it any more, and the next one fences it
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        """Of each partition written, the offset of the last record that is acknowledged (and committed)."""
+        """The offset of the last acknowledged (and committed) record, for each partition written."""
         return {} if self.producer is None else self.producer.last_offsets()
 
     def close(self) -> None:
@@ -179,7 +181,7 @@ class StreamsProducer:
 
 
 def _translated(error: LogError, doing: str) -> Exception:
-    """What the runtime raises for an error of the log."""
+    """The error that the runtime raises for one of the log."""
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")
     if isinstance(error, LogTimeout):

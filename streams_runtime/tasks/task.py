@@ -1,9 +1,9 @@
-"""What a stream thread sees of a task, active or standby, and the states a task goes through.
+"""What a stream thread sees of a task, active or standby.
 
     CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED        (a standby is RUNNING as soon as it is initialised)
 
-Any state may go to SUSPENDED, from there to CLOSED, and, revived after corruption, to CREATED. Illegal steps are
-errors that tell the task's story. Source: `Task`, `AbstractTask`.
+Every state may go to SUSPENDED and from there to CLOSED. A closed task that was corrupt is revived: it is CREATED
+again. Source: `Task`, `AbstractTask`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streams_runtime.task_states import TaskState, TaskType
 
 
 class Task(Protocol):
-    """Every call is made by the task's own stream thread; times are milliseconds."""
+    """Only the task's own stream thread calls it. Times are milliseconds."""
 
     @property
     def id(self) -> TaskId: ...
@@ -36,18 +36,18 @@ class Task(Protocol):
 
     @property
     def stores(self) -> Mapping[str, StateStore]:
-        """Open stores, by name: for queries."""
+        """The open stores, by name: for queries."""
         ...
 
     def initialize_if_needed(self) -> None:
-        """CREATED: lock the directory, open the stores, read the checkpoint, register changelogs.
+        """Of a CREATED task: lock the directory, open the stores, read the checkpoint.
 
         Raises LockError (try again in a later pass), LogTimeout, TaskCorrupted, ProcessorStateError.
         """
         ...
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
-        """What is reported to the leader: next offset of each changelog; LATEST_OFFSET for each of a running active."""
+        """What the leader is told of each changelog: the next offset, or LATEST_OFFSET of a running active task."""
         ...
 
     def commit_needed(self) -> bool: ...
@@ -55,35 +55,35 @@ class Task(Protocol):
     def commit_requested(self) -> bool: ...
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """Everything this task sent is with the producer; the offsets to commit, empty when there is nothing to."""
+        """The input offsets to commit; empty when there are none. What the task sent is with the producer."""
         ...
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """The commit is done: checkpoint, by the rules of the guarantee."""
+        """The commit is done: write a checkpoint, by the rules of the processing guarantee."""
         ...
 
     def suspend(self) -> None:
-        """No more records; user processors are closed. Idempotent."""
+        """Take no more records, and close the user's processors. Idempotent."""
         ...
 
     def resume(self) -> None:
-        """SUSPENDED and assigned again: back to RESTORING (active) or RUNNING (standby)."""
+        """A SUSPENDED task is assigned again: it is RESTORING (active) or RUNNING (standby)."""
         ...
 
     def close_clean(self) -> None:
-        """SUSPENDED and committed: checkpoint, close the stores, unlock."""
+        """Of a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory."""
         ...
 
     def close_dirty(self) -> None:
-        """After an error: never raises; under exactly-once the state on disk is wiped of its checkpoint."""
+        """After an error: close without committing, and never raise. Under exactly-once, delete the state on disk."""
         ...
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None: ...
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
-        """Their checkpoints are dropped, so that they are restored from the beginning."""
+        """Drop their checkpoints, so that they are restored from the beginning."""
         ...
 
     def revive(self) -> None:
-        """CLOSED to CREATED, after corruption."""
+        """Make a CLOSED task CREATED again, after corruption."""
         ...

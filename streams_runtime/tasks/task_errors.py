@@ -1,6 +1,7 @@
-"""Several tasks failed in one step: which of the errors the thread gets to see.
+"""Several tasks failed in one step: which of their errors is raised.
 
-Rule: what ends the thread goes first, then a migration (all tasks are lost anyway), then all corruptions as one.
+Rule: an error that ends the thread goes first, then a migration (which loses all tasks anyway), then all corruptions
+as one.
 Source: `TaskManager.maybeThrowTaskExceptions`.
 """
 
@@ -13,7 +14,7 @@ from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigra
 
 
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
-    """Do nothing when there are none."""
+    """Raise the most severe error; nothing happens when there is none."""
     corrupted: set[TaskId] = set()
     migrated: TaskMigrated | None = None
     fatal: Exception | None = None
@@ -33,7 +34,7 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
 
 
 def with_task(error: Exception, task: TaskId) -> Exception:
-    """The error with the task named: the runtime's own as it is, any other as the cause of one."""
+    """The error, with the task named: an error of the runtime itself, or one of which `error` is the cause."""
     if isinstance(error, StreamsRuntimeError):
         if error.task_id is None:
             error.task_id = task

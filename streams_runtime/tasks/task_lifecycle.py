@@ -1,7 +1,7 @@
-"""The states a task goes through, and its story: every illegal step is an error that tells it.
+"""The state of a task, the steps between states, and its story, which the error for an illegal step tells.
 
-Rules: the steps of `task.py`, and SUSPENDED back to CREATED for a task that was suspended before it was initialised (it
-has no open stores to go on with). The story keeps the last twenty states. Source: `Task.State`, `AbstractTask`.
+Rules: the steps are those of `Task`; besides, a task that was suspended before it was initialised goes back to CREATED,
+since it has no open stores to go on with. The story keeps the last twenty states. Source: `Task.State`, `AbstractTask`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STORY_LENGTH = 20
 
 
 class TaskLifecycle:
-    """Of one task, active or standby; it begins CREATED."""
+    """The state of one task, active or standby. It begins as CREATED."""
 
     __slots__ = ("_story", "_type", "state", "task_id")
 
@@ -34,14 +34,14 @@ class TaskLifecycle:
         self._story = deque([self.state], maxlen=_STORY_LENGTH)
 
     def to(self, state: TaskState) -> None:
-        """Raises StreamsRuntimeError for an illegal step."""
+        """Take a step. Raises StreamsRuntimeError for an illegal one."""
         if state not in _STEPS[self.state]:
             raise self.illegal(f"become {state.value}")
         self.state = state
         self._story.append(state)
 
     def expect(self, doing: str, *states: TaskState) -> None:
-        """Raises StreamsRuntimeError in any other state. `doing`: `be closed`, and the like."""
+        """Raises StreamsRuntimeError unless the state is one of these. `doing`: what was tried, such as `be closed`."""
         if self.state not in states:
             raise self.illegal(doing)
 

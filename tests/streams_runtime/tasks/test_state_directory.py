@@ -235,5 +235,5 @@ def test_should_tell_checkpointed_offsets_and_none_when_there_are_none_to_be_had
     assert directory.checkpointed_offsets(TASK) == {CHANGELOG: OFFSET_UNKNOWN}
     file.path.write_text("broken")
     assert directory.checkpointed_offsets(TASK) is None
-    assert "checkpoint of task 0_1 is of no use" in caplog.text
+    assert "checkpoint of task 0_1 cannot be used" in caplog.text
     assert file.path.exists()  # it is set aside by the task that loads it
