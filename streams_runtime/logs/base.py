@@ -1,17 +1,17 @@
-"""A partitioned log: all that the runtime asks of the place where records live, in Kafka's terms.
+"""A partitioned log: everything that the runtime asks of the place where records live, in Kafka's terms.
 
 Rules that every implementation keeps (and `tests/streams_runtime/logs/conformance` checks):
-- Offsets of a partition rise, but need not be dense: compaction and transaction markers leave gaps. A position is the
-  offset of the next record to read; an end offset is the one the next record will get, or beyond it.
+- The offsets of a partition rise, but need not be dense: compaction and transaction markers leave gaps. A position is
+  the offset of the next record to read. An end offset is the one that the next record will get, or a higher one.
 - A transaction covers records of several partitions and consumer offsets, and is all or nothing. READ_COMMITTED readers
-  never see a record of an aborted transaction or, before it ends, of an open one.
-- A producer with a transactional id fences the one before it with the same id. A claim of a group's partitions fences
-  the claims before it: who was fenced cannot commit any more, neither a transaction nor offsets.
+  never see a record of an aborted transaction, nor of an open one before it ends.
+- A producer with a transactional id fences the producer that had the id before. A claim of a group's partitions fences
+  earlier claims of them: the owner of a fenced claim can no longer commit, neither a transaction nor offsets.
 
 A claim stands where Kafka has the group's generation in `sendOffsetsToTransaction` (KIP-447): the group is led outside
 of the log, so the log itself has to know who may move a partition's offset. A task claims its partitions before it
-reads any offset. Batches are columns, because bulk paths (restore, standby) never look at single records.
-Source: `Consumer`, `Producer`, `Admin` of kafka-clients.
+reads any offset. Batches are columns, because bulk paths (restore, standby) never look at single records. Source:
+`Consumer`, `Producer`, `Admin` of kafka-clients.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TopicDescription:
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: that of the next record to process. `metadata`: the committer's own text."""
+    """A committed offset: that of the next record to process. `metadata`: any text of the committer."""
 
     offset: int
     metadata: str = ""
@@ -88,9 +88,10 @@ class OffsetAndMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to move a group's offsets of these partitions. `epochs`: the log's own; higher fence lower ones.
+    """The right to move a group's offsets of these partitions.
 
-    `mark`: by which a log may know it again; equal claims have equal epochs.
+    `epochs`: given by the log; a higher one fences lower ones. `mark`: by which a log may recognise the claim; it does
+    not count when claims are compared.
     """
 
     group_id: str
@@ -99,14 +100,14 @@ class Claim:
 
 
 OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
-"""Of each claim, the offsets to move; all within the claim's partitions."""
+"""For each claim the offsets to move. All of them belong to the claim's partitions."""
 
 
 class Consumer(Protocol):
-    """Reads partitions that were assigned by hand. One thread uses it; only `wakeup` may come from another."""
+    """Reads partitions that were assigned to it. One thread uses it; only `wakeup` may come from another thread."""
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these; those that stay keep position and pause. A new one has no position until `seek`."""
+        """Read exactly these. Partitions that stay keep position and pause; a new one has no position until `seek`."""
         ...
 
     def assignment(self) -> frozenset[TopicPartition]: ...
@@ -124,15 +125,16 @@ class Consumer(Protocol):
     def paused(self) -> frozenset[TopicPartition]: ...
 
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
-        """What is there, at most `max_records` in all, fair between partitions; waits `timeout_ms` for the first.
+        """The next records, at most `max_records` in all, shared fairly between partitions.
 
-        Positions move past what is given (and past gaps). Empty on time-out and after `wakeup`. Partitions without a
-        position are passed over. Raises OffsetOutOfRange, LogTimeout, UnknownTopicOrPartition.
+        Waits up to `timeout_ms` for the first record; empty on time-out and after `wakeup`. Positions move past the
+        records (and past gaps). Partitions without a position are skipped. Raises OffsetOutOfRange, LogTimeout,
+        UnknownTopicOrPartition.
         """
         ...
 
     def wakeup(self) -> None:
-        """Let the `poll` that waits, or the next one that would wait, return at once."""
+        """Make the `poll` that waits, or the next one that would wait, return at once."""
         ...
 
     def close(self) -> None: ...
@@ -141,8 +143,8 @@ class Consumer(Protocol):
 class Producer(Protocol):
     """Writes records. One thread uses it. With a transactional id everything happens inside transactions.
 
-    Raises ProducerFenced, CommitFenced, RecordTooLarge, UnknownTopicOrPartition, LogTimeout; after the first two the
-    producer is of no more use.
+    Raises ProducerFenced, CommitFenced, RecordTooLarge, InvalidRecord, UnknownTopicOrPartition, LogTimeout. After one
+    of the first two, the producer can only be aborted and closed.
     """
 
     @property
@@ -160,53 +162,53 @@ class Producer(Protocol):
         timestamp_ms: int,
         headers: Headers = (),
     ) -> None:
-        """Take the record; it may be written later, at the latest by `flush` or `commit_transaction`."""
+        """Take the record. It is written later, at the latest by `flush` or a commit."""
         ...
 
     def flush(self) -> None:
-        """Return when everything taken is written."""
+        """Write everything that was taken."""
         ...
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
-        """Records and group offsets become visible together, or an error is raised and nothing does."""
+        """Records and group offsets become visible together. After an error none of them does."""
         ...
 
     def abort_transaction(self) -> None:
-        """Nothing of the transaction is ever visible."""
+        """Nothing of the transaction ever becomes visible."""
         ...
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Without a transaction: what was taken is written, then all of the offsets, or an error and none of them.
+        """Without a transaction: write what was taken, then all of the offsets. After an error no offset has moved.
 
         A log that can do both in one step writes nothing when a claim was fenced.
         """
         ...
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """Without a transaction: whoever holds these writes, and nobody else. From now on, until the next call.
+        """Without a transaction: write only while these claims hold, from now on until the next call.
 
-        A log that can check claims while it writes raises CommitFenced and writes nothing; others need not.
+        A log that can check claims while it writes raises CommitFenced and writes nothing. Others need not check.
         """
         ...
 
     def discard(self) -> None:
-        """Forget what was taken and not written yet; only `close` may follow."""
+        """Forget what was taken and is not written yet. Only `close` may follow."""
         ...
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        """Of each partition written by this producer, the offset of its last acknowledged (and committed) record."""
+        """By partition, the offset of the last record of this producer that is acknowledged (and committed)."""
         ...
 
     def close(self) -> None:
-        """An open transaction is aborted; what was taken without one, and not discarded, is written."""
+        """Abort an open transaction. Write what was taken without one and not discarded."""
         ...
 
 
 class Log(Protocol):
-    """One cluster. All calls may come from any thread. All raise LogTimeout when it cannot be reached in time."""
+    """One cluster. Any thread may call it. Every call raises LogTimeout when the cluster does not answer in time."""
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """A topic that exists with the same number of partitions is fine. Raises TopicExists, InvalidTopic."""
+        """A topic that exists with the same number of partitions stays as it is. Raises TopicExists, InvalidTopic."""
         ...
 
     def topics(self) -> Mapping[str, TopicDescription]: ...
@@ -216,7 +218,7 @@ class Log(Protocol):
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """With READ_COMMITTED the last stable offset. Raises UnknownTopicOrPartition, as `begin_offsets` does."""
+        """With READ_COMMITTED the last stable offsets. Raises UnknownTopicOrPartition, as `begin_offsets` does."""
         ...
 
     def committed_offsets(
@@ -226,29 +228,33 @@ class Log(Protocol):
         ...
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
-        """From now on only the new claim moves these offsets.
+        """From now on only the new claim can move these offsets.
 
-        `owner`: the transactional id that will commit with it, opened before. A log in which open transactions hold
-        others up may end those of the owners before by fencing them; one that has released its claim is left alone.
+        `owner`: the transactional id that will commit with the claim; its producer is open already. A log in which open
+        transactions hold others up may abort those of earlier owners by fencing them. It leaves an owner alone that has
+        released its claim.
         """
         ...
 
     def release(self, claim: Claim) -> None:
-        """Its owner is done with it: all is committed, and it needs not be fenced. Never raises LogTimeout."""
+        """The owner needs the claim no more: it has committed everything and need not be fenced.
+
+        Never raises LogTimeout.
+        """
         ...
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...
 
     def producer(self, transactional_id: str | None = None) -> Producer:
-        """With an id: fences the producer that had it before."""
+        """With an id: fence the producer that had the id before."""
         ...
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Records with lower offsets may go: begin offsets rise. Source: `Admin.deleteRecords`."""
+        """Delete records below these offsets: begin offsets rise. Source: `Admin.deleteRecords`."""
         ...
 
     def maintain(self) -> None:
-        """Housekeeping that a broker does by itself (compaction, retention): a bounded piece; from any process."""
+        """Do a bounded piece of what a broker does by itself (compaction, retention). Any process may call it."""
         ...
 
     def close(self) -> None: ...

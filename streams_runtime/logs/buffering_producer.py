@@ -5,8 +5,8 @@ together, so an open transaction is never in the log and the last stable offset 
 are written once 256 KiB are pending, at `flush` and at `commit_offsets`. A time-out leaves everything as it was: the
 same call can be tried again.
 
-Source: `KafkaProducer`, `TransactionManager`. Differs from Kafka: an aborted transaction leaves no trace, not even
-offsets that nobody has; a transaction has to fit into memory.
+Source: `KafkaProducer`, `TransactionManager`. Differs from Kafka: an aborted transaction leaves no trace, not even a
+gap in the offsets; a transaction has to fit into memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A log as the leader sees it: topics, changelog end offsets and committed offsets at the moment of a round.
+"""A log as the leader sees it: topics, changelog end offsets and committed offsets at the moment of a rebalance.
 
 The coordinator finds `log_cluster_provider` by entry point and calls it for groups whose definition names a provider.
-End offsets that cannot be had are None, and the leader does without lags for once, as Kafka's does; topics that cannot
-be listed make the round wait. Between rounds the coordinator asks for the topics alone.
-Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
+When end offsets cannot be read they are None, and the leader does without lags in this rebalance, as Kafka's does. When
+topics cannot be listed, the rebalance waits. Between rebalances the coordinator asks for the topics only. Source:
+`InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ONLY_BROKER = 1
 
 
 def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
-    """Raises InputError for an address of no known form, LogError when the log cannot be opened."""
+    """Raises InputError for an address of an unknown form, LogError when the log cannot be opened."""
     return LogClusterProvider(open_log(bootstrap_servers))
 
 
 class LogOutOfReach(LogError):
-    """The log did not answer in time; asking again may help, which `retriable` tells the coordinator."""
+    """The log did not answer in time. `retriable` tells the coordinator that asking again may help."""
 
     retriable = True
 
@@ -40,8 +40,9 @@ class LogClusterProvider:
         self._log = log
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """`group_id` is the coordinator's; offsets are committed under the application id. Raises LogError, and
-        LogOutOfReach when asking again may help.
+        """`group_id`: of the coordinator; offsets are committed under the application id.
+
+        Raises LogError, and LogOutOfReach when asking again may help.
         """
         known = self._known()
         topology = definition.topology
@@ -69,14 +70,14 @@ class LogClusterProvider:
             return ClusterView(cluster, existing, changelog_end_offsets=None)
 
     def topics(self, definition: RebalanceSnapshot) -> dict[str, int]:
-        """How many partitions each of the topology's topics has, without those that are not there. Raises as `view`."""
+        """How many partitions the topology's topics have. Missing topics are left out. Raises as `view` does."""
         known = self._known()
         topology = definition.topology
         wanted = _internal_topics(topology) | {topic for each in topology.subtopologies for topic in each.source_topics}
         return {topic: known[topic].partitions for topic in sorted(wanted & known.keys())}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Raises TopicExists for one that is there with another number of partitions, LogOutOfReach."""
+        """Raises TopicExists for a topic that has another number of partitions, LogOutOfReach."""
         try:
             self._log.create_topics(
                 NewTopic(name, topic.partitions, topic.configs, topic.replication_factor)

@@ -1,10 +1,11 @@
-"""Compaction of a changelog, as values: which records stay. Shared by the logs of one machine.
+"""Compaction of a changelog, as values: which records stay. The logs of one machine share it.
 
-Rules: of each key the latest record stays, where it is: offsets never change, gaps stay behind. The newest records, up
-to `segment.bytes` and at least the last batch, are left alone, as is everything younger than `min.compaction.lag.ms`.
-A tombstone stays until `delete.retention.ms` after compaction saw it first, so that a reader who is on its way learns
-of the deletion. Batches are cleaned from the lowest offset up, so that what a tombstone deletes is gone before it is;
-small neighbours become one batch. Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete horizon).
+Rules: of each key the latest record stays where it is. Offsets never change, so gaps are left. The newest records, up
+to `segment.bytes` and at least the last batch, are left alone, and so is everything younger than
+`min.compaction.lag.ms`. A tombstone stays until `delete.retention.ms` after compaction first saw it, so that a reader
+on its way learns of the deletion. Batches are cleaned from the lowest offset up, so that what a tombstone deletes is
+gone before the tombstone is. Small neighbours become one batch. Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete
+horizon).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class BatchSummary(NamedTuple):
 
 @dataclass(slots=True)
 class LatestOffsets:
-    """Key to the offset of its latest record, over batches that are added in order. `key_bytes`: an estimate."""
+    """The offset of the latest record by key, of batches that are added in order. `key_bytes`: an estimate."""
 
     offsets: dict[bytes | None, int] = field(default_factory=dict)
     key_bytes: int = 0
@@ -53,7 +54,7 @@ class LatestOffsets:
 
 @dataclass(slots=True)
 class _BatchGroup:
-    """Neighbours that become one batch. `sources`: what was read, `kept`: what stays of it, `size`: bytes of that."""
+    """Neighbours that become one batch. `sources`: as read; `kept`: what stays of them; `size`: bytes of `kept`."""
 
     sources: list[StoredBatch] = field(default_factory=list)
     kept: list[RecordBatch] = field(default_factory=list)
@@ -63,7 +64,7 @@ class _BatchGroup:
 
 
 def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int, end: int) -> int:
-    """First offset that must not be compacted yet. `dirty`: all batches that never were; `end`: the end offset."""
+    """The first offset that must not be compacted yet. `dirty`: all batches that never were; `end`: the end offset."""
     start = end
     size = 0
     for batch in reversed(dirty):
@@ -85,7 +86,7 @@ def cleaned(
     configs: TopicConfigs,
     now_ms: int,
 ) -> Iterator[tuple[list[StoredBatch], list[StoredBatch]]]:
-    """Batches to take out, and those that take their place; both in order, and nothing where all stays as it is."""
+    """Batches to take out, and the batches that replace them, in order. Batches that stay as they are do not appear."""
     group = _BatchGroup()
     for batch in batches:
         records = decoded(partition, batch)
@@ -107,7 +108,7 @@ def cleaned(
 
 
 def _kept(records: RecordBatch, batch: StoredBatch, latest: Mapping[bytes | None, int], now_ms: int) -> list[int]:
-    """Indices of the records that stay. One without a key cannot have come in and does not stay."""
+    """Indices of the records that stay. A record without a key cannot be in such a topic, and does not stay."""
     find = latest.get
     tombstones_go = batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= now_ms
     return [
@@ -143,7 +144,7 @@ def _fits(group: _BatchGroup, batch: StoredBatch, kept: RecordBatch | None, size
         return True
     records = sum(map(len, group.kept)) + len(kept)
     span = kept.offsets[-1] - group.kept[0].offsets[0]
-    # a common horizon may not be put off (tombstones would never go) nor be brought forward (readers would miss them)
+    # a common horizon must not be later (tombstones would never go) nor earlier (readers would miss them)
     same_horizon = None in (group.horizon_ms, horizon_ms) or group.horizon_ms == horizon_ms
     return same_horizon and records <= BATCH_RECORDS and group.size + size <= BATCH_BYTES and span < _MAX_SPAN
 

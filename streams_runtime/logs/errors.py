@@ -1,4 +1,4 @@
-"""What can go wrong with a log, by Kafka's names."""
+"""The errors of a log, by Kafka's names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LogError(AssignorFault):
 
 
 class LogTimeout(LogError):
-    """The log could not be reached, or was busy, for too long; trying again later may work."""
+    """The log could not be reached, or was busy, for too long. Trying again later may work."""
 
 
 class ProducerFenced(LogError):
@@ -21,11 +21,11 @@ class ProducerFenced(LogError):
 
 
 class CommitFenced(LogError):
-    """Another owner has claimed a partition since: its task has migrated. Nothing was committed."""
+    """Another owner has claimed a partition since, so its task has migrated. Nothing was committed."""
 
 
 class OffsetOutOfRange(LogError):
-    """A position lies before the first or behind the last record. `positions`: those of the partitions concerned."""
+    """A position lies before the first or after the last record. `positions`: of the partitions concerned."""
 
     def __init__(self, positions: Mapping[TopicPartition, int]) -> None:
         super().__init__(
@@ -35,7 +35,7 @@ class OffsetOutOfRange(LogError):
 
 
 class UnknownTopicOrPartition(LogError):
-    """There is no such topic, or it has fewer partitions."""
+    """The topic does not exist, or has fewer partitions."""
 
 
 class TopicExists(LogError):
@@ -47,8 +47,8 @@ class InvalidTopic(LogError):
 
 
 class RecordTooLarge(LogError):
-    """A single record is larger than the log takes; the message names partition and size."""
+    """A single record is larger than its topic allows. The message names partition and size."""
 
 
 class InvalidRecord(LogError):
-    """A record that its topic cannot take: a negative timestamp, or no key where the topic is compacted."""
+    """Its topic cannot take the record: the timestamp is negative, or a key is missing and the topic is compacted."""

@@ -1,7 +1,8 @@
-"""What must not cross a fork is put down in the child, before anything else runs there.
+"""Objects that must not cross a fork are reset in the child, before anything else runs there.
 
 Rule: the child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite
-forbids to use, and even to close, a connection there. Processes that Spark forks may hold a log opened by their parent.
+forbids using such a connection in the child, and even closing it. Spark forks processes that may hold a log which their
+parent has opened.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Protocol
 
 class SurvivesFork(Protocol):
     def reset_after_fork(self) -> None:
-        """Forget what belongs to the parent; called in the child, which has a single thread."""
+        """Forget what belongs to the parent. Called in the child, which has a single thread."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""A log inside one process: for tests and for `TopologyTestDriver`; gone when the process ends.
+"""A log inside one process, for tests and for `TopologyTestDriver`. It is gone when the process ends.
 
-Rules: those of `base.py`, with one lock over everything; batches are stored as bytes like those of the embedded log, so
-that what a test measures or breaks is the same code. Source: `MockClient`s and `TopologyTestDriver`'s own cluster.
+Rules: those of `base`, with one lock over everything. Batches are stored as bytes like those of the embedded log, so
+that tests measure and break the same code. Source: the mock clients and the cluster inside of `TopologyTestDriver`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic, topi
 
 @dataclass(slots=True)
 class _Partition:
-    """`cleaned_to`: everything below has been through compaction."""
+    """`cleaned_to`: everything below it has been compacted."""
 
     configs: TopicConfigs
     begin: int = 0
@@ -47,7 +47,7 @@ class _Partition:
     batches: list[StoredBatch] = field(default_factory=list)
 
     def first_index(self, offset: int) -> int:
-        """Of the first batch that reaches up to `offset`."""
+        """Index of the first batch whose last offset is at least `offset`."""
         return bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
 
     def delete_before(self, offset: int) -> None:
@@ -62,7 +62,7 @@ class _Partition:
 
 
 class InMemoryLog:
-    """A `Log`. `close` leaves everything as it is: whoever shares it goes on."""
+    """A `Log`. `close` does nothing, because others may share the log."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -94,7 +94,7 @@ class InMemoryLog:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """Open transactions are never in the log: the last stable offset is the end."""
+        """Open transactions are never in the log, so the last stable offset is the end."""
         with self._lock:
             return {partition: self._partition(partition).end for partition in partitions}
 
@@ -143,7 +143,7 @@ class InMemoryLog:
                     self._compact(partition, stored, now_ms)
 
     def compact(self, topic: str) -> None:
-        """All that compaction can do now. Raises UnknownTopicOrPartition; does nothing for a topic without it."""
+        """Do all compaction that is possible now. Raises UnknownTopicOrPartition. Does nothing for other topics."""
         with self._lock:
             if topic not in self._topics:
                 raise UnknownTopicOrPartition(f"there is no topic {topic}")

@@ -1,4 +1,4 @@
-"""From `bootstrap.servers` to a log: the one place that knows which implementations there are."""
+"""From `bootstrap.servers` to a log: the one place that knows which implementations exist."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _LOCK = threading.Lock()
 
 
 def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> Log:
-    """`host:port,...`, also with `kafka:` before it: Kafka. `embedded:<directory>`: SQLite in a directory.
-    `memory:<name>`: shared by all of this process that say the name.
+    """Opens Kafka for `host:port,...`, also with `kafka:` before it, SQLite in a directory for `embedded:<directory>`,
+    and for `memory:<name>` a log that everybody in this process shares who uses that name.
 
     `properties`: of Kafka's clients (`security.protocol`, ...); the other logs have none. Raises InputError for
-    anything else, LogError when the directory cannot be used.
+    any other address, LogError when the directory cannot be used.
     """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return _kafka_log(servers, properties)
     if properties:
-        raise InputError(f"only Kafka has properties like {min(properties)!r}, not {bootstrap_servers!r}", _CONFIG)
+        raise InputError(f"{min(properties)!r} is a property of Kafka's clients, not of {bootstrap_servers!r}", _CONFIG)
     kind, _, address = bootstrap_servers.partition(":")
     if address and kind == "embedded":
         return EmbeddedLog(Path(address))
@@ -50,21 +50,21 @@ def kafka_servers(bootstrap_servers: str) -> str | None:
 
 
 def cluster_provider_name(bootstrap_servers: str) -> str:
-    """Under which name a coordinator, which is another process, looks at this log (`assignor.cluster_providers`).
+    """The cluster provider by which a coordinator, another process, looks at this log (`assignor.cluster_providers`).
 
-    Raises InputError for a log that other processes cannot find: one in memory, or a relative directory, which each
-    process would take from its own working directory.
+    Raises InputError for a log that other processes cannot find: one in memory, or one in a relative directory, which
+    every process would look for in its own working directory.
     """
     if kafka_servers(bootstrap_servers) is not None:
         return "kafka"
     kind, _, address = bootstrap_servers.partition(":")
     if address and kind == "memory":
-        raise InputError(f"{bootstrap_servers!r} is in the memory of one process; no other one sees it", _CONFIG)
+        raise InputError(f"{bootstrap_servers!r} is in the memory of one process, so no other process sees it", _CONFIG)
     if not address or kind != "embedded":
         raise _unknown(bootstrap_servers)
     if not Path(address).is_absolute():
         raise InputError(
-            f"{bootstrap_servers!r} is relative, and each process has a working directory of its own; "
+            f"{bootstrap_servers!r} is relative, and each process has its own working directory; "
             f"from here it would be 'embedded:{Path(address).absolute()}'",
             _CONFIG,
         )

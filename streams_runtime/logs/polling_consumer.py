@@ -1,9 +1,9 @@
-"""A consumer that looks for records itself. Shared by the logs of one machine.
+"""A consumer that looks for records itself. The logs of one machine share it.
 
-Rules: a poll looks at all its partitions at one moment (a snapshot); none of them may starve another: each gets an
+Rules: a poll looks at all its partitions at one moment (a snapshot). No partition can starve another: each gets an
 equal share of `max_records`, what one does not need goes to the others, and when there are more partitions than records
-to give, they take turns. A batch is read and decoded once; what a poll could not give of it is kept for the next. When
-a poll fails, no position has moved. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
+to give, they take turns. A batch is read and decoded once; what a poll could not give of it is kept for the next poll.
+When a poll fails, no position has moved. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from streams_runtime.logs.record_batches import StoredBatch, concatenated, decod
 
 
 class Bounds(NamedTuple):
-    """`begin`: lowest offset that can be read. `end`: the one that the next record will get."""
+    """`begin`: the lowest offset that can be read. `end`: the offset that the next record will get."""
 
     begin: int
     end: int
 
 
 class Snapshot(Protocol):
-    """Partitions at one moment. Valid inside of the `with` that gave it."""
+    """Partitions at one moment. Valid inside the `with` block that gave it."""
 
     def bounds(self) -> Mapping[TopicPartition, Bounds]: ...
 
     def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
-        """Batches, in order, one at a time, from the first whose last offset is not below `offset`."""
+        """Batches in order, one at a time, from the first one whose last offset is at least `offset`."""
         ...
 
 
@@ -46,7 +46,7 @@ class BatchSource(Protocol):
         ...
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
-        """Return when `signal` is set, when records may have come since the last snapshot, or at the time-out."""
+        """Wait until `signal` is set, records may have come since the last snapshot, or the time is up."""
         ...
 
     def close(self) -> None: ...
@@ -59,7 +59,7 @@ class _Taken(NamedTuple):
 
 
 class PollingConsumer:
-    """A `Consumer`. `signal`: whoever appends in this process sets it."""
+    """A `Consumer`. `signal`: set by everybody who appends in this process."""
 
     def __init__(self, source: BatchSource, signal: threading.Event) -> None:
         self._source = source
@@ -108,7 +108,7 @@ class PollingConsumer:
             raise ValueError(f"a poll gives at least one record, not {max_records}")
         deadline = time.monotonic() + timeout_ms / 1_000
         while True:
-            self._signal.clear()  # before looking: what is appended while we look sets it again
+            self._signal.clear()  # before looking: an append while we look sets it again
             batches = self._take(max_records)
             if batches:
                 return batches
@@ -142,7 +142,7 @@ class PollingConsumer:
                 partition: self._take_from(partition, share, bounds[partition].end, snapshot)
                 for partition, share in _shares(lags, max_records).items()
             }
-        for partition, of_it in taken.items():  # only now: nothing can fail any more
+        for partition, of_it in taken.items():  # positions move last, when nothing can fail any more
             self._positions[partition] = of_it.position
             if of_it.rest is None:
                 self._rests.pop(partition, None)
@@ -161,7 +161,7 @@ class PollingConsumer:
                     stored = snapshot.batches(partition, position)
                 following = next(stored, None)
                 if following is None:
-                    return _Taken(batches, end, None)  # nothing but a gap is left
+                    return _Taken(batches, end, None)  # only a gap is left
                 rest = _from_offset(decoded(partition, following), position)
             part = rest.part(0, share)
             rest = rest.part(share, len(rest)) if len(rest) > share else None
@@ -194,7 +194,7 @@ class PollingConsumer:
 
 
 def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:
-    """How many records each partition gives; at least one, and none that it does not have."""
+    """How many records each partition gives: at least one, and no more than it has."""
     served = list(lags)[:max_records]
     shares = {}
     remaining = max_records

@@ -1,9 +1,9 @@
-"""A batch of records as bytes: columns, not records, so that reading one costs a fraction of a microsecond a record.
+"""A batch of records as bytes: columns, not records, so that reading costs a fraction of a microsecond a record.
 
-Rule: little-endian; a header (CRC-32 of all that follows it, version, flags, count, sizes), then the columns: offset
+Rule: little-endian. A header (CRC-32 of everything after it, version, flags, count, sizes), then the columns: offset
 deltas to the first record (only when there are gaps), timestamps, key lengths, value lengths (-1: null), all keys, all
-values, headers (only when a record has any). Offsets inside are relative, so that a batch is encoded before it is known
-where it will lie. Keys and values are cut out by `BytesIO.read`, which runs over a column without any Python bytecode.
+values, headers (only when a record has any). Offsets inside are relative, so a batch can be encoded before its place is
+known. `BytesIO.read` cuts out keys and values; mapped over a column, it runs without any Python bytecode.
 
 Source: `DefaultRecordBatch` (magic 2) has the same parts row by row. Differs from Kafka: columns, no compression.
 """
@@ -28,7 +28,7 @@ BATCH_BYTES = 256 * 1024
 """A batch is closed before its keys, values and headers grow beyond this; only a single record can be larger."""
 
 BATCH_RECORDS = 4_096
-"""A batch is closed when it has so many records."""
+"""A batch with so many records is closed."""
 
 _VERSION = 1
 _SPARSE, _NULL_KEYS, _NULL_VALUES, _HEADERS = 1, 2, 4, 8
@@ -40,7 +40,7 @@ _BODY_START = _CRC.size + _PREAMBLE.size
 
 
 class EncodedBatch(NamedTuple):
-    """Consecutive records that have no offsets yet."""
+    """Consecutive records without offsets, which they get when they are stored."""
 
     record_count: int
     max_timestamp_ms: int
@@ -50,7 +50,7 @@ class EncodedBatch(NamedTuple):
 class StoredBatch(NamedTuple):
     """An encoded batch in its partition. `base_offset`, `last_offset`: of its first and last record.
 
-    `delete_horizon_ms`: from then on its tombstones may go; None until compaction has seen them.
+    `delete_horizon_ms`: the time from which its tombstones may go; None until compaction has seen them.
     """
 
     base_offset: int
@@ -62,7 +62,7 @@ class StoredBatch(NamedTuple):
 
 
 def stored_at(batch: EncodedBatch, base_offset: int) -> StoredBatch:
-    """A batch without gaps, as it lies when it has just been appended."""
+    """The batch as it is appended, without gaps."""
     last = base_offset + batch.record_count - 1
     return StoredBatch(base_offset, last, batch.record_count, batch.max_timestamp_ms, None, batch.payload)
 
@@ -129,7 +129,7 @@ def decoded(partition: TopicPartition, batch: StoredBatch) -> RecordBatch:
 
 
 def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """At least one batch, all of one partition and in order, as a single one."""
+    """Joins batches of one partition, at least one and in order, into a single one."""
     first, last = batches[0], batches[-1]
     if len(batches) == 1:
         return first
@@ -153,7 +153,7 @@ def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 def _joined(column: Sequence[bytes | None]) -> tuple[array[int], bytes, bool]:
-    """Lengths, all bytes, whether there are nulls. Columns without nulls, nearly all, never leave C."""
+    """Lengths, all bytes, and whether there are nulls. A column without nulls, as most are, never leaves C."""
     try:
         return array("i", map(len, column)), b"".join(column), False  # type: ignore[arg-type]
     except TypeError:

@@ -1,8 +1,8 @@
 """Which batches of a topic with `cleanup.policy` delete are too old or too many.
 
-Rule: from the oldest batch on, as long as its latest record is older than `retention.ms` or what would be left without
-it is still at least `retention.bytes`; the first that may stay ends it. All of them may go, the newest included.
-Source: `UnifiedLog.deleteOldSegments`.
+Rule: batches go from the oldest on. A batch goes when its latest record is older than `retention.ms`, or when the
+others still have at least `retention.bytes` without it. The first batch that may stay ends this. All batches may go,
+the newest one as well. Source: `UnifiedLog.deleteOldSegments`.
 """
 
 from __future__ import annotations

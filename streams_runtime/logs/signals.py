@@ -1,4 +1,4 @@
-"""How those who append wake those who wait, inside one process."""
+"""Inside one process, whoever appends wakes those who wait for records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streams_runtime.logs.forks import reset_in_children
 
 
 class AppendSignals:
-    """One event a consumer; a consumer that nobody holds any more needs no farewell."""
+    """One event for each consumer. The event of a consumer that nobody holds any more disappears by itself."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

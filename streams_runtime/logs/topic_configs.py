@@ -1,8 +1,9 @@
 """What a topic's configs mean to a log that keeps the records itself, with Kafka's names, defaults and bounds.
 
-Configs that are not listed here are kept and otherwise ignored, as they speak to brokers. Source: `TopicConfig`,
-`LogConfig`, `Topic.validate`. Differs from Kafka: `segment.bytes` is how much of the newest records compaction leaves
-alone (the active segment), 1 MiB by default where Kafka has 1 GiB: one machine's changelogs would never be compacted.
+Configs that are not listed here are kept and otherwise ignored, because they are for brokers. Source: `TopicConfig`,
+`LogConfig`, `Topic.validate`. Differs from Kafka: `segment.bytes` is the size of the newest records that compaction
+leaves alone (the active segment), 1 MiB by default. With Kafka's 1 GiB the changelogs of one machine would never be
+compacted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _POLICIES = frozenset({"compact", "delete"})
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigs:
-    """Times in milliseconds, sizes in bytes; -1 for both kinds of retention: without limit."""
+    """Times are in milliseconds, sizes in bytes. A retention of -1 has no limit."""
 
     compacts: bool = False
     deletes: bool = True
@@ -57,10 +58,10 @@ class TopicConfigs:
 
 
 def checked_topic(topic: NewTopic) -> TopicConfigs:
-    """What its configs mean. Raises InvalidTopic for a name, partition count or config that no topic can have."""
+    """The meaning of its configs. Raises InvalidTopic for a name, partition count or config that no topic can have."""
     if _NAME.match(topic.name) is None or topic.name in (".", ".."):
         raise InvalidTopic(
-            f"{topic.name!r} is not a topic name: 1 to 249 of letters, digits, '.', '_' and '-', and not '.' or '..'"
+            f"{topic.name!r} is not a topic name: use 1 to 249 letters, digits, '.', '_' and '-', but not '.' or '..'"
         )
     if topic.partitions < 1:
         raise InvalidTopic(f"topic {topic.name} must have at least one partition, not {topic.partitions}")

@@ -1,8 +1,8 @@
 """A partitioned log in one SQLite file of a directory, for many processes and threads of one machine.
 
-Who does what: `log` is the face; `schema` the tables and their version; `connections` opens the file, never across a
-fork; `write_lock` lets one writer in at a time; `writes` and `reads` are what producers and consumers do; `catalog`
-knows topics; `cleaning` and `expiry` are the housekeeping.
+`log` is the `Log` itself; `schema` has the tables and their version; `connections` opens the file, and never uses it
+across a fork; `write_lock` lets one writer in at a time; `writes` and `reads` are what producers and consumers do;
+`catalog` knows the topics; `cleaning` and `expiry` do compaction and retention.
 """
 
 from streams_runtime.logs.embedded.log import EmbeddedLog

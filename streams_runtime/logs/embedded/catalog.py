@@ -1,4 +1,6 @@
-"""Which partitions there are, by their number in the file. Partitions never go, so what was once read stays true."""
+"""Which partitions exist, and their numbers in the file. Partitions are never deleted, so what was once read stays
+true.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ class KnownPartition(NamedTuple):
 
 
 class Catalog:
-    """Any thread may use it: what it knows is replaced as a whole."""
+    """Any thread may use it: the known partitions are replaced as a whole."""
 
     def __init__(self, connection: SharedConnection) -> None:
         self._connection = connection
         self._known: Mapping[TopicPartition, KnownPartition] = {}
 
     def find(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KnownPartition]:
-        """In the order asked for. Raises UnknownTopicOrPartition that names those that are not there."""
+        """In the order asked for. Raises UnknownTopicOrPartition, which names the missing ones."""
         asked = list(partitions)
         known = self._known
         if any(partition not in known for partition in asked):
@@ -39,12 +41,12 @@ class Catalog:
         return {partition: known[partition] for partition in asked}
 
     def all(self) -> Mapping[TopicPartition, KnownPartition]:
-        """Read anew."""
+        """All partitions, read from the file again."""
         with self._connection.use() as connection:
             topics = connection.execute("SELECT name, configs FROM topics").fetchall()
             rows = connection.execute("SELECT id, topic, number FROM partitions").fetchall()
         configs = {name: TopicConfigs.of(name, json.loads(text)) for name, text in topics}
-        # a topic made between the two reads has partitions here and no configs: it comes with the next look
+        # a topic made between the two reads has no configs here, and is found by the next read
         self._known = {
             TopicPartition(topic, number): KnownPartition(partition_id, configs[topic])
             for partition_id, topic, number in rows

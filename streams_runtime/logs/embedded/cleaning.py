@@ -1,10 +1,10 @@
-"""Compaction of the file's changelogs, in steps, while everybody goes on reading and writing.
+"""Compaction of the file's changelogs, in steps, while others read and write.
 
-Rules: a pass over a partition first learns the latest offset of every key from the batches that were never compacted
-(at most so many keys), then goes over all batches from the first and rewrites those that hold anything superseded. Each
-step reads without a lock and replaces its few batches in one short transaction, if they are still what was read; so a
-pass can end anywhere, at SIGKILL too, and what it did so far is right. Only a pass that came through says so
-(`cleaned_to`). One process at a time works on a partition: it holds a lease that runs out when it dies.
+Rules: a pass over a partition first learns the latest offset of every key in the batches that were never compacted (of
+a limited number of keys). Then it goes over all batches from the first, and rewrites those that hold superseded
+records. Each step reads without a lock and replaces its few batches in one short transaction, if they have not changed.
+So a pass can end anywhere, at SIGKILL too, and what it has done is right. Only a complete pass moves `cleaned_to`. One
+process at a time works on a partition: it holds a lease, which runs out when the process dies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROWS_A_STEP = 16
 
 @dataclass(frozen=True, slots=True)
 class Dirt:
-    """How much of a partition compaction could look at. `until`: where the head begins. Sizes in bytes."""
+    """How much of a partition compaction could look at, in bytes. `until`: the offset at which the head begins."""
 
     until: int
     dirty: int
@@ -43,7 +43,7 @@ class Dirt:
 
 
 class PartitionCleaner:
-    """Starts passes for one process. `owner`: a name that no other process has."""
+    """Runs the passes of one process."""
 
     def __init__(self, writer: EmbeddedWriter, reads: SharedConnection, clock: Clock) -> None:
         self._writer = writer
@@ -66,7 +66,7 @@ class PartitionCleaner:
         return Dirt(until, sum(batch.size for batch in summaries if batch.base_offset < until), size - dirty_size)
 
     def may_be_dirty_enough(self, known: KnownPartition, minimum_bytes: int) -> bool:
-        """A cheap first look: whether `dirt` is worth the trouble, and nobody else works on it."""
+        """A cheap first check: whether `dirt` could be enough, and no other process works on the partition."""
         with self._reads.use() as connection:
             size, dirty, owner, until_ms = connection.execute(
                 "SELECT bytes, dirty_bytes, cleaner, cleaner_until_ms FROM partitions WHERE id=?", (known.id,)
@@ -75,8 +75,8 @@ class PartitionCleaner:
         return not taken and dirty >= max(1, minimum_bytes) and dirty >= known.configs.min_cleanable_dirty_ratio * size
 
     def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
-        """One pass; something short is done at each `next`. Ends early when another process took over."""
-        now_ms = self._clock.now_ms()  # one moment for the whole pass, so that neighbours get the same horizon
+        """One pass. Each `next` does a short step. Ends early when another process has taken over."""
+        now_ms = self._clock.now_ms()  # one time for the whole pass, so that neighbours get the same horizon
         self._take_lease(known)
         latest = LatestOffsets()
         at = self.cleaned_to(known)
@@ -104,7 +104,7 @@ class PartitionCleaner:
         return list(map(StoredBatch._make, rows))
 
     def _replace(self, known: KnownPartition, replacements: list[tuple[list[StoredBatch], list[StoredBatch]]]) -> bool:
-        """False when somebody else has the lease. What was deleted meanwhile stays deleted."""
+        """False when another process has the lease. Batches that were deleted meanwhile stay deleted."""
         with self._writer.transaction() as connection:
             if not self._extend_lease(connection, known):
                 return False
@@ -147,7 +147,7 @@ class PartitionCleaner:
         return extended.rowcount == 1
 
     def _finish(self, known: KnownPartition, cleaned_to: int) -> None:
-        """The sizes are counted anew: steps left them as they were."""
+        """Also counts the sizes again, which the steps did not change."""
         with self._writer.transaction() as connection:
             connection.execute(
                 "UPDATE partitions SET cleaned_to=MAX(cleaned_to, ?1), cleaner=NULL, cleaner_until_ms=NULL,"

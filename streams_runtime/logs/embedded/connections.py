@@ -1,7 +1,7 @@
-"""Connections to the file: opened when first needed, never used across a fork, and their errors under a log's names.
+"""Connections to the file: opened at first use, never used across a fork, with their errors turned into a log's.
 
-Rule: `synchronous=NORMAL` in WAL mode. A commit is in the operating system's hands when it returns, so it survives the
-SIGKILL of any process; when the machine itself fails, the last commits may be lost, but never a part of one.
+Rule: `synchronous=NORMAL` in WAL mode. When a commit returns, the operating system has it, so it survives the SIGKILL
+of any process. When the machine itself fails, the last commits may be lost, but never a part of one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHECKPOINT_PAGES = 1_000
 
 @contextmanager
 def as_log_errors(file: Path) -> Iterator[None]:
-    """LogTimeout when SQLite gave up waiting, LogError for all else that it says."""
+    """Raises LogTimeout when SQLite gave up waiting, LogError for its other errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -34,13 +34,13 @@ def as_log_errors(file: Path) -> Iterator[None]:
 
 
 def connect(file: Path, timeout_ms: int) -> sqlite3.Connection:
-    """To a file that exists, in autocommit mode. `timeout_ms`: how long to wait for SQLite's own short locks."""
+    """Open an existing file in autocommit mode. `timeout_ms`: how long to wait for SQLite's own short locks."""
     connection = sqlite3.connect(
         f"{file.absolute().as_uri()}?mode=rw",
         uri=True,
         timeout=timeout_ms / 1_000,
         isolation_level=None,
-        check_same_thread=False,  # one thread at a time; who closes may be another
+        check_same_thread=False,  # one thread at a time uses it, but another one may close it
     )
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
@@ -49,7 +49,7 @@ def connect(file: Path, timeout_ms: int) -> sqlite3.Connection:
 
 
 class LazyConnection:
-    """One user's connection. Not thread-safe, except that `close` may come from another thread when no call runs."""
+    """The connection of one user. Not thread-safe, but another thread may `close` it when no call runs."""
 
     def __init__(self, file: Path, timeout_ms: int) -> None:
         self.file = file
@@ -74,13 +74,13 @@ class LazyConnection:
 
     def reset_after_fork(self) -> None:
         if self._connection is not None:
-            # to close it here would work on the parent's locks and files, so it must never be collected
+            # closing it here would change the parent's locks and files, so it must never be collected
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
             self._connection = None
 
 
 class SharedConnection:
-    """A connection for short reads of any thread, one after the other."""
+    """A connection for short reads. Any thread may use it; they take turns."""
 
     def __init__(self, file: Path, timeout_ms: int) -> None:
         self._connection = LazyConnection(file, timeout_ms)

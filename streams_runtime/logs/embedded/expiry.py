@@ -1,7 +1,7 @@
-"""Deleting what nobody may read any more: below the begin offset, and by retention.
+"""Deletes what nobody may read any more: records below the begin offset, and those past their retention.
 
-Rule: moving the begin offset is what hides records, at once and together; their rows go in bounded steps after it, so
-that no writer waits long. The file does not shrink: SQLite uses freed pages again.
+Rule: moving the begin offset hides records, all at once. Their rows are deleted after that in bounded steps, so that no
+writer waits long. The file does not shrink: SQLite reuses the pages.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ ROWS_A_STEP = 64
 
 
 def move_begin(connection: sqlite3.Connection, partition_id: int, offset: int) -> None:
-    """Up, never down; inside of a transaction."""
+    """Move it up, never down. Called inside a transaction."""
     connection.execute(
         "UPDATE partitions SET begin_offset=MAX(begin_offset, MIN(?, end_offset)) WHERE id=?", (offset, partition_id)
     )
 
 
 def delete_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> int:
-    """Rows below the begin offset, a bounded number of them; how many went. Inside of a transaction."""
+    """Delete a bounded number of rows below the begin offset, and give their number. Called inside a transaction."""
     rows = connection.execute(
         "SELECT b.rowid, b.size, b.last_offset >= p.cleaned_to FROM partitions p JOIN batches b ON b.partition=p.id"
         " AND b.last_offset < p.begin_offset WHERE p.id=? ORDER BY b.last_offset LIMIT ?",
@@ -49,7 +49,7 @@ def has_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> bool:
 
 
 def expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> bool:
-    """One step for one partition; whether there was anything to do."""
+    """One step for one partition. True when there was anything to do."""
     offset = _begin_after_retention(read, known, now_ms)
     if offset is None and not has_hidden_rows(read, known.id):
         return False
@@ -61,7 +61,7 @@ def expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartiti
 
 
 def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> int | None:
-    """Where the partition should begin, one step further; None: as it is."""
+    """The begin offset after one more step. None: it stays."""
     configs = known.configs
     if not configs.deletes or (configs.retention_ms < 0 and configs.retention_bytes < 0):
         return None

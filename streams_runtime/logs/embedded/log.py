@@ -1,8 +1,8 @@
-"""The face of the embedded log. Source: `Admin` and the client constructors of kafka-clients.
+"""The embedded log. Source: `Admin` and the client constructors of kafka-clients.
 
-Rules: one directory is one cluster; any number of processes and threads of the machine open it at the same time. A
-commit that returned survives the SIGKILL of every process (see `connections` for power failures). The directory must be
-on a local disk: SQLite's write-ahead log needs memory that its users share.
+Rules: one directory is one cluster. Any number of processes and threads of the machine open it at the same time. A
+commit that has returned survives the SIGKILL of every process (for power failures see `connections`). The directory
+must be on a local disk, because SQLite's write-ahead log needs memory that its users share.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ MINIMUM_DIRTY_BYTES = 4 * 1024 * 1024
 
 
 class EmbeddedLog:
-    """A `Log` in a directory, which is made when it is not there.
+    """A `Log` in a directory, which is created when it is missing.
 
-    `timeout_ms`: how long a call waits for other writers. `minimum_dirty_bytes`: `maintain` compacts no less.
-    `maintenance_ms`: about how long one `maintain` works. Raises LogError, LogTimeout.
+    `timeout_ms`: how long a call waits for other writers. `minimum_dirty_bytes`: `maintain` compacts a partition only
+    with at least so many bytes to look at. `maintenance_ms`: about how long one `maintain` works. Raises LogError,
+    LogTimeout.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class EmbeddedLog:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """Open transactions are never in the log: the last stable offset is the end."""
+        """Open transactions are never in the log, so the last stable offset is the end."""
         return {partition: bounds.end for partition, bounds in self._bounds(partitions).items()}
 
     def committed_offsets(
@@ -183,7 +184,7 @@ class EmbeddedLog:
         return BufferingProducer(self._destination, ProducerIdentity(transactional_id, epoch))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """All of them, or with OffsetOutOfRange (an offset beyond the end) none."""
+        """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
             return
         known = self._catalog.find(before)
@@ -197,7 +198,7 @@ class EmbeddedLog:
                 delete_hidden_rows(connection, known[partition].id)
 
     def maintain(self) -> None:
-        """About `maintenance_ms` of retention and compaction; returns at once while another thread does it."""
+        """Spend about `maintenance_ms` on retention and compaction. Returns at once while another thread does so."""
         if not self._maintaining.acquire(blocking=False):
             return
         try:
@@ -209,7 +210,7 @@ class EmbeddedLog:
             self._maintaining.release()
 
     def compact(self, topic: str) -> None:
-        """All that compaction can do now. Raises UnknownTopicOrPartition; does nothing for a topic without it."""
+        """Do all compaction that is possible now. Raises UnknownTopicOrPartition. Does nothing for other topics."""
         if topic not in self._catalog.topics():
             raise UnknownTopicOrPartition(f"there is no topic {topic}")
         with self._maintaining:
@@ -232,7 +233,7 @@ class EmbeddedLog:
             return bounds_of(connection, known)
 
     def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
-        """One step each, going on where the last call came to its time."""
+        """One step for each partition, continuing after the one at which the last call ran out of time."""
         for _ in partitions:
             self._expired_last = (self._expired_last + 1) % len(partitions)
             with self._cleaning_reads.use() as connection:
@@ -266,7 +267,7 @@ class EmbeddedLog:
         return self._cleaner.steps(partition, partitions[partition], until)
 
     def _compact_partition(self, partition: TopicPartition, known: KnownPartition) -> None:
-        """At least one pass, as tombstones may have had their time; then until the head, or another one does it."""
+        """At least one pass, because tombstones may have become old enough; then until the head is reached."""
         until = self._cleaner.dirt(known).until
         before = -1
         while before < (cleaned_to := self._cleaner.cleaned_to(known)) and (before < 0 or cleaned_to < until):

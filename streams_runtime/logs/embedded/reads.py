@@ -1,8 +1,8 @@
 """What consumers do with the file.
 
-Rules: a poll reads inside of one read transaction, so bounds and batches are of the same moment; batches are read one
-row at a time, so that a topic of any size needs the memory of one batch. Who waits learns of the appends of its own
-process at once, and of those of others by `PRAGMA data_version`, looked at every few milliseconds.
+Rules: a poll reads inside one read transaction, so bounds and batches belong to the same moment. Batches are read one
+row at a time, so a topic of any size needs the memory of one batch. A waiting consumer learns at once of appends in its
+own process; of appends in other processes it learns by `PRAGMA data_version`, which it reads every few milliseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH_COLUMNS = "base_offset, last_offset, record_count, max_timestamp_ms, delet
 
 
 class EmbeddedSource:
-    """One consumer's way to the file."""
+    """The `BatchSource` of one consumer."""
 
     def __init__(self, connection: LazyConnection, catalog: Catalog) -> None:
         self._connection = connection
@@ -88,7 +88,7 @@ class EmbeddedSnapshot:
 def bounds_of(
     connection: sqlite3.Connection, known: Mapping[TopicPartition, KnownPartition]
 ) -> dict[TopicPartition, Bounds]:
-    """Without partitions, nothing is asked."""
+    """Without partitions the file is not read."""
     if not known:
         return {}
     ids = [of_it.id for of_it in known.values()]

@@ -1,8 +1,8 @@
-"""The tables, and whether a file is a log that this program can use.
+"""The tables, and the check whether a file is a log that this program can use.
 
-Rules: the file says what it is (`application_id`) and by which version of the tables (`user_version`); a version that
-is not known is refused, never guessed. The file is made under the write lock, in one transaction: a process that dies
-meanwhile leaves a file that the next one makes anew.
+Rules: the file says what it is (`application_id`) and which version its tables have (`user_version`). An unknown
+version is refused. The file is created under the write lock, in one transaction, so a process that dies meanwhile
+leaves a file that the next process creates again.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _PAGE_BYTES = 16_384
 
 _TABLES = (
     "CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, configs TEXT NOT NULL) WITHOUT ROWID",
-    # cleaned_to: all below has been through compaction. bytes, dirty_bytes: of all payloads, of those from cleaned_to.
-    # cleaner, cleaner_until_ms: who compacts just now, and until when the others leave it alone.
+    # cleaned_to: everything below is compacted. bytes, dirty_bytes: of all payloads, of those from cleaned_to on.
+    # cleaner, cleaner_until_ms: who is compacting, and until when others leave the partition alone.
     """CREATE TABLE partitions (
         id INTEGER PRIMARY KEY, topic TEXT NOT NULL, number INTEGER NOT NULL,
         begin_offset INTEGER NOT NULL DEFAULT 0, end_offset INTEGER NOT NULL DEFAULT 0,
         cleaned_to INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, dirty_bytes INTEGER NOT NULL DEFAULT 0,
         cleaner TEXT, cleaner_until_ms INTEGER,
         UNIQUE (topic, number))""",
-    # the payload comes last: what stands before it is read without touching the pages it fills
+    # the payload comes last, so that the other columns are read without touching the pages it fills
     """CREATE TABLE batches (
         partition INTEGER NOT NULL, base_offset INTEGER NOT NULL, last_offset INTEGER NOT NULL,
         record_count INTEGER NOT NULL, max_timestamp_ms INTEGER NOT NULL, delete_horizon_ms INTEGER,
         size INTEGER NOT NULL, payload BLOB NOT NULL)""",
     "CREATE UNIQUE INDEX batches_in_order ON batches (partition, last_offset, size)",
     "CREATE TABLE producers (transactional_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID",
-    # a row is there from the first claim on; committed_offset is NULL until the first commit
+    # the first claim adds the row; committed_offset is NULL until the first commit
     """CREATE TABLE group_offsets (
         group_id TEXT NOT NULL, topic TEXT NOT NULL, number INTEGER NOT NULL, claim_epoch INTEGER NOT NULL,
         committed_offset INTEGER, metadata TEXT NOT NULL DEFAULT '',
@@ -44,7 +44,7 @@ _TABLES = (
 
 
 def prepare(file: Path, lock: WriteLock, timeout_ms: int) -> None:
-    """Make the file, or check the one that is there. Raises LogError, LogTimeout."""
+    """Create the file, or check the existing one. Raises LogError, LogTimeout."""
     with lock.held(), as_log_errors(file):
         connection = sqlite3.connect(file, timeout=timeout_ms / 1_000, isolation_level=None)
         try:
@@ -66,7 +66,9 @@ def _make(connection: sqlite3.Connection, file: Path) -> None:
     connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
     mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
     if mode != "wal":
-        raise LogError(f"log {file}: its file system has no shared memory (SQLite's journal mode stays {mode!r})")
+        raise LogError(
+            f"log {file}: its file system has no shared memory (SQLite's journal mode stays {mode!r}); use a local disk"
+        )
     connection.execute("BEGIN IMMEDIATE")
     for statement in _TABLES:
         connection.execute(statement)

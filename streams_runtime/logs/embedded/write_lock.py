@@ -1,9 +1,9 @@
 """One writer at a time, over all threads and processes of the machine.
 
-Rules: who waits is woken by the kernel when the lock is given back (SQLite's own busy handler sleeps for ever longer
-times, and then loses against whoever comes at the right moment); nobody waits longer than the time-out; the lock of a
-process that dies, even by SIGKILL, is free at once. `flock` knows no time-out, so whoever has to wait lets a thread
-wait in its place.
+Rules: the kernel wakes a waiting writer when the lock is released. (SQLite's own busy handler sleeps for longer and
+longer times, and then loses against a writer that comes at the right moment.) Nobody waits longer than the time-out.
+The lock of a process that dies, even by SIGKILL, is free at once. `flock` has no time-out, so a thread waits for it in
+place of the writer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WriteLock:
     def __init__(self, file: Path, timeout_ms: int) -> None:
         self._file = file
         self._timeout_ms = timeout_ms
-        self._threads = threading.Lock()  # a lock of the process first: then at most one of its threads asks the kernel
+        self._threads = threading.Lock()  # taken first, so that at most one thread of the process asks the kernel
         self._open_files: set[int] = set()
         reset_in_children(self)
 
@@ -47,7 +47,7 @@ class WriteLock:
 
     def reset_after_fork(self) -> None:
         self._threads = threading.Lock()
-        for file in self._open_files:  # a copy that stays open would keep the lock when the parent dies
+        for file in self._open_files:  # an open copy would keep the lock when the parent dies
             os.close(file)
         self._open_files = set()
 
@@ -66,7 +66,7 @@ class WriteLock:
 
     def _give_back(self, file: int) -> None:
         self._open_files.discard(file)
-        fcntl.flock(file, fcntl.LOCK_UN)  # and not only closed: a child forked meanwhile may have a copy
+        fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child forked meanwhile may have a copy
         os.close(file)
 
     def _timed_out(self) -> LogTimeout:
@@ -74,7 +74,7 @@ class WriteLock:
 
 
 class _KernelWait:
-    """A thread that waits for the kernel. Who gave up leaves the file to it."""
+    """A thread that waits for the kernel. After a time-out the file is left to the thread."""
 
     def __init__(self, file: int, give_back: Callable[[int], None]) -> None:
         self._file = file
@@ -93,7 +93,7 @@ class _KernelWait:
         return not self._give_up()
 
     def _give_up(self) -> bool:
-        """False when the lock has come meanwhile."""
+        """False when the thread has got the lock meanwhile."""
         with self._lock:
             self._given_up = not self._locked.is_set()
             return self._given_up

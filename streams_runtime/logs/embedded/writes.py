@@ -1,8 +1,9 @@
-"""What producers do with the file, and the transaction that everybody writes in.
+"""What producers do with the file, and the transaction in which everybody writes.
 
-Rules: records, group offsets and the checks of who may write them are one SQLite transaction, so that a process that
-dies at any moment has written all or nothing, and who was fenced writes nothing. Offsets are given inside of it. The
-write-ahead log is emptied when it has grown beyond 64 MiB, which readers in a row could put off for ever.
+Rules: records, group offsets and the checks of who may write them are one SQLite transaction. So a process that dies at
+any moment has written all or nothing, and a fenced one writes nothing. Offsets are given inside of it. The write-ahead
+log is emptied when it has grown beyond 64 MiB, because overlapping readers could otherwise keep SQLite from emptying it
+for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _CHECKPOINT_WAIT_MS = 100
 
 
 class EmbeddedWriter:
-    """All writing of one process goes through its one connection, as only one can write at a time anyway."""
+    """The one connection by which a process writes. Only one can write at a time anyway."""
 
     def __init__(self, file: Path, lock: WriteLock, timeout_ms: int) -> None:
         self._lock = lock
@@ -41,7 +42,7 @@ class EmbeddedWriter:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All that is done inside happens, or with an error nothing. Raises LogTimeout, LogError."""
+        """Everything inside happens or, after an error, nothing. Raises LogTimeout, LogError."""
         with self._lock.held(), as_log_errors(self._connection.file):
             connection = self._connection.get()
             connection.execute("BEGIN IMMEDIATE")
@@ -59,7 +60,7 @@ class EmbeddedWriter:
             self._connection.close()
 
     def _empty_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        """Never raises: the transaction is committed, and an error would have it written a second time."""
+        """Never raises: the transaction is committed, and after an error the caller would write it again."""
         try:
             size = os.stat(self._write_ahead_log).st_size
             if size <= self._empty_at_bytes:
@@ -76,7 +77,7 @@ class EmbeddedWriter:
 
 
 class EmbeddedDestination:
-    """Where all producers of one log write."""
+    """The `Destination` of all producers of one log."""
 
     def __init__(self, writer: EmbeddedWriter, catalog: Catalog, signals: AppendSignals) -> None:
         self._writer = writer
@@ -117,7 +118,7 @@ def insert_batches(connection: sqlite3.Connection, partition_id: int, batches: S
 
 
 def _append(connection: sqlite3.Connection, partition_id: int, batches: Sequence[EncodedBatch]) -> int:
-    """The offset of the last record."""
+    """Gives the offset of the last record."""
     end: int = connection.execute("SELECT end_offset FROM partitions WHERE id=?", (partition_id,)).fetchone()[0]
     stored = []
     size = 0

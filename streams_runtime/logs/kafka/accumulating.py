@@ -1,8 +1,9 @@
-"""Records of a producer that are not acknowledged yet, as Kafka's own batches: filled by one thread, sent by another.
+"""Records of a producer that are not acknowledged yet, as Kafka's own batches. One thread fills them, another sends
+them.
 
-Rules: a batch is closed before it would grow beyond 256 KiB or what its topic takes, and only a single record can be
-larger. Records of a partition keep their order; of one partition one batch at a time is on its way, so a batch that has
-to be sent again never passes another. What a batch has no sequence number yet can still be dropped without a trace.
+Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic; only a single record can be larger.
+Records of a partition keep their order. Of each partition one batch at a time is on its way, so a batch that is sent
+again never overtakes another. A batch without a sequence number was never sent and can be dropped without a trace.
 Source: `RecordAccumulator`, `ProducerBatch`.
 """
 
@@ -42,7 +43,7 @@ class Batch:
         self.payload: bytearray | None = None
 
     def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytes:
-        """The bytes to send; the same for every try, until `unnumber`."""
+        """The bytes to send, the same for every try until `PartitionQueue.renumber`."""
         if not self.is_numbered:
             if self.payload is None:
                 self.payload = self.builder.build()  # it compresses in place, so it must not be built twice
@@ -54,9 +55,9 @@ class Batch:
 
 
 class PartitionQueue:
-    """`full`: closed batches, oldest first; the first may be on its way. `open`: the one that records go into.
+    """`full`: closed batches, oldest first; the first may be on its way. `open`: the batch that takes records.
 
-    `limit`: what the topic takes as one batch, in bytes.
+    `limit`: the most bytes that the topic takes as one batch.
     """
 
     __slots__ = ("_codec", "_is_transactional", "_limit", "full", "open", "sequence")
@@ -70,7 +71,7 @@ class PartitionQueue:
         self.sequence = 0
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, size: int) -> bool:
-        """Whether a batch became full by it."""
+        """True when a batch became full."""
         batch = self.open
         given = list(headers) if headers else _NO_HEADERS
         if batch is not None:
@@ -82,7 +83,7 @@ class PartitionQueue:
                 batch.size += size
                 return False
             self.close()
-        # a record that is larger than the limit is taken as the first of its batch
+        # the first record of a batch is taken even when it is larger than the limit
         builder = DefaultRecordBatchBuilder(_MAGIC, self._codec, self._is_transactional, -1, -1, -1, self._limit)
         builder.append(0, timestamp_ms, key, value, given)
         self.open = Batch(builder, size)
@@ -94,18 +95,18 @@ class PartitionQueue:
             self.open = None
 
     def renumber(self) -> None:
-        """For a new producer id: batches that were numbered get new numbers when they are sent next."""
+        """The producer id is new: batches get new sequence numbers when they are sent next."""
         self.sequence = 0
         for batch in self.full:
             batch.is_numbered = False
 
 
 class Accumulator:
-    """Batches are closed when 256 KiB are in open ones, of whatever partitions. `lock` guards all of it.
+    """Open batches are closed when they hold 256 KiB together. `lock` guards everything here.
 
-    `bytes`: of what is not acknowledged. `last_offsets`: of what is.
-
-    `lingers`: some record waits for others to be sent with. `has_full`: a batch became full, and nobody was told yet.
+    `bytes`: of records that are not acknowledged. `last_offsets`: of the last acknowledged record of each partition.
+    `lingers`: a record waits for others to be sent with it. `has_full`: a batch has become full, and the sender has not
+    been told yet.
     """
 
     def __init__(self) -> None:
@@ -125,7 +126,7 @@ class Accumulator:
         headers: Headers,
         size: int,
     ) -> bool:
-        """Whether the sender has to be told: something is full, or this is the first record that waits for others."""
+        """True when the sender has to be told: a batch is full, or this is the first record that waits for others."""
         with self.lock:
             is_full = queue.append(key, value, timestamp_ms, headers, size)
             self.bytes += size
@@ -152,12 +153,15 @@ class Accumulator:
             queue.close()
 
     def heads(self) -> dict[TopicPartition, Batch]:
-        """Of every partition the batch to send next."""
+        """The batch to send next, by partition."""
         with self.lock:
             return {partition: queue.full[0] for partition, queue in self.queues.items() if queue.full}
 
     def done(self, partition: TopicPartition, batch: Batch, base_offset: int | None) -> None:
-        """Acknowledged at that offset; None: it is not known where, or it was given up."""
+        """`base_offset`: at which the batch was acknowledged.
+
+        None: the offset is not known, or the batch is given up.
+        """
         with self.lock:
             queue = self.queues[partition]
             if queue.full and queue.full[0] is batch:
@@ -167,7 +171,7 @@ class Accumulator:
                 self.last_offsets[partition] = base_offset + batch.count - 1
 
     def drop(self) -> bool:
-        """Everything that is not acknowledged; whether some of it may have been sent."""
+        """Drop everything that is not acknowledged. True when some of it may have been sent."""
         with self.lock:
             may_be_sent = False
             for queue in self.queues.values():
@@ -180,5 +184,5 @@ class Accumulator:
 
     @property
     def is_empty(self) -> bool:
-        """Of closed batches."""
+        """Whether no closed batch is left."""
         return not any(queue.full for queue in self.queues.values())

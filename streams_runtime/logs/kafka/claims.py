@@ -1,13 +1,20 @@
-"""Who holds a group's partitions, as the records of its claims topic say in their order.
+"""Who holds a group's partitions, worked out from the records of its claims topic in their order.
 
-A claim's record is keyed by its partition: mark (one for all partitions of a claim), epoch, owner and those owners
-before it that were not known to be fenced when it was written. What became of it since is a record under a key of its
-own, because that of a claim must only ever be replaced by a newer claim: a late word of an older owner would else undo
-it once the topic is compacted. Two claims that race may carry the same epoch; the order decides, and the later one
-counts one higher for whoever reads both.
+A claim writes one record for each of its partitions, keyed by the partition:
+- `mark`: random text, the same for all partitions of the claim;
+- `epoch`: one higher than that of the claim before;
+- `owner`: the transactional id that will commit with the claim, its producer id and its epoch; or null;
+- `predecessors`: earlier owners that may still have a transaction open.
 
-An owner is a transactional id with producer id and epoch, so that one which has opened its id anew since is known to
-have fenced its former self. An owner without one (at-least-once) cannot be fenced, and need not be.
+What becomes of a claim later is written under a second key, `<partition>/settled`: its predecessors are fenced, or the
+owner has released it. It must not be written under the key of the claim. A late record of an older owner would replace
+a newer claim there as soon as the topic is compacted.
+
+Two claims that race may be written with the same epoch. The order of the records decides: every reader takes the later
+one as one epoch higher.
+
+An owner that has opened its transactional id again has a higher producer epoch, so everybody knows that it has fenced
+its former self. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
 """
 
 from __future__ import annotations
@@ -19,7 +26,8 @@ from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim
-from streams_runtime.logs.errors import CommitFenced, LogError
+from streams_runtime.logs.commit_checks import claimed_since
+from streams_runtime.logs.errors import LogError
 
 _SETTLED = "/settled"  # no topic has a slash in its name
 
@@ -31,7 +39,10 @@ class ClaimOwner(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of the claim with this mark. `fenced`: its predecessors; `released`: it was given up cleanly."""
+    """What became of the claim with this mark.
+
+    `fenced`: its predecessors have no open transaction any more. `released`: its owner gave it up cleanly.
+    """
 
     mark: str
     fenced: bool
@@ -47,7 +58,7 @@ class ClaimRecord:
 
 
 class ClaimTable:
-    """All records of one group's claims topic up to some offset."""
+    """The claims of one group, after all records of its claims topic up to some offset."""
 
     def __init__(self) -> None:
         self._claims: dict[TopicPartition, ClaimRecord] = {}
@@ -55,7 +66,7 @@ class ClaimTable:
         self._newest: dict[str, ClaimOwner] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """The next record. Raises LogError for one that cannot be read."""
+        """Take in the next record. Raises LogError for one that cannot be read."""
         if key is None or value is None:
             return
         try:
@@ -72,7 +83,7 @@ class ClaimTable:
                 document["mark"],
                 max(document["epoch"], self.epoch(partition) + 1),
                 owner,
-                # its writer may have died before it learnt of a claim that had raced it
+                # the writer did not know of a claim that raced it, and may have died before it could learn of it
                 tuple(sorted(predecessors | self.not_fenced(partition, owner))),
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -91,7 +102,7 @@ class ClaimTable:
         return None if record is None else record.mark
 
     def not_fenced(self, partition: TopicPartition, owner: ClaimOwner | None) -> set[ClaimOwner]:
-        """Who may still have a transaction open on this partition's behalf, if `owner` is the one who asks."""
+        """Owners that may still have a transaction open for this partition, seen by `owner`."""
         record = self._claims.get(partition)
         if record is None:
             return set()
@@ -103,17 +114,14 @@ class ClaimTable:
         return {each for each in open_owners if not self._is_past(each, owner)}
 
     def check(self, claim: Claim) -> None:
-        """Raises CommitFenced when any partition of it was claimed since."""
-        for partition, epoch in claim.epochs.items():
+        """Raises CommitFenced when any partition of the claim has been claimed since."""
+        for partition in claim.epochs:
             if self.mark(partition) != claim.mark:
-                raise CommitFenced(
-                    f"group {claim.group_id}: {partition} was claimed with epoch {epoch} and is now with epoch "
-                    f"{self.epoch(partition)}"
-                )
+                raise claimed_since(claim, partition, self.epoch(partition))
 
     def _is_past(self, candidate: ClaimOwner, asking: ClaimOwner | None) -> bool:
         if asking is not None and candidate.transactional_id == asking.transactional_id:
-            return True  # one thread's own id: it opened it anew, or still has its own transaction in hand
+            return True  # the same thread: it has opened its id again, or the open transaction is its own
         newest = self._newest.get(candidate.transactional_id)
         return newest is not None and newest > candidate
 
@@ -121,7 +129,7 @@ class ClaimTable:
 def claim_records(
     partitions: Iterable[TopicPartition], mark: str, owner: ClaimOwner | None, table: ClaimTable
 ) -> list[tuple[bytes, bytes]]:
-    """Keys and values of a new claim, by what is known so far."""
+    """Keys and values of a new claim, by the claims in `table`."""
     records = []
     for partition in partitions:
         document = {

@@ -1,21 +1,23 @@
-"""The claims topic of a group, `<group id>-claims`: read to its end, written by who claims, checked by who commits.
+"""The claims topic of a group, `<group id>-claims`. A claim appends to it, and a commit reads it to its end first.
 
-Why this is exactly-once without being a member of a Kafka group. Let Old hold a partition and New claim it.
+This makes commits exactly-once although the members are in no Kafka group. Say that Old holds a partition and New
+claims it.
 
-- Old commits in this order: its records and its offsets join the transaction (TxnOffsetCommit), then it reads the
-  claims to their end, then it ends the transaction. If it finds New's claim it aborts.
-- New takes over in this order: it writes its claim, then reads the committed offsets with `require_stable`, which waits
-  while an open transaction may still move one of them; changelogs it reads to their high watermark, which a reader of
-  committed records reaches only when every transaction below it has ended.
-- So if Old's check did not find New's claim, Old's offsets and records lie before that claim, New's reads come after
-  it, and New waits for Old to end: it sees all of Old's transaction or, aborted, nothing.
+- Old commits in three steps. It adds its records and its offsets to the transaction (TxnOffsetCommit). It reads the
+  claims topic to its end. It ends the transaction: with a commit, or with an abort if it has found New's claim.
+- New takes over in two steps. It appends its claim. Then it reads the committed offsets with `require_stable`, a read
+  that waits while an open transaction may still move one of them. Changelogs it reads up to their high watermark, which
+  a READ_COMMITTED reader reaches only when every transaction below it has ended.
+- If Old's read finds New's claim, Old aborts. If it does not, Old had added its offsets and records before New appended
+  its claim. New's reads come after its claim, so they wait for the end of Old's transaction, and New sees all of it.
+  Either way no two owners commit the same input.
 
-Fencing is only what makes that wait short. A dead Old would hold its transaction open until transaction.timeout.ms; so
-New opens Old's transactional id once, which aborts the transaction at once. An owner that gave its claim up says so
-(`release`), because it may be alive and well with other tasks, and is not to be fenced.
+Fencing only shortens that wait. A dead Old would keep its transaction open until transaction.timeout.ms, so New opens
+Old's transactional id once, which aborts the transaction at once. An owner that gives its claim up cleanly writes that
+down (`release`): it may be alive, working on other tasks, and must not be fenced.
 
-The end is asked for with ListOffsets and not taken from a fetch, whose high watermark may lag right after the leader
-has moved. Several commits that wait at the same time share one look.
+The end of the topic is asked for with ListOffsets, because the high watermark in the answer to a fetch may lag right
+after the leader has moved. Commits that wait at the same time share one read.
 """
 
 from __future__ import annotations
@@ -55,19 +57,19 @@ def claims_topic(group_id: str) -> str:
 
 
 class ClaimsCluster(Protocol):
-    """What claims need done. All in the event loop; all raise LogTimeout, LogError."""
+    """What claims ask of the log. Called in the event loop; every call raises LogTimeout, LogError."""
 
     async def make_claims_topic(self, name: str) -> None: ...
 
     async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> None:
-        """In one batch, and acknowledged when it returns; after an error they are never written any more."""
+        """In one batch, acknowledged on return. After an error they are not written later, either."""
         ...
 
     async def fence(self, transactional_id: str) -> None: ...
 
 
 class GroupClaims:
-    """Of one group. Used inside of one event loop."""
+    """The claims of one group. Used inside one event loop."""
 
     def __init__(self, group_id: str, leadership: Leadership, cluster: ClaimsCluster) -> None:
         self._group_id = group_id
@@ -84,7 +86,7 @@ class GroupClaims:
         self._given_up, self._reason = 0, ""
 
     async def claim(self, partitions: Iterable[TopicPartition], owner: ClaimOwner | None) -> Claim:
-        """Fences whoever may still write for these. Raises LogTimeout, LogError."""
+        """Claim the partitions, and fence every owner that may still write for them. Raises LogTimeout, LogError."""
         asked = list(dict.fromkeys(partitions))
         async with self._claiming:
             await self._make_and_read()
@@ -101,7 +103,7 @@ class GroupClaims:
                 epochs[partition] = table.epoch(partition)
 
             await self._read(_OwnRecords(mark, set(asked), before, after))
-            for partition in asked:  # compaction has taken a record of ours: a newer claim has come after it
+            for partition in asked:  # where compaction has removed our record, a newer claim has replaced it
                 epochs.setdefault(partition, self._table.epoch(partition))
         to_fence = set().union(*known.values(), *raced.values())
         for transactional_id in sorted({each.transactional_id for each in to_fence}):
@@ -119,16 +121,16 @@ class GroupClaims:
         )
 
     async def check(self, claims: Iterable[Claim]) -> None:
-        """With a look that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
+        """By a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
         try:
             await self._read_shared()
         except UnknownTopicOrPartition as error:
-            raise CommitFenced(f"group {self._group_id}: {error}, and so nobody holds a claim any more") from error
+            raise CommitFenced(f"group {self._group_id}: {error}, so nobody holds a claim any more") from error
         for claim in claims:
             self._table.check(claim)
 
     async def _make_and_read(self) -> None:
-        """Also when the topic was there before, and somebody has deleted it."""
+        """Makes the topic again, too, when somebody has deleted it."""
         if self._is_made:
             with contextlib.suppress(UnknownTopicOrPartition):
                 await self._read()
@@ -144,7 +146,7 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             if self._given_up >= mine:
-                raise LogTimeout(self._reason)  # not one time-out after the other
+                raise LogTimeout(self._reason)  # those who shared the failed read must not each wait for another one
             newest = self._asked
             try:
                 await self._leadership.call("claims", lambda: self._read_to_end(None))
@@ -158,10 +160,10 @@ class GroupClaims:
             await self._leadership.call("claims", lambda: self._read_to_end(own))
 
     async def _read_to_end(self, own: _OwnRecords | None) -> None:
-        """One try: another one asks for the end anew. Raises NotNow while a new leader does not give all of it yet."""
+        """One try; each asks for the end again. Raises NotNow while a new leader does not give everything yet."""
         end = await self._offset(_LATEST)
         if self._position is not None and end < self._position:
-            self._position = None  # it was deleted and made anew
+            self._position = None  # the topic was deleted and made again
         while self._position is None or self._position < end:
             if self._position is None:
                 self._position = await self._offset(_EARLIEST)
@@ -170,7 +172,7 @@ class GroupClaims:
             before = self._position
             await self._fetch(own)
             if self._position == before:
-                raise NotNow(f"{self._partition} ends at {end} and gives nothing behind {before} yet")
+                raise NotNow(f"{self._partition} ends at {end}, and its leader gives nothing after {before} yet")
 
     async def _offset(self, which: int) -> int:
         leaders = await self._leadership.leaders([self._partition])
@@ -204,7 +206,7 @@ class GroupClaims:
 
 
 class _OwnRecords:
-    """Tells who held what right before one's own claim, and which epochs that got."""
+    """Notes what the table says right before and right after the records of our own claim."""
 
     def __init__(
         self,
@@ -232,7 +234,11 @@ class _OwnRecords:
 
 
 class ClaimsWriter:
-    """Used inside of one event loop. After an error it goes on under a new producer id, so nothing late comes after."""
+    """Writes records of claims topics: idempotent, one batch a call, acknowledged by all replicas.
+
+    Used inside one event loop. After an error it continues under a new producer id, so that no earlier batch can arrive
+    late.
+    """
 
     def __init__(self, leadership: Leadership, settings: LogSettings) -> None:
         self._leadership = leadership
@@ -242,7 +248,7 @@ class ClaimsWriter:
         self._lock = asyncio.Lock()
 
     async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """Raises LogTimeout, LogError; then the records are not written any more, unless they are already."""
+        """Raises LogTimeout, LogError. The records are then not written later; they may be written already."""
         async with self._lock:
             if self._sender is None:
                 transactions = TransactionManager(self._leadership, None, self._settings.transaction_timeout_ms)

@@ -1,9 +1,9 @@
-"""What a fetch brought of one partition, decoded piece by piece as it is asked for.
+"""What a fetch has brought of one partition, decoded batch by batch as it is asked for.
 
-Rules: control batches (transaction markers) and, under READ_COMMITTED, batches of aborted transactions give no records,
-but the position moves past them, as it does past what compaction took: so a reader reaches the end offset even when
-only markers lie before it. An aborted transaction is known by the broker's list (producer, first offset) and ends with
-its marker. Source: `CompletedFetch`. A checksum that is wrong is an error, never a record.
+Rules: control batches (transaction markers) give no records, nor do batches of aborted transactions under
+READ_COMMITTED. The position moves past them, as it moves past gaps of compaction, so a reader reaches the end offset
+even when only markers lie before it. The broker lists aborted transactions by producer and first offset; each ends with
+its marker. A batch with a wrong checksum is an error and gives no records. Source: `CompletedFetch`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LAST_OFFSET_DELTA_AT = 23
 
 
 class CompletedFetch:
-    """`next_offset`: where reading goes on after what was given; `end_offset`: when all was given."""
+    """`next_offset`: where to read on after the records given so far; `end_offset`: after all of them."""
 
     __slots__ = ("_aborted", "_aborting", "_partition", "_records", "end_offset", "next_offset")
 
@@ -54,12 +54,12 @@ class CompletedFetch:
         return not self._records.has_next()
 
     def read(self) -> RecordBatch | None:
-        """The records of the next batch that has any; None when there are no more. Raises LogError."""
+        """The records of the next batch that has any. None when there are no more. Raises LogError."""
         while self._records.has_next():
             batch: Any = self._records.next_batch()
             if batch.next_offset <= self.next_offset:
                 self._is_visible(batch)
-                continue  # the broker answers with whole batches: this one lies before the position
+                continue  # the broker gives whole batches, and this one lies before the position
             if not batch.validate_crc():
                 raise LogError(f"batch of {self._partition} at offset {batch.base_offset}: its checksum is wrong")
             found = self._columns(list(batch)) if self._is_visible(batch) else None
@@ -98,7 +98,7 @@ class CompletedFetch:
 
 
 def _end_offset(records: bytes) -> int:
-    """Behind the last whole batch; -1 when there is none. Source: the fixed part of `DefaultRecordBatch`."""
+    """After the last whole batch; -1 when there is none. Source: the fixed part of `DefaultRecordBatch`."""
     at, end = 0, -1
     while len(records) - at >= _LENGTH.size:
         first_offset, length = _LENGTH.unpack_from(records, at)

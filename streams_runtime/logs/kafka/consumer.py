@@ -1,9 +1,9 @@
-"""A consumer of partitions assigned by hand: gives what was fetched, and has the next records fetched meanwhile.
+"""A consumer of assigned partitions: it gives what was fetched, and has the next records fetched meanwhile.
 
-Rules: `poll` looks at the brokers once more before it says that nothing is there, also with a time-out of 0 (for a
-second at most: then the answer is late, not missing). Partitions share `max_records` equally, what one does not need
-goes to the others, and when there are more partitions than records to give they take turns. Records are decoded when
-they are given. What was fetched before it was deleted is still given. Source: `KafkaConsumer`, `FetchCollector`.
+Rules: `poll` asks the brokers once more before it reports that nothing is there, even with a time-out of 0, but waits
+at most a second for that answer. Partitions share `max_records` equally; what one of them does not need goes to the
+others, and when there are more partitions than records to give, they take turns. Records are decoded when they are
+given. What was fetched before it was deleted is still given. Source: `KafkaConsumer`, `FetchCollector`.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ class KafkaConsumer:
             self._start(self._fetcher.start, longest_wait_ms)
 
     def _look(self, until: float) -> None:
-        """Return when there are records, or when of each partition a question newer than this call was answered.
+        """Return when there are records, or when every partition has an answer to a request newer than this call.
 
-        One whose question already waits at the broker counts as answered: there was nothing, or we would know.
+        A partition whose request waits at the broker counts as answered: the broker would have sent any records.
         """
         with self._changed:
             newer = {partition: one.asked + 1 for partition, one in self._wanted().items()}
@@ -129,18 +129,18 @@ class KafkaConsumer:
                 wanted = self._wanted()
                 if any(_has_more(one) or one.is_outside for one in wanted.values()):
                     return
-                open_questions = [
+                unanswered = [
                     one for p, one in wanted.items() if one.answered < newer.get(p, 0) and not one.waits_at_broker
                 ]
                 left_s = until - time.monotonic()
-                if not open_questions or left_s <= 0:
+                if not unanswered or left_s <= 0:
                     return
-                if any(one.needs_records for one in open_questions):
+                if any(one.needs_records for one in unanswered):
                     self._start(self._fetcher.start, 0)
                 self._changed.wait(left_s)
 
     def _wait(self, remaining_s: float) -> None:
-        """For records, a wakeup or the time-out; or for a broker's answer that there are none yet."""
+        """Wait for records, a wakeup or the time-out, or for an answer that there are no records yet."""
         with self._changed:
             wanted = self._wanted()
             if any(_has_more(one) or one.is_outside for one in wanted.values()) or self._woken or self._fetcher.error:
@@ -156,7 +156,7 @@ class KafkaConsumer:
             ready = [p for p in self._rotated(list(wanted)) if _has_more(wanted[p])]
             given: dict[TopicPartition, list[RecordBatch]] = {}
             left = max_records
-            # equal shares first; what nobody needed of them is shared again
+            # equal shares first; what is left of them is shared again
             while ready and left:
                 share = max(1, left // len(ready))
                 for partition in list(ready):
@@ -205,7 +205,7 @@ def _has_more(one: FetchedPartition) -> bool:
 
 
 def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], int]:
-    """At most `share` records; the position moves behind them, and past gaps when nothing is left to give."""
+    """At most `share` records. The position moves behind them, and past gaps when nothing is left to give."""
     batches: list[RecordBatch] = []
     taken = 0
     while taken < share:

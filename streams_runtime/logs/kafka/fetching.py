@@ -1,9 +1,9 @@
-"""The half of a consumer that lives in the event loop: asks the leaders of partitions for records.
+"""The half of a consumer that lives in the event loop: it asks the leaders of partitions for records.
 
-Rules: a request is answered at once when there are records, else after its longest wait, which is given with it; what
-is fetched ahead waits for nothing, because a broker answers one connection's requests one after the other. A partition
-is asked for again only when its records have been taken. An answer to a position that is not the reader's any more (it
-sought elsewhere meanwhile) is dropped. Source: `Fetcher`, `AbstractFetch`.
+Rules: the broker answers a request at once when there are records, else after the longest wait that the request names.
+A request that fetches ahead names no wait, because a broker answers the requests of one connection one after the other.
+A partition is asked for again only when its records have been taken. An answer for a position that the reader has left
+(by `seek`) is dropped. Source: `Fetcher`, `AbstractFetch`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
 class FetchedPartition:
     """One assigned partition, shared by reader and loop under the consumer's lock.
 
-    `position`: of the reader. `rest`: decoded and not given yet. Questions to the broker are numbered: `asked` is the
-    last one, `in_flight` the one on its way, `answered` the last one with an answer. `waits`: the one on its way waits
-    at the broker for records to come to the reader's position.
+    `position`: of the reader. `completed`: fetched and not decoded yet; `decoding`: the fetch being decoded; `rest`:
+    records that are decoded and not given yet. Requests to the broker are numbered: `asked` is the last one,
+    `in_flight` the one on its way, `answered` the last one with an answer. `waits`: the request on its way waits at the
+    broker until records come.
     """
 
     __slots__ = (
@@ -60,7 +61,7 @@ class FetchedPartition:
         self.drop()
 
     def drop(self) -> None:
-        """What was fetched, or is being fetched, is of no use."""
+        """Forget what was fetched and what is being fetched."""
         self.decoding: CompletedFetch | None = None
         self.completed: deque[CompletedFetch] = deque()
         self.rest: RecordBatch | None = None
@@ -88,7 +89,7 @@ class FetchedPartition:
         return self.waits and self.in_flight is not None
 
     def fetch_offset(self) -> int:
-        """Behind what is being decoded."""
+        """After the records that are being decoded."""
         assert self.position is not None, "only a partition with a position is fetched"
         return self.position if self.decoding is None else max(self.position, self.decoding.end_offset)
 
@@ -99,7 +100,7 @@ class _Question(NamedTuple):
 
 
 class Fetcher:
-    """`partitions`: the reader's, changed under `changed`, which is notified of every answer."""
+    """`partitions`: those of the reader. They change under `changed`, which is notified of every answer."""
 
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
         self.changed = threading.Condition()
@@ -114,7 +115,7 @@ class Fetcher:
         self._turn = 0
 
     def start(self, longest_wait_ms: int) -> None:
-        """Ask for what needs records. Called in the loop."""
+        """Ask for records of every partition that needs some. Called in the loop."""
         with self.changed:
             needed = {
                 partition: one
@@ -193,7 +194,7 @@ class Fetcher:
             raise moved
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
-        """Whose offset is outside for certain: a leader that has just come or gone may say so of any."""
+        """Partitions whose offset really is out of range: a leader that is changing may say so of any offset."""
         said = [
             TopicPartition(topic, each[0])
             for topic, answers in answer.topics
@@ -240,7 +241,7 @@ class Fetcher:
             if isinstance(reason, KafkaRefused):
                 return self._fail(LogError(f"{where}: fetching: {reason}"))
             if not isinstance(reason, NotNow):
-                return self._fail(reason)  # a mistake of ours, too, has to reach the reader
+                return self._fail(reason)  # a bug of ours has to reach the reader, too
         self._leadership.forget()
         now = time.monotonic()
         longest_s = self._settings.client.api_timeout_s

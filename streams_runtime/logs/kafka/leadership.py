@@ -1,9 +1,9 @@
-"""Whom to ask: leaders of partitions and coordinators of groups and transactional ids, remembered until they move.
+"""Which broker to ask: leaders of partitions, and coordinators of groups and transactional ids.
 
-Rules: every request is tried with growing pauses until `default.api.timeout.ms` is over (LogTimeout); before another
-try leaders and coordinators are looked up anew. A partition counts as unknown when fresh metadata has gone without it
-for half a second: right after a topic was made, or while its leader moves, a broker may not have heard of it. What no
-second try mends is a LogError that says what to do. Source: `Metadata`, `NetworkClient`, `TransactionManager`.
+Rules: every request is tried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before another
+try, leaders and coordinators are looked up again. A partition counts as unknown when fresh metadata has lacked it for
+half a second, because a broker may not know it right after its topic was made or while its leader moves. An error that
+no retry can help is a LogError that says what to do. Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPart
 T = TypeVar("T")
 
 UNKNOWN_AFTER_S = 0.5
-"""Fresh metadata without a partition for so long: there is none."""
+"""When fresh metadata has lacked a partition for so long, there is no such partition."""
 
 
 class CoordinatorOf(IntEnum):
@@ -37,14 +37,14 @@ class CoordinatorOf(IntEnum):
 
 
 class Led(NamedTuple):
-    """`failure`: why one of those asked for is not among the leaders; None when all are."""
+    """`failure`: why a partition that was asked for has no leader here; None when all have one."""
 
     leaders: dict[TopicPartition, int]
     failure: NotNow | UnknownTopicOrPartition | None
 
 
 class Leadership:
-    """Connections of their own, and what is known about who leads what. Used inside of one event loop."""
+    """Has connections of its own, and remembers who leads what. Used inside one event loop."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -57,7 +57,10 @@ class Leadership:
         self._max_age_s = settings.milliseconds("metadata.max.age.ms") / 1_000
 
     async def call(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What `attempt` gives in the end. Raises LogTimeout, LogError, and what `attempt` raises besides NotNow."""
+        """The result of the first `attempt` that succeeds.
+
+        Raises LogTimeout, LogError, and its errors except NotNow.
+        """
 
         async def once() -> T:
             try:
@@ -80,7 +83,7 @@ class Leadership:
             raise LogError(str(error)) from error
 
     def forget(self) -> None:
-        """Something was not where it was thought to be: look again before the next request."""
+        """A broker no longer leads what it was thought to lead: look leaders up before the next request."""
         self._stale = True
         self._coordinators.clear()
 
@@ -92,7 +95,7 @@ class Leadership:
         return found.leaders
 
     async def led(self, partitions: Iterable[TopicPartition]) -> Led:
-        """As far as they are known. Raises NotNow, KafkaRefused when nothing can be asked."""
+        """The leaders that are known. Raises NotNow, KafkaRefused when no broker can be asked."""
         asked = list(partitions)
         await self._know({partition.topic for partition in asked})
         leaders: dict[TopicPartition, int] = {}

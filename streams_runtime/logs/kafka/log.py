@@ -1,8 +1,8 @@
-"""The face of the log on Kafka. Source: `Admin` and the client constructors of kafka-clients.
+"""The log on Kafka. Source: `Admin` and the client constructors of kafka-clients.
 
-Rules: one cluster, any number of processes. All network calls of one log run in one thread of its own. A consumer or a
-producer has connections of its own, because a broker answers a connection's requests one after the other. In the child
-of a fork the log opens new connections; consumers and producers made before are the parent's.
+Rules: one cluster, any number of processes. All network calls of one log run in one thread of its own. Each consumer
+and each producer has its own connections, because a broker answers the requests of one connection one after the other.
+In the child of a fork the log opens new connections; consumers and producers made before the fork belong to the parent.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _KnownLimits(NamedTuple):
 
 
 class KafkaLog:
-    """A `Log`. Connects with its first call. `properties`: Kafka's client properties, and those of `settings`.
+    """A `Log`. Connects with its first call. `properties`: of Kafka's clients, and those of `settings`.
 
     Raises InputError for properties that are not known or cannot be used.
     """
@@ -104,7 +104,7 @@ class KafkaLog:
             self._run(self._admin.create_topics({topic.name: self._created(topic) for topic in missing}))
 
     def topics(self) -> Mapping[str, TopicDescription]:
-        """With the configs that were set on them, as far as these may be looked at."""
+        """With the configs that were set on them, where these may be read."""
 
         async def both() -> dict[str, TopicDescription]:
             known = await self._admin.topics()
@@ -130,13 +130,13 @@ class KafkaLog:
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Waits while an open transaction may still move one of them."""
+        """Waits while an open transaction may still move one of these offsets."""
         asked = list(partitions)
         found = self._run(self._admin.committed_offsets(group_id, asked, stable=True)) if asked else {}
         return {partition: OffsetAndMetadata(one.offset, one.metadata) for partition, one in found.items()}
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
-        """As a record of the group's claims topic: see `claims_topic`."""
+        """Writes records to the group's claims topic: see `claims_topic`."""
         asked = list(partitions)
         if not asked:
             return Claim(group_id, {})
@@ -150,7 +150,9 @@ class KafkaLog:
             self._run(self._in_claims(claim.group_id).release(claim))
         except LogError:
             _logger.info(
-                "group %s: a claim could not be released; its owner may be fenced", claim.group_id, exc_info=True
+                "group %s: a claim could not be released; the next owner may fence this one",
+                claim.group_id,
+                exc_info=True,
             )
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
@@ -172,7 +174,7 @@ class KafkaLog:
         return producer
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """All of them, or with OffsetOutOfRange (an offset beyond the end) none."""
+        """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
             return
         ends = self.end_offsets(before, IsolationLevel.READ_UNCOMMITTED)
@@ -254,7 +256,7 @@ class KafkaLog:
         return _KnownLimits(time.monotonic(), there[name].partitions, configs.record_limits)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
-        """Nothing without the right to look at them: brokers check what they are sent anyway."""
+        """Empty without the right to read them: the brokers check every record anyway."""
         try:
             return await self._admin.topic_configs(topics, only_own=only_own)
         except KafkaRefused:
@@ -268,7 +270,7 @@ class KafkaLog:
 
 
 async def _translated(call: Coroutine[Any, Any, T], partitions: Sequence[TopicPartition] = ()) -> T:
-    """With the errors of a log. `partitions`: those that were asked for."""
+    """Raises errors of a log instead of the client's. `partitions`: those that were asked for."""
     try:
         return await call
     except UnknownTopic as error:

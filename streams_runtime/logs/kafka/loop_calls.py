@@ -1,4 +1,4 @@
-"""Plain functions handed to the event loop's thread without waiting for them: cheaper than a coroutine's round trip."""
+"""Calls plain functions in the event loop without waiting for them, which is cheaper than a coroutine."""
 
 from __future__ import annotations
 

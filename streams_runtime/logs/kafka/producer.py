@@ -1,12 +1,11 @@
-"""A producer: takes records in the caller's thread, and has them written by the event loop.
+"""A producer on Kafka. It takes records in the caller's thread; the event loop sends them.
 
-Rules: idempotence and all replicas' acknowledgement are always on. Records are sent when a batch is full, `linger.ms`
-after the first, and at the latest by `flush` or a commit; when `buffer.memory` bytes are not acknowledged, `send`
-waits. A time-out of `flush` or a commit leaves all as it was: the same call can be tried again. A producer that was
-fenced stays so; it can only be aborted and closed.
+Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, `linger.ms`
+after the first of them, and at the latest by `flush` or a commit. When `buffer.memory` bytes are not acknowledged,
+`send` waits. A time-out of `flush` or a commit leaves everything as it was: the same call can be tried again.
 
-Transactions: see `claims_topic` for why a commit goes in this order: records and offsets, claims, end. When nobody
-knows whether the end arrived, only the same commit can be tried again; otherwise the id has to be opened anew.
+A commit goes in this order: records and offsets, claims, end of the transaction; `claims_topic` says why. When nobody
+knows whether the end has arrived, only the same commit can be tried again; otherwise the id has to be opened again.
 Source: `KafkaProducer`, `TransactionManager`.
 """
 
@@ -74,13 +73,13 @@ class KafkaProducer:
         self._targets: dict[TopicPartition, _Target] = {}
         self._state = ProducerState(transactional_id)
         self._offset_groups: set[str] = set()
-        self._is_ending = False  # the end of the transaction was asked for, and no answer came
-        self._outcome_unknown = False  # of some batch: the producer id must not be used for what follows
+        self._is_ending = False  # the coordinator was asked to end the transaction and has not answered
+        self._outcome_unknown = False  # some batch may still be written: a new transaction needs a new epoch
         self._last_offsets: dict[TopicPartition, int] = {}
         self._when_closed = closed
 
     def open(self) -> None:
-        """Fences the producer that had the transactional id before. Raises LogTimeout, LogError."""
+        """Fence the producer that had the transactional id before. Raises LogTimeout, LogError."""
         self._loop.run(self.transactions.open())
 
     @property
@@ -135,7 +134,7 @@ class KafkaProducer:
             self._transaction_ended()
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Claims are looked at before records and again before offsets are written."""
+        """Claims are checked before the records are written, and again before the offsets are."""
         self._state.check_commits_offsets()
         check_offsets(offsets)
         self._accumulator.close_open()
@@ -181,7 +180,7 @@ class KafkaProducer:
                 await self._abort_quietly()
                 raise
             if not self._sender.in_transaction and not self._offset_groups:
-                return  # the coordinator knows nothing of it
+                return  # nothing was sent, so the coordinator does not know of a transaction
             self._is_ending = True
         await self.transactions.end(commit=True)
 
@@ -207,7 +206,7 @@ class KafkaProducer:
         if self._is_ending:
             self._state.give_up(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
             self._state.check_usable()
-        if unknown:  # a batch on its way could end up in the next transaction; a new epoch keeps it out
+        if unknown:  # a batch on its way could become part of the next transaction; a new epoch prevents that
             await self.transactions.open()
             for queue in self._accumulator.queues.values():
                 queue.sequence = 0
@@ -216,7 +215,7 @@ class KafkaProducer:
             await self.transactions.end(commit=False)
 
     async def _abort_quietly(self) -> None:
-        """Best effort: a time-out of the coordinator does the same."""
+        """As far as it works: otherwise the coordinator aborts the transaction when its time-out is over."""
         try:
             async with asyncio.timeout(_FAREWELL_S):
                 await self._abort()
@@ -246,7 +245,7 @@ class KafkaProducer:
             raise
         except LogError:
             if not self.is_transactional:
-                self._sender.error = None  # it was told; what can be written still is
+                self._sender.error = None  # the caller gets it now; what can be written is still written
             raise
 
     def _new_target(self, partition: TopicPartition) -> _Target:
@@ -258,7 +257,7 @@ class KafkaProducer:
         return target
 
     def _send_something(self) -> None:
-        """What is full at once, waiting for room if there is too much of it; the rest soon."""
+        """Send full batches at once, waiting for room if there is too much; send the rest soon."""
         if not self._accumulator.has_full:
             self._call_soon(self._sender.linger)
             return
@@ -280,14 +279,14 @@ class KafkaProducer:
 
 
 async def _first_error(*calls: Awaitable[None]) -> None:
-    """Wait for all; raise what cannot be tried again before what can."""
+    """Wait for all. An error that no retry can help comes before a time-out."""
     errors = [each for each in await asyncio.gather(*calls, return_exceptions=True) if each is not None]
     for error in (*(each for each in errors if not isinstance(each, LogTimeout)), *errors):
         raise error
 
 
 def _by_group(offsets: OffsetsToCommit) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-    """Groups without an offset that moved are left out."""
+    """Groups without an offset to move are left out."""
     groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
     for claim, moved in offsets:
         if moved:

@@ -1,9 +1,9 @@
-"""The half of a producer that lives in the event loop: sends batches to the leaders of their partitions, in rounds.
+"""The half of a producer that lives in the event loop: it sends batches to the leaders of their partitions, in passes.
 
-Rules: a round takes the first batch of every partition, one request to each leader, all at once; what was not
-acknowledged is sent again, with the same sequence number, so that the broker writes it once. It goes on trying for as
-long as the producer lives; who waits for it waits no longer than `default.api.timeout.ms` and may wait again. Under a
-transactional id a partition joins the transaction before its first batch is sent. Source: `Sender`, KIP-98.
+Rules: a pass takes the first batch of every partition and sends one request to each leader, all at once. A batch that
+was not acknowledged is sent again with the same sequence number, so the broker writes it once. The sender tries for as
+long as the producer lives; a caller waits at most `default.api.timeout.ms` and may wait again. Under a transactional
+id a partition joins the transaction before its first batch is sent. Source: `Sender`, KIP-98.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REQUEST_BYTES = 8 * 1024 * 1024
 
 
 class Sender:
-    """`in_transaction`: partitions that are part of the open one. `error`: no batch is sent while there is one."""
+    """`in_transaction`: partitions of the open transaction. `error`: while it is set, no batch is sent."""
 
     def __init__(
         self, leadership: Leadership, transactions: TransactionManager, accumulator: Accumulator, linger_ms: int
@@ -50,17 +50,17 @@ class Sender:
         self._lingering: asyncio.TimerHandle | None = None
 
     def linger(self) -> None:
-        """There is a first record: send it soon. Called in the loop."""
+        """Send soon: a first record waits. Called in the loop."""
         if self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
 
     def start(self) -> None:
-        """There are closed batches. Called in the loop."""
+        """Send closed batches. Called in the loop."""
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._run())
 
     async def drain(self, is_enough: Callable[[], bool] | None = None) -> None:
-        """Return when all closed batches are acknowledged, or enough of them. Raises LogTimeout, `error`."""
+        """Wait until all closed batches are acknowledged, or `is_enough`. Raises LogTimeout and `error`."""
         enough = is_enough or (lambda: self._accumulator.is_empty)
         try:
             async with asyncio.timeout(self._leadership.settings.api_timeout_s):
@@ -70,7 +70,7 @@ class Sender:
                     running = self._running
                     await asyncio.wait([running])
                     if running.done() and not running.cancelled():
-                        running.result()  # it catches what may go wrong: anything else is a mistake in it
+                        running.result()  # it handles the errors of a log itself; any other one is a bug
         except TimeoutError:
             raise LogTimeout(
                 f"Kafka at {self._leadership.settings.bootstrap_servers} has not taken all records within "
@@ -80,7 +80,7 @@ class Sender:
             raise self.error
 
     async def stop(self) -> bool:
-        """Send no more and forget what is left; whether the outcome of some of it is not known."""
+        """Send no more and forget what is left. True when some of it may have been written or may still be."""
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
@@ -98,7 +98,7 @@ class Sender:
     async def _run(self) -> None:
         while self.error is None and (heads := self._accumulator.heads()):
             try:
-                await self._round(heads)
+                await self._send_all(heads)
                 self._backoff_s = 0.0
             except NotNow as reason:
                 self._last_reason = str(reason)
@@ -112,7 +112,7 @@ class Sender:
             except LogError as error:
                 self.error = error
 
-    async def _round(self, heads: dict[TopicPartition, Batch]) -> None:
+    async def _send_all(self, heads: dict[TopicPartition, Batch]) -> None:
         leaders, failure = await self._leadership.led(heads)
         heads = {partition: batch for partition, batch in heads.items() if partition in leaders}
         if self._transactions.transactional_id is not None:
@@ -132,7 +132,7 @@ class Sender:
         )
         failures = [each for each in (*sent, failure) if each is not None]
         for each in (*(each for each in failures if not isinstance(each, NotNow)), *failures):
-            raise each  # what can be tried again counts less than what cannot
+            raise each  # an error that no retry can help comes first
 
     async def _send(self, leader: int, batches: dict[TopicPartition, Batch]) -> None:
         topics: dict[str, list[tuple[int, bytes]]] = {}
@@ -155,12 +155,15 @@ class Sender:
                 except NotNow as reason:
                     not_now = reason
         if lost:
-            await self._begin_anew()
+            await self._renumber()
         if not_now is not None:
             raise not_now
 
     def _take(self, partition: TopicPartition, batch: Batch, answer: Any) -> bool:
-        """`answer`: number, error, offset of the first record, ... Whether the broker has lost our sequence numbers."""
+        """`answer`: number, error, offset of the first record, ...
+
+        True when the broker has lost our sequence numbers.
+        """
         code = answer[1]
         if code in (0, _DUPLICATE):
             self._accumulator.queues[partition].sequence += batch.count
@@ -176,8 +179,8 @@ class Sender:
         check(code, f"writing to {partition}")
         return False
 
-    async def _begin_anew(self) -> None:
-        """What was not acknowledged is sent under a new producer id; within a transaction that would not be safe."""
+    async def _renumber(self) -> None:
+        """Send what was not acknowledged under a new producer id. Inside a transaction that would not be safe."""
         if self._transactions.transactional_id is not None:
             raise self._transactions.fenced()
         await self._transactions.open()

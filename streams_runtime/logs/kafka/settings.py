@@ -1,8 +1,8 @@
 """How a log on Kafka is set up: the client's own properties, and those of producers, consumers and new topics.
 
-Rule: names, meanings and bounds are Kafka's, defaults those of Kafka Streams where it has its own, and a key that is
-not known is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: `linger.ms` is
-20 (there: 100 in Kafka Streams), `compression.type` is lz4 (there: none).
+Rules: names, meanings and bounds are Kafka's. Defaults are those of Kafka Streams where it has its own. An unknown key
+is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: `linger.ms` is 20 (100 in
+Kafka Streams), `compression.type` is lz4 (none in Kafka).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INTEGERS: dict[str, tuple[int, int, int]] = {  # default, lowest, highest
     "fetch.max.bytes": (52_428_800, 1, JAVA_INT_MAX),
 }
 LOG_KEYS = frozenset((*_INTEGERS, COMPRESSION_TYPE))
-"""What is known here beside the properties of every client."""
+"""Keys of a log, beside the properties of every client."""
 
 
 @dataclass(frozen=True, slots=True)

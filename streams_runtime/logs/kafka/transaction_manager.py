@@ -1,8 +1,8 @@
-"""Who writes: a producer id with its epoch, and what only its transaction coordinator can tell and do.
+"""The producer id of a producer and its transactions, as their coordinator keeps them; commits of offsets.
 
-Rules: opening a transactional id fences whoever had it before and ends its open transaction; the coordinator answers
-only when the markers of that are written everywhere (until then: CONCURRENT_TRANSACTIONS), so afterwards nothing of it
-can appear any more. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
+Rules: opening a transactional id fences the producer that had it before and ends its open transaction. The coordinator
+answers (until then: CONCURRENT_TRANSACTIONS) only when the markers of that transaction are written everywhere, so
+nothing of it can appear afterwards. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TransactionManager:
         self._timeout_ms = timeout_ms
 
     async def open(self) -> None:
-        """A new epoch. Raises LogTimeout, LogError."""
+        """Get a new epoch. Raises LogTimeout, LogError."""
         request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
 
         async def attempt() -> None:
@@ -57,7 +57,7 @@ class TransactionManager:
                 answer = await self._leadership.connections.send(request)
             else:
                 answer = await self._ask(request)
-            if answer.error_code in (47, 90):  # another one opens the id at the same time; then we are the newest
+            if answer.error_code in (47, 90):  # somebody else is opening the id; we open it after him
                 raise NotNow(f"producer {self.transactional_id} is being opened elsewhere")
             check(answer.error_code, f"opening producer {self.transactional_id or ''}")
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -65,7 +65,7 @@ class TransactionManager:
         await self._call("opening a producer", attempt)
 
     async def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """To the transaction. Raises ProducerFenced, LogTimeout, LogError."""
+        """Add to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
         request = AddPartitionsToTxnRequest(*self._who(), list(by_topic(partitions).items()))
 
         async def attempt() -> None:
@@ -77,7 +77,7 @@ class TransactionManager:
         await self._call("adding partitions to the transaction", attempt)
 
     async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """To the transaction. Raises ProducerFenced, LogTimeout, LogError."""
+        """Add to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
         of_group = AddOffsetsToTxnRequest(*self._who(), group)
 
         async def add_group() -> None:
@@ -96,7 +96,7 @@ class TransactionManager:
         await self._call(f"offsets of group {group}", attempt)
 
     async def end(self, *, commit: bool) -> None:
-        """The transaction. A commit or abort that happened already is fine. Raises as `add_partitions` does."""
+        """End the transaction. Ending it twice in the same way is fine. Raises as `add_partitions` does."""
         request = EndTxnRequest(*self._who(), commit)
 
         async def attempt() -> None:
@@ -123,7 +123,7 @@ class TransactionManager:
         check(code, what)
 
     async def _call(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
-        """The markers of the last transaction take some milliseconds: that is waited for in small steps first."""
+        """The markers of the last transaction take some milliseconds, so the first tries follow each other quickly."""
 
         async def patient() -> None:
             for _ in range(_QUICK_TRIES):
@@ -162,7 +162,7 @@ async def commit_offsets(
 def _offsets_by_topic(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> list[tuple[str, list[tuple[int, int, str]]]]:
-    """As requests have them: number, offset, metadata."""
+    """As requests carry them: number, offset, metadata."""
     topics: dict[str, list[tuple[int, int, str]]] = {}
     for (topic, number), (offset, metadata) in offsets.items():
         topics.setdefault(topic, []).append((number, offset, metadata))

@@ -62,7 +62,7 @@ def test_should_refuse_properties_that_no_client_of_kafka_has_or_that_the_log_ca
         open_log("localhost:9092", {"linger.ms": "soon"})
     with pytest.raises(InputError, match=r"'security\.protokol'; did you mean 'security\.protocol'"):
         open_log("localhost:9092", {"security.protokol": "SSL"})
-    with pytest.raises(InputError, match=r"only Kafka has properties like 'linger\.ms'"):
+    with pytest.raises(InputError, match=r"'linger\.ms' is a property of Kafka's clients"):
         open_log(f"embedded:{tmp_path}", {"linger.ms": "5"})
 
 
