@@ -12,7 +12,7 @@ from coordinator_api.group.subscriptions import assigned_tasks, process_of, runn
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDescription:
+class DescribedTask:
     """`offset_sum`: as the member's last heartbeat reported it; None when none did since the coordinator started."""
 
     task_id: TaskId
@@ -21,7 +21,7 @@ class TaskDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberDescription:
+class DescribedMember:
     """`has_joined`: it sent its subscription for the rebalance that is being prepared or computed.
 
     `tasks`: what its last assignment gives it. `running`: the active tasks that its last subscription named. `fetched`:
@@ -35,7 +35,7 @@ class MemberDescription:
     session_expires_at_ms: int | None
     has_joined: bool
     fetched: bool
-    tasks: tuple[TaskDescription, ...]
+    tasks: tuple[DescribedTask, ...]
     running: tuple[TaskId, ...]
 
 
@@ -58,7 +58,7 @@ class GroupDescription:
     settled: bool
     error: str | None
     last_rebalance: LastRebalance | None
-    members: tuple[MemberDescription, ...]
+    members: tuple[DescribedMember, ...]
     led_by: str | None = None
     reported_at_ms: int | None = None
 
@@ -86,10 +86,10 @@ def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescr
     )
 
 
-def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Session | None) -> MemberDescription:
+def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Session | None) -> DescribedMember:
     """`session`: None in a group that is led elsewhere."""
     preparing = image.state is GroupState.PREPARING_REBALANCE
-    return MemberDescription(
+    return DescribedMember(
         member=member,
         process_id=process_of(member.last_join.subscription),
         last_heard_ms=session.last_heard_ms if session else None,
@@ -101,16 +101,16 @@ def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Ses
     )
 
 
-def _tasks(member: ClassicGroupMember, session: Session | None) -> tuple[TaskDescription, ...]:
+def _tasks(member: ClassicGroupMember, session: Session | None) -> tuple[DescribedTask, ...]:
     """Active tasks first, then standbys, both sorted."""
     last = member.last_assignment
     if last.assignment is None:
         return ()
     assigned = assigned_tasks(last.assignment)
     sums = session.task_offset_sums if session else {}
-    active = [TaskDescription(task, Role.ACTIVE, sums.get(task)) for task in sorted(assigned.active)]
+    active = [DescribedTask(task, Role.ACTIVE, sums.get(task)) for task in sorted(assigned.active)]
     standby = [
-        TaskDescription(task, Role.WARM_UP if task in last.warm_ups else Role.STANDBY, sums.get(task))
+        DescribedTask(task, Role.WARM_UP if task in last.warm_ups else Role.STANDBY, sums.get(task))
         for task in sorted(assigned.standby)
     ]
     return (*active, *standby)

@@ -18,7 +18,7 @@ from assignor.topology.group_topology import Subtopology
 from assignor.types import Role, TaskId, TopicPartition
 from coordinator_api.clusters.providers import ProviderAddress
 from coordinator_api.clusters.standing import ClusterStanding
-from coordinator_api.group.description import GroupDescription, MemberDescription
+from coordinator_api.group.description import DescribedMember, GroupDescription
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.rebalance_runner import read_subscription
@@ -105,7 +105,7 @@ def _last_rebalance(last: LastRebalance | None) -> dict[str, object] | None:
     }
 
 
-def _member(member: MemberDescription, subscribed: SubscriptionInfo) -> dict[str, object]:
+def _member(member: DescribedMember, subscribed: SubscriptionInfo) -> dict[str, object]:
     join = member.member.last_join
 
     def held(role: Role) -> list[str]:
@@ -130,7 +130,7 @@ def _member(member: MemberDescription, subscribed: SubscriptionInfo) -> dict[str
     }
 
 
-def _reported(member: MemberDescription) -> Mapping[TaskId, int]:
+def _reported(member: DescribedMember) -> Mapping[TaskId, int]:
     return {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
 
 

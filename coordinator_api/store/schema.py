@@ -37,6 +37,7 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
     before = version_of(connection)
     if before == VERSION:
         return before, VERSION
+    # Alembic takes long to import, and most starts find the schema up to date
     from alembic import command
     from alembic.script import ScriptDirectory
 

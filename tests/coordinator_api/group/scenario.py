@@ -22,7 +22,7 @@ from pathlib import Path
 from assignor.errors import StreamsError
 from assignor.snapshot import Member, RebalanceResult
 from assignor.types import AssignorErrorCode, TaskId
-from coordinator_api.group.description import MemberDescription
+from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.events import (
     AssignmentComputed,
     DeclareGroup,
@@ -162,7 +162,7 @@ def _last_rebalance(last: LastRebalance) -> str:
     return f"last rebalance {last.generation_id}: {last.cause.in_words()}, {last.end.outcome}"
 
 
-def _member(described: MemberDescription) -> str:
+def _member(described: DescribedMember) -> str:
     instance = described.member.last_join.group_instance_id
     static = f" as {instance}" if instance else ""
     held = " ".join(

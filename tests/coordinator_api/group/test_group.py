@@ -11,9 +11,9 @@ from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.types import Role, TaskId
 from coordinator_api.group.description import (
+    DescribedMember,
+    DescribedTask,
     GroupDescription,
-    MemberDescription,
-    TaskDescription,
 )
 from coordinator_api.group.events import (
     AssignmentComputed,
@@ -168,10 +168,10 @@ def test_should_describe_everything() -> None:
     recorded.send(Heartbeat("a", 1, {A: 12, C: 3}))
     recorded.send(rejoin("b", MemberState("b")))
 
-    def member(name: str, heard_ms: int, fetched: bool, tasks: tuple[TaskDescription, ...]) -> MemberDescription:
+    def member(name: str, heard_ms: int, fetched: bool, tasks: tuple[DescribedTask, ...]) -> DescribedMember:
         last_join = LastJoin(None, None, f"client-{name}", 10_000, 60_000, subscription(MemberState(name)), 1)
         warm_ups = (C,) if name == "a" else ()
-        return MemberDescription(
+        return DescribedMember(
             member=ClassicGroupMember(name, last_join, LastAssignment(1, given[name], warm_ups)),
             process_id=process_named(name),
             last_heard_ms=heard_ms,
@@ -183,14 +183,14 @@ def test_should_describe_everything() -> None:
         )
 
     of_a = (
-        TaskDescription(A, Role.ACTIVE, 12),
-        TaskDescription(B, Role.STANDBY, None),
-        TaskDescription(C, Role.WARM_UP, 3),
+        DescribedTask(A, Role.ACTIVE, 12),
+        DescribedTask(B, Role.STANDBY, None),
+        DescribedTask(C, Role.WARM_UP, 3),
     )
     of_b = (
-        TaskDescription(B, Role.ACTIVE, None),
-        TaskDescription(C, Role.ACTIVE, None),
-        TaskDescription(A, Role.STANDBY, None),
+        DescribedTask(B, Role.ACTIVE, None),
+        DescribedTask(C, Role.ACTIVE, None),
+        DescribedTask(A, Role.STANDBY, None),
     )
     assert recorded.group.image.last_rebalance is not None
     assert recorded.group.describe() == GroupDescription(
