@@ -1,14 +1,16 @@
-"""From assigned to running: tasks are initialised, restored beside those that run, and start.
+"""Brings assigned tasks to where they run: initialises them, restores them beside running tasks, and starts them.
 
 Rules:
-- A task whose directory another thread still has, or for which the log was too slow, is tried again in the next pass;
-  time-outs count against `task.timeout.ms`. A topic that is not there yet counts as a time-out: the leader creates it.
-- One pass restores only as much as running tasks can wait for; standbys wait until no active task restores.
-- A restored task starts at once, whatever others are still doing. The consumer reads the input of running tasks only.
+- When another thread still has a task's directory, or the log was too slow, the next pass tries the task again.
+  Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
+- One pass restores only as much as running tasks can wait for. Standbys wait until no active task restores.
+- A restored task starts at once, whatever other tasks are still doing. The consumer reads the input of running tasks
+  only.
 
 Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
-Differs from Kafka: no pause between tries of a locked directory, so that a task which moves between two threads of a
-process is not held up for a second; restoring goes on in the thread itself, as it did before the state updater.
+Differs from Kafka: there is no pause before a locked directory is tried again, so that a task which moves between two
+threads of a process is not held up for a second. The stream thread restores by itself, as Kafka's did before the state
+updater.
 """
 
 from __future__ import annotations
@@ -35,14 +37,17 @@ _TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
 
 @dataclass(slots=True)
 class _Arrival:
-    """An active task on its way. `origin` None: not initialised yet, so not known."""
+    """An active task that does not run yet. `origin` None: it is not initialised, so nobody knows."""
 
     at_ms: int
     origin: RestoreOrigin | None
 
 
 class Restoration:
-    """One a thread, used by it alone."""
+    """One per stream thread, which alone uses it.
+
+    `waits_for_lock`, `waits_for_log`: whether a task could not go on in the last pass, and why.
+    """
 
     def __init__(
         self, tasks: Tasks, reader: ChangelogReader, consumer: Consumer, clock: Clock, listener: ThreadListener
@@ -58,16 +63,16 @@ class Restoration:
         self.waits_for_log = False
 
     def assigned(self, task: TaskId, *, recycled: bool) -> None:
-        """An active task came to this thread. `recycled`: from a standby of this thread, with its stores open."""
+        """An active task was assigned to this thread. `recycled`: made from a standby of it, whose stores are open."""
         self._arrivals[task] = _Arrival(self._clock.monotonic_ms(), RestoreOrigin.STANDBY if recycled else None)
 
     def register(self, task: AnyTask) -> None:
-        """Have its changelogs read."""
+        """Have the changelog reader read the task's changelogs."""
         for partition in task.changelog_partitions:
             self._reader.register(partition, task.state_manager)
 
     def refresh(self) -> None:
-        """Tasks changed their states, came or went: sort them anew, and read the input of those that run."""
+        """Tasks changed their states, came or went: sort them again, and read the input of those that run."""
         self._tasks.refresh()
         wanted = self._tasks.by_input.keys()
         if self._consumer.assignment() != wanted:
@@ -83,15 +88,12 @@ class Restoration:
         return not self._tasks.to_initialise and not self._tasks.restoring
 
     def restored(self, task: AnyTask) -> int:
-        """Changelog records read for the task since it came."""
+        """The number of changelog records read for the task since it was assigned."""
         reading = sum(self._reader.restored_records(partition) for partition in task.changelog_partitions)
         return self._restored.get(task.id, 0) + reading
 
     def initialise_and_restore(self) -> int:
-        """One pass; the number of changelog records that were applied. Raises TaskCorrupted, StreamsRuntimeError.
-
-        `waits_for_lock`, `waits_for_log`: whether a task could not go on in this pass, and why.
-        """
+        """Make one pass; the number of changelog records applied. Raises TaskCorrupted, StreamsRuntimeError."""
         self.waits_for_lock = self.waits_for_log = False
         if self._tasks.to_initialise:
             self._initialise()

@@ -1,11 +1,12 @@
-"""The ways in which a task ends, or starts over.
+"""Closes tasks, and has corrupt ones start over.
 
 Rules:
-- Clean: it was committed; its checkpoint is written, its stores are closed, its directory is unlocked.
-- Dirty: after an error or a migration; nothing is committed, no error comes out, and what cannot be trusted any more is
-  gone from disk.
-- Dirty and revived: the same task begins again in this thread; when its state was corrupt, from its changelogs' start.
-- Before a task's stores go, the changelog reader and queries have let go of them.
+- A clean close is for a task that was committed. It writes the checkpoint, closes the stores and unlocks the directory.
+- A dirty close follows an error or a migration. It commits nothing, raises nothing, and deletes state on disk that
+  cannot be trusted any more.
+- A task that is closed dirty and revived starts over in this thread; if its state was corrupt, from the beginning of
+  its changelogs.
+- The changelog reader lets go of a task's stores before they are closed.
 
 Source: `TaskManager.closeTaskClean`, `closeTaskDirty`, `closeDirtyAndRevive`.
 """
@@ -26,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TaskCloser:
-    """Closes tasks of one thread and takes them out of its bookkeeping."""
+    """Closes tasks of one stream thread and takes them out of its lists."""
 
     def __init__(self, tasks: Tasks, reader: ChangelogReader, report: OffsetReport) -> None:
         self._tasks = tasks
@@ -34,12 +35,12 @@ class TaskCloser:
         self._report = report
 
     def suspend(self, task: AnyTask) -> None:
-        """No more records and no more restoring. Raises what the user's processors raise when they are closed."""
+        """Stop processing and restoring. Raises what the user's processors raise when they are closed."""
         self._reader.unregister(task.changelog_partitions)
         task.suspend()
 
     def close_clean(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close committed tasks; one that fails is closed dirty, and its first error kept in `errors`."""
+        """Close committed tasks. When one fails, it is closed dirty, and `errors` keeps its first error."""
         for task in tasks:
             try:
                 self.suspend(task)
@@ -59,26 +60,26 @@ class TaskCloser:
             try:
                 self.suspend(task)
             except Exception:
-                _logger.warning("task %s is closed dirty; suspending it failed", task.id, exc_info=True)
+                _logger.warning("task %s could not be suspended and is closed dirty", task.id, exc_info=True)
             task.close_dirty()
         self.remove(task)
 
     def close_dirty_and_revive(self, tasks: Iterable[AnyTask], *, corrupted: bool) -> None:
-        """Have them start over, still of this thread. `corrupted`: their state goes first. Never raises."""
+        """Have these tasks start over in this thread; delete their state first if it is `corrupted`. Never raises."""
         for task in tasks:
             if corrupted:
                 try:
                     task.mark_changelogs_corrupted(task.changelog_partitions)
                 except Exception:
-                    _logger.warning("changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
+                    _logger.warning("the changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
             self.close_dirty(task)
             task.revive()
             if task.type is TaskType.ACTIVE:
-                self._tasks.active[task.id] = task  # type: ignore[assignment]  # told by its type
+                self._tasks.active[task.id] = task  # type: ignore[assignment]  # its type says so
             else:
                 self._tasks.standby[task.id] = task  # type: ignore[assignment]
 
     def remove(self, task: AnyTask) -> None:
-        """It is closed, or was never opened: nothing of it is held any more."""
+        """The task is closed, or was never opened: forget it, and unlock its directory."""
         self._tasks.remove(task)
         self._report.forget(task.id)

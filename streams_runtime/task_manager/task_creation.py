@@ -1,8 +1,8 @@
-"""Tasks made from the topology, and tasks made of other tasks without closing their stores.
+"""Makes tasks from the topology, and tasks of one type from tasks of the other, without closing their stores.
 
-Rules: an active task has processors, stores and offsets of its input; a standby has stores only, and a task without a
-changelog has no standby, because there is nothing to follow. A recycled task's stores stay open and go on from where
-they are. Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
+Rules: an active task has processors, stores and input. A standby has stores only. A task without a changelog has no
+standby, because there is nothing to follow. The stores of a recycled task stay open and go on from where they are.
+Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 
 @dataclass(frozen=True, slots=True)
 class TaskCreator:
-    """Makes the tasks of one thread. All raise StreamsRuntimeError for a task that the topology does not have."""
+    """Makes the tasks of one stream thread. Raises StreamsRuntimeError for a task that the topology does not have."""
 
     application: Application
     directory: StateDirectory
@@ -46,11 +46,11 @@ class TaskCreator:
         return self._standby_task(task, partitions, self._state(task, TaskType.STANDBY, graph))
 
     def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
-        """`active` is suspended and committed; it is of no more use afterwards."""
+        """`active` is suspended and committed. It is closed afterwards."""
         return self._standby_task(active.id, partitions, active.recycle_state())
 
     def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
-        """`standby` is suspended; it is of no more use afterwards."""
+        """`standby` is suspended. It is closed afterwards."""
         graph = self._graph(standby.id)
         return self._stream_task(standby.id, partitions, graph, standby.recycle_state())
 

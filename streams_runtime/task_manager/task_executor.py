@@ -1,16 +1,17 @@
-"""What the loop does with running tasks: process, punctuate, commit.
+"""Has running tasks process records, punctuate, and commit.
 
 Rules:
-- One pass processes for `record.pass.ms` at most; tasks take turns, none waits for another to run dry. How many records
-  a turn has follows how long they take.
-- Under exactly-once all tasks that need it are committed in one transaction; under at-least-once offsets
-  never move before everything was written. Checkpoints follow the commit, never go before it.
-- A log that is slow or away (LogTimeout) counts against `task.timeout.ms` of the tasks concerned and is tried again.
-- A commit goes on during a rebalance. Differs from Kafka: there the generation in the commit would be refused; here a
-  claim says who may commit, and revoked tasks have been closed before others claim them.
+- One pass processes for `record.pass.ms` at most. Tasks take turns, so none waits until another has no more records.
+  The number of records in a turn depends on how long records take.
+- Under exactly-once, one transaction commits all tasks that need it. Under at-least-once, offsets never move before
+  everything was written. A checkpoint follows its commit and never goes before it.
+- When the log is slow or away (LogTimeout), the thread tries again, and the time counts against `task.timeout.ms` of
+  the tasks concerned.
+- Commits go on during a rebalance. Differs from Kafka: there, the group would refuse the generation in the commit;
+  here, a claim says who may commit, and a revoked task is closed before another thread claims it.
 
-Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again, where Kafka cannot
-know what became of it and wipes the tasks; this log says that nothing happened.
+Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again. Kafka cannot know
+whether the commit happened and wipes the tasks; this log says that nothing happened.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ _TURNS_A_PASS = 4
 
 
 class TaskExecutor:
-    """One a thread. Errors of user code leave as StreamsRuntimeError with the task named.
+    """One per stream thread. It raises errors of user code as StreamsRuntimeError, with the task named.
 
-    `processed`: input records of each task since it came to this thread. `commit_is_late`: the last commit timed out.
+    `processed`: by task, the number of input records since it was assigned to this thread. `commit_is_late`: the last
+    commit timed out.
     """
 
     def __init__(
@@ -53,11 +55,11 @@ class TaskExecutor:
         self._records_a_turn = 1
 
     def forget(self, task: TaskId) -> None:
-        """The task left this thread, or starts over."""
+        """The task came to this thread anew: it has processed nothing."""
         self.processed.pop(task, None)
 
     def process(self, tasks: Sequence[StreamTask]) -> int:
-        """Process what is buffered, in turns, until nothing is ready or the pass is over; the number of records."""
+        """Process buffered records in turns, until none is ready or the pass is over; the number of records."""
         deadline_ms = self._clock.monotonic_ms() + self._pass_ms
         total = 0
         while True:
@@ -73,7 +75,7 @@ class TaskExecutor:
             self._adapt(ended_ms - turns_started_ms)
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
-        """Fire what is due, stream time first; how many did."""
+        """Fire punctuations that are due, stream time first; in how many cases any fired."""
         fired = 0
         for task in tasks:
             try:
@@ -86,7 +88,7 @@ class TaskExecutor:
         return fired
 
     def commit(self, tasks: Iterable[AnyTask]) -> int:
-        """Commit those that need it, and checkpoint; how many did. A log that is away is tried again by the next call.
+        """Commit and checkpoint the tasks that need it; how many did. After a LogTimeout the next call tries again.
 
         Raises TaskMigrated, TaskTimeout, and what tasks raise.
         """
@@ -108,11 +110,13 @@ class TaskExecutor:
         return len(needing)
 
     def commit_together(self, tasks: Sequence[AnyTask]) -> None:
-        """The commit itself, without what follows it. Raises LogTimeout when nothing of it has happened."""
+        """The commit itself, without checkpoints. Raises LogTimeout when nothing of it has happened."""
         offsets = []
         for task in tasks:
             task.prepare_commit()
-            if task.type is TaskType.ACTIVE:  # also one that only punctuated: who lost its claim must not write either
+            if (
+                task.type is TaskType.ACTIVE
+            ):  # also one that only punctuated: without its claim it must not write either
                 active = cast("StreamTask", task)
                 offsets.append((active.claim, active.offsets_to_commit()))
         if offsets or self._producer.transaction_in_flight:

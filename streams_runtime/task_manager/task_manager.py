@@ -1,18 +1,20 @@
-"""What a stream thread's tasks go through when the group moves them, and when they fail.
+"""Carries out what the group decides about a stream thread's tasks, and has tasks that fail start over.
 
-    assign     kept -> go on; in the other role -> recycled, stores stay open; not in it any more -> closed; new -> made
-    revoke     committed (under exactly-once with everything else of the thread), checkpointed, suspended; only then may
-               others have them
-    lost       others may have them already: running ones are closed dirty, restoring ones clean; standbys go on
-    corrupt    these start over from their changelogs' beginning; under exactly-once a transaction that has records of
-               theirs is aborted, and who else had records in it starts over with them
+    assign     tasks that stay go on; a task of the other type is recycled, its stores stay open; a task that is not
+               assigned any more is closed; a new one is made
+    revoke     the tasks are committed (under exactly-once with everything else of the thread), checkpointed and
+               suspended; only then may other threads have them
+    lost       other threads may have the tasks already: running ones are closed dirty, restoring ones clean; standbys
+               go on
+    corrupt    the tasks start over from the beginning of their changelogs; under exactly-once a transaction with their
+               records is aborted, and the other tasks with records in it start over, too
 
 Closing and recycling go through all tasks even if some fail; then the most severe error is raised (`task_errors`).
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
 
-Differs from Kafka: tasks that wait for their first initialisation are kept when their role is; new tasks are made even
-if closing others failed; an aborted transaction takes every task down that wrote in it, where Kafka would commit the
-others with the corrupt task's records inside.
+Differs from Kafka: a task that waits for its first initialisation is kept if its type stays the same. New tasks are
+made even if closing others failed. An aborted transaction takes down every task that wrote in it, where Kafka would
+commit the others with the corrupt task's records inside.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TaskManager:
-    """One a stream thread, used by that thread only. After each call `tasks` is sorted by the tasks' new states."""
+    """One per stream thread, which alone uses it. After each call, `tasks` is sorted by the tasks' new states."""
 
     def __init__(
         self,
@@ -63,14 +65,14 @@ class TaskManager:
         self._exactly_once = exactly_once
 
     def handle_rebalance_start(self) -> None:
-        """A subscription is about to be sent: answer for what is on disk, too. Raises ProcessorStateError."""
+        """The member is about to send a subscription: lock what it reports from disk. Raises ProcessorStateError."""
         self._report.lock_directories(self._tasks.initialised())
 
     def offset_sums(self) -> dict[TaskId, int]:
         return self._report.sums(self._tasks)
 
     def handle_assignment(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
-        """Hold exactly these from now on. Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError."""
+        """Hold exactly these tasks from now on. Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError."""
         errors: dict[TaskId, Exception] = {}
         to_close: list[AnyTask] = []
         to_recycle: list[AnyTask] = []
@@ -94,7 +96,7 @@ class TaskManager:
             self._restoration.refresh()
 
     def handle_revocation(self, revoked: frozenset[TaskId]) -> None:
-        """Commit, checkpoint and suspend these active tasks; all of them are suspended even if an error is raised."""
+        """Commit, checkpoint and suspend these active tasks. All of them are suspended even if an error is raised."""
         errors: dict[TaskId, Exception] = {}
         for task in self._tasks.restoring:
             if task.id in revoked:
@@ -108,7 +110,7 @@ class TaskManager:
             self._restoration.refresh()
 
     def handle_lost_all(self) -> None:
-        """Drop all active tasks, committing nothing; standbys go on."""
+        """Drop all active tasks without committing. Standbys go on."""
         errors: dict[TaskId, Exception] = {}
         active = list(self._tasks.active.values())
         for task in active:
@@ -119,7 +121,7 @@ class TaskManager:
         self._restoration.refresh()
 
     def handle_corruption(self, corrupted: frozenset[TaskId]) -> bool:
-        """Have these tasks start over, and commit the others; whether an active one was among them.
+        """Have these tasks start over, and commit the others; whether an active task was among them.
 
         Raises TaskMigrated, TaskTimeout.
         """
@@ -143,7 +145,7 @@ class TaskManager:
         return bool(active)
 
     def shutdown(self, *, clean: bool) -> None:
-        """Close everything; `clean`: committed and checkpointed, and then the most severe error is raised."""
+        """Close every task. `clean`: commit and checkpoint them first, and raise the most severe error at the end."""
         errors: dict[TaskId, Exception] = {}
         if clean:
             self._commit_and_suspend(list(self._tasks.running), errors)
@@ -171,7 +173,7 @@ class TaskManager:
             errors.setdefault(task.id, with_task(error, task.id))
 
     def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
-        """Suspend what is to be recycled; takes out and answers those whose state cannot be handed on."""
+        """Suspend the tasks to be recycled. Those whose state cannot be handed on are taken out, and returned."""
         unfit = []
         for task in list(to_recycle):
             try:
@@ -215,7 +217,7 @@ class TaskManager:
         self._restoration.assigned(task.id, recycled=recycled)
 
     def _close(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Clean, except for active tasks that ran and were not committed."""
+        """Close clean, but close dirty the active tasks that ran and were not committed."""
         clean = []
         for task in tasks:
             ran = task.type is TaskType.ACTIVE and task.state in (TaskState.RUNNING, TaskState.SUSPENDED)
@@ -232,7 +234,7 @@ class TaskManager:
             errors.setdefault(task.id, with_task(error, task.id))
 
     def _release(self, tasks: Iterable[StreamTask], errors: Mapping[TaskId, Exception]) -> None:
-        """Others may claim these now, and this thread is to go on with its other tasks."""
+        """Let other threads claim these tasks without fencing this one, which goes on with its other tasks."""
         for task in tasks:
             if task.id not in errors and task.state is TaskState.SUSPENDED:
                 task.release_claim()
@@ -240,7 +242,7 @@ class TaskManager:
     # --- commits outside of the loop
 
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Under exactly-once everything of the thread is committed with them, since there is one transaction only."""
+        """Under exactly-once the whole thread is committed with these tasks, since it has one transaction only."""
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
         together = [*needing, *(others if self._exactly_once else ())] if needing else []
@@ -257,7 +259,7 @@ class TaskManager:
         self._release(tasks, errors)
 
     def _commit_what_closing_wrote(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Of suspended tasks. Left for later it would come after what their next owners write."""
+        """Commit what processors wrote when they were closed; later, it would come after what the next owners write."""
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
         failed = self._commit_or_drop(late, errors)
         for task in late:
@@ -265,7 +267,7 @@ class TaskManager:
                 self._post_commit(task, errors, enforce=True)
 
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
-        """Answers those that were not committed: all or none. After a time-out they start over, for no try is left."""
+        """The tasks that were not committed: all or none. After a time-out they start over: nobody tries again."""
         if not tasks:
             return []
         try:
@@ -276,7 +278,7 @@ class TaskManager:
             )
             if self._exactly_once:
                 self._abort()
-            else:  # what they sent must not be written when others have them, and nobody can tell it from the rest
+            else:  # what they sent must not be written once others have them, and it cannot be told from the rest
                 tasks = [*tasks, *(t for t in self._tasks.running if t not in tasks and t.commit_needed())]
                 self._producer.reset()
             self._revive(tasks, corrupted=self._exactly_once)
@@ -303,4 +305,4 @@ class TaskManager:
             if self._producer.transaction_in_flight:
                 self._producer.abort()
         except (LogError, TaskMigrated):
-            _logger.warning("the open transaction could not be aborted; the log does it by itself", exc_info=True)
+            _logger.warning("the open transaction could not be aborted; the log will do it", exc_info=True)

@@ -1,7 +1,7 @@
-"""The tasks of one stream thread, by role and by what can be done with them right now.
+"""The tasks of one stream thread, by type and by what the thread can do with them now.
 
-Rule: a task id is here once, as active or as standby. Tasks change their state themselves; `refresh` has to follow each
-change, so that the loop, which asks for every pass, only reads lists. Source: `Tasks`, `TasksRegistry`.
+Rule: a task id is here once, as active or as standby. Tasks change their own states; `refresh` has to be called after
+each change, so that each pass of the loop only reads lists. Source: `Tasks`, `TasksRegistry`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AnyTask = StreamTask | StandbyTask
 
 
 class Tasks:
-    """All lists are in the order of task ids."""
+    """Every list is in the order of task ids."""
 
     def __init__(self) -> None:
         self.active: dict[TaskId, StreamTask] = {}
@@ -52,14 +52,14 @@ class Tasks:
         self.standby[task.id] = task
 
     def remove(self, task: Task) -> None:
-        """Nothing happens when it is not here."""
+        """Nothing happens when the task is not here."""
         if task.type is TaskType.ACTIVE:
             self.active.pop(task.id, None)
         else:
             self.standby.pop(task.id, None)
 
     def refresh(self) -> None:
-        """Sort the tasks by their states anew."""
+        """Sort the tasks by their present states."""
         active = [self.active[task] for task in sorted(self.active)]
         standby = [self.standby[task] for task in sorted(self.standby)]
         every: list[AnyTask] = [*active, *standby]
@@ -70,7 +70,7 @@ class Tasks:
         self.by_input = {partition: task for task in self.running for partition in task.input_partitions}
 
     def initialised(self) -> Mapping[TaskId, Task]:
-        """All that have their stores open and may read changelogs."""
+        """The tasks whose stores are open, so that changelogs may be read into them."""
         initialised: list[AnyTask] = [*self.running, *self.restoring, *self.updating]
         return {task.id: task for task in initialised}
 

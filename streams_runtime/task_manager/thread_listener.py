@@ -1,6 +1,7 @@
-"""What a stream thread tells while it works, for logs that survive it and for tables that people watch.
+"""What a stream thread tells a listener while it works, for logs that outlive it and for tables that people watch.
 
-Calls come from the stream thread, before it goes on, and must not block. Times are milliseconds since the epoch.
+The stream thread calls the listener before it goes on, so a call must not block. Times are milliseconds since the
+epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from streams_runtime.task_states import RestoreOrigin
 
 @dataclass(frozen=True, slots=True)
 class TaskRestored:
-    """An active task that had changelogs is about to run. `records`: read from changelogs since it was assigned."""
+    """An active task with changelogs is about to run. `records`: read from changelogs since it was assigned."""
 
     task_id: TaskId
     origin: RestoreOrigin
@@ -25,30 +26,30 @@ class TaskRestored:
 
 class ThreadListener(Protocol):
     def joining(self, held: HeldTasks) -> None:
-        """A subscription is about to be sent; everything is held on to."""
+        """The member is about to send a subscription; the thread still holds this."""
         ...
 
     def assigned(self, held: HeldTasks) -> None:
-        """The thread holds exactly this from now on; told before any task of it is touched."""
+        """The thread holds exactly this from now on. The call comes before any of the tasks changes."""
         ...
 
     def revoked(self, held: HeldTasks) -> None:
-        """What is left after tasks were committed and closed."""
+        """Tasks were committed and suspended; the thread still holds this."""
         ...
 
     def dropped(self, reason: str, *, clean: bool) -> None:
-        """Nothing is held any more. `clean`: closed in good order."""
+        """The thread holds nothing any more. `clean`: it closed its tasks in good order."""
         ...
 
     def restored(self, task: TaskRestored) -> None: ...
 
     def processed_first(self, task_id: TaskId, at_ms: int) -> None:
-        """The task has processed the first record since it was assigned to this thread."""
+        """The task has processed its first record since it was assigned to this thread."""
         ...
 
 
 class SilentListener:
-    """Tells nobody."""
+    """Ignores every call."""
 
     def joining(self, held: HeldTasks) -> None: ...
     def assigned(self, held: HeldTasks) -> None: ...

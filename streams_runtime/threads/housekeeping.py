@@ -1,6 +1,6 @@
-"""What an instance does in the background: delete state that nobody wants any more, and keep the log in shape.
+"""What an instance does in the background: it deletes obsolete state, and maintains the log.
 
-Rule: neither holds up a stream thread, and no error of theirs ends anything; it is logged and tried again.
+Rule: neither holds up a stream thread. An error in either is logged, and the work is tried again later.
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
 
@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """One thread; `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the time between two passes."""
+    """One background thread. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the pause between two passes."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Housekeeping:
         self._thread.start()
 
     def close(self) -> None:
-        """Return when what has begun is done."""
+        """Return when the work that has begun is done."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -1,13 +1,14 @@
 """A stream thread: one member of the group, with its own consumer and producer, that works on its tasks in a loop.
 
 Rules:
-- One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit. It waits
-  only when there is nothing to do, not past the next punctuation or commit, and not when the group has news.
-- The member lives in a Python thread of its own and hands the group's orders over (`rebalance_mailbox`); they are done
-  between two passes.
-- A migrated task means that the thread was thought dead: everything active is dropped, and the member joins again as
-  one that owns nothing. A corrupt task starts over. Every other error ends the thread, uncleanly.
-- The thread closes its tasks before its member leaves, so that whoever gets them finds them closed.
+- One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit. The
+  thread waits only when there is nothing to do, not past the next punctuation or commit, and not when the group has
+  given an order.
+- The member runs in a Python thread of its own and hands over the group's orders (`rebalance_mailbox`). The stream
+  thread carries them out between two passes.
+- TaskMigrated means that the group took the thread for dead: the thread drops its active tasks, and the member joins
+  again as one that owns nothing. A corrupt task starts over. Any other error ends the thread, uncleanly.
+- The thread closes its tasks before its member leaves, so that the next owners find them closed.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
@@ -40,10 +41,10 @@ _NOTHING = HeldTasks("", 0)
 
 
 class StreamThread:
-    """`start` it once; `close` it from any thread. When it is DEAD, `end` or `error` says why.
+    """`start` it once; `close` it from any thread. When it is DEAD, `error` or `end` says why.
 
-    `error`: what ended it against its will, and `response` what the user wants to be done about it; `end`: how its
-    member ended otherwise.
+    `error`: the error that ended it; `response`: what the user's handler answered to that error. `end`: why its member
+    ended, without an error.
     """
 
     def __init__(self, setting: ThreadSetting) -> None:
@@ -78,9 +79,9 @@ class StreamThread:
         self._thread.start()
 
     def close(self) -> None:
-        """Commit, checkpoint, leave; on return the tasks are closed. Not from the stream thread itself."""
+        """Commit, checkpoint, leave the group; on return the tasks are closed. Not from the stream thread itself."""
         if self._state is ThreadState.CREATED:
-            self._mailbox.end()  # nobody would answer
+            self._mailbox.end()  # no stream thread would carry out an order
         self._member.close()
 
     def join(self, timeout_s: float | None = None) -> None:
@@ -91,7 +92,7 @@ class StreamThread:
         self._member.request_shutdown()
 
     def held(self) -> HeldTasks:
-        """What the group last gave this thread."""
+        """What the group last assigned to this thread."""
         return self._held
 
     def status(self) -> ThreadStatus:
@@ -113,7 +114,7 @@ class StreamThread:
                 self._run_pass()
             if self._member_failure is not None:
                 raise self._member_failure
-        except BaseException as error:  # a SystemExit of user code, too, must not look like a good end
+        except BaseException as error:  # not even a SystemExit of user code may look like a good end
             _logger.exception("stream thread %s failed", self.name)
             self.error = error if isinstance(error, Exception) else StreamsRuntimeError(f"ended by {error!r}")
             self.response = self._ask_user(self.error)
@@ -121,14 +122,14 @@ class StreamThread:
             self._shut_down()
 
     def _run_pass(self) -> None:
-        """The group's orders first, then one pass over the records."""
+        """Carry out the group's orders, then make one pass over the records."""
         try:
             self._obey()
             if not self._closed:
                 self._run_once()
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
-            self._work.publish(self._mailbox)  # queries must not take a store that is opened anew for a full one
+            self._work.publish(self._mailbox)  # queries must not take a store that was opened anew for a complete one
         except TaskMigrated as migrated:
             self._drop_all(migrated)
             self._work.publish(self._mailbox)
@@ -230,12 +231,12 @@ class StreamThread:
                 self._member.request_rejoin()  # a standby elsewhere may be nearer than the changelog's beginning
 
     def _drop_all(self, migrated: TaskMigrated) -> None:
-        _logger.warning("stream thread %s was thought dead: %s", self.name, migrated)
+        _logger.warning("the group took stream thread %s for dead: %s", self.name, migrated)
         self._lose(str(migrated))
         self._member.tasks_were_lost(str(migrated))
 
     def _shut_down(self) -> None:
-        """Whatever happened: no task stays open, no order unanswered, no member in the group."""
+        """In any case close the tasks, answer every order, and take the member out of the group."""
         try:
             if not self._closed:
                 self._shut_tasks("the member ended" if self.error is None else f"failed: {self.error}")
@@ -256,7 +257,7 @@ class StreamThread:
             return ThreadErrorResponse.SHUTDOWN_CLIENT
 
     def _pass_on_shutdown(self) -> None:
-        """The member lives on, without tasks, until the leader has heard that everybody is to end."""
+        """Keep the member alive, without tasks, until the leader knows that all instances are to end."""
         self._mailbox.end_quietly()
         self._member.request_shutdown()
         self._member_done.wait(self._setting.member.session_timeout_s)

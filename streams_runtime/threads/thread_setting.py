@@ -19,9 +19,9 @@ from streams_runtime.tasks.state_directory import StateDirectory
 
 @dataclass(frozen=True, slots=True)
 class ThreadSetting:
-    """All that a thread needs from its instance. `transactional_id` None: at-least-once.
+    """`transactional_id` None: at-least-once.
 
-    `state_changed`: called on the stream thread after each change of its state, and must not block.
+    `state_changed`: called on the stream thread after each change of its state; it must not block.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""What can be seen of a stream thread from outside: values that the thread makes between two passes and never changes.
+"""Snapshots of a stream thread for other threads. The stream thread makes them between two passes of its loop.
 
-Rule: other threads read the last snapshot whole; nobody but the stream thread touches a task. Source: `ThreadMetadata`,
+Rule: other threads read the last snapshot whole. Only the stream thread touches its tasks. Source: `ThreadMetadata`,
 `TaskMetadata`.
 """
 
@@ -30,9 +30,9 @@ class ThreadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """`lag`: changelog records that this copy is behind, 0 for a running active, None when not known yet.
+    """`lag`: changelog records that this copy is behind; 0 for a running active task, None when not known yet.
 
-    `restored`: changelog records read since it came; `processed`: input records since then.
+    `restored`, `processed`: the number of changelog records and of input records since the task was assigned.
     """
 
     task_id: TaskId
@@ -45,7 +45,7 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskCopy:
-    """A task with its open stores; the stores themselves refuse to be read once they are closed."""
+    """A task with its open stores. A store that was closed meanwhile refuses to be read."""
 
     task_id: TaskId
     role: TaskType
@@ -56,7 +56,7 @@ class TaskCopy:
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
-    """Tasks in order, active before standby. `generation_id` 0: nothing was assigned yet."""
+    """`tasks`: in order of their ids, active before standby. `generation_id` 0: nothing was assigned yet."""
 
     name: str
     state: ThreadState
@@ -66,14 +66,14 @@ class ThreadStatus:
 
 
 def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, processed: int) -> TaskStatus:
-    """`lags`: of the changelogs that are being read."""
+    """`lags`: of the changelogs that the thread is reading."""
     return TaskStatus(task.id, task.type, task.state, _lag(task, task.changelog_partitions, lags), restored, processed)
 
 
 def task_copy(
     task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
 ) -> TaskCopy:
-    """`changelogs`: of each store; None when it is not logged, and then a standby's copy says nothing."""
+    """`changelogs`: by store. The lag of a store that is not logged is not known of a standby."""
     of_stores = {store: _store_lag(task, changelogs.get(store), lags) for store in task.stores}
     return TaskCopy(task.id, task.type, task.state, dict(task.stores), of_stores)
 

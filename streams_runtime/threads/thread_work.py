@@ -1,10 +1,10 @@
-"""The steps of one pass of a stream thread's loop, and the parts they are done with.
+"""The steps of one pass of a stream thread's loop, and the parts that carry them out.
 
 Rules:
-- `poll` waits only when the pass before had nothing to do: for `poll.ms` at most, not past the next wall-clock
-  punctuation and the next commit; when only changelogs are read, the restore waits instead.
-- `maybe_commit` commits every `commit.interval.ms`, or when a processor asks; now and then after a commit, repartition
-  records that were processed are deleted.
+- `poll` waits only when the last pass had nothing to do: for `poll.ms` at most, and not past the next wall-clock
+  punctuation or the next commit. When the thread only reads changelogs, the restore waits instead.
+- `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
+  it deletes repartition records that were processed.
 
 Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`.
 """
@@ -33,16 +33,16 @@ from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
 
 PUBLISH_INTERVAL_MS = 200
-"""How old what others see of a thread may be, at most."""
+"""How often a thread publishes a snapshot of itself."""
 
 LOCK_RETRY_MS = 10
-"""How long a thread with nothing else to do waits for a directory that another thread is about to unlock."""
+"""How long an idle thread waits before it tries a locked directory again."""
 
 _logger = logging.getLogger(__name__)
 
 
 class ThreadWork:
-    """Made by any thread, used by the stream thread alone; only `wakeup` and what is published are for others."""
+    """Only the stream thread uses it, except for `wakeup` and the published snapshots, which any thread may use."""
 
     def __init__(self, setting: ThreadSetting) -> None:
         configs = setting.application.configs
@@ -87,12 +87,12 @@ class ThreadWork:
         self.published_copies: tuple[TaskCopy, ...] = ()
 
     def wakeup(self) -> None:
-        """Let whoever waits go on at once; from any thread."""
+        """End a `poll` that waits. Any thread may call this."""
         self._consumer.wakeup()
         self._restore_consumer.wakeup()
 
     def hurry(self) -> None:
-        """Tasks came, went or start over: the next `poll` does not wait."""
+        """Tasks came, went or started over: the next `poll` does not wait."""
         self._busy = True
 
     def poll(self, *, may_wait: bool) -> None:
@@ -110,7 +110,7 @@ class ThreadWork:
         tasks = self._tasks.by_input
         for batch in batches:
             task = tasks.get(batch.partition)
-            if task is not None:  # else it could not start yet, and reads them again when it does
+            if task is not None:  # else the task has not started, and will read the records when it does
                 task.add_records(batch)
 
     def initialise_and_restore(self) -> None:
@@ -150,7 +150,7 @@ class ThreadWork:
             self.publish(mailbox)
 
     def publish(self, mailbox: RebalanceMailbox) -> None:
-        """Let others see how things are."""
+        """Let other threads see the present state of the tasks."""
         self._last_publish_ms = self._clock.monotonic_ms()
         mailbox.publish(self.manager.offset_sums())
         self._metrics.tasks((task.type, task.state) for task in self._tasks)
@@ -165,7 +165,7 @@ class ThreadWork:
         )
 
     def close(self) -> None:
-        """Tasks are closed already."""
+        """Close the log's clients. The tasks are closed already."""
         self._metrics.close()
         for closing in (self._producer.close, self._reader.clear, self._consumer.close, self._restore_consumer.close):
             try:

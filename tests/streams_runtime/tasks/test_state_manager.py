@@ -284,7 +284,7 @@ def test_should_wipe_before_it_opens_what_was_marked_corrupted_while_closed(dire
 
 def test_should_refuse_to_mark_what_is_no_changelog_as_corrupted(directory: StateDirectory) -> None:
     state = Task(directory, False).initialize()
-    with pytest.raises(ProcessorStateError, match="no changelogs: app-gone-changelog-1"):
+    with pytest.raises(ProcessorStateError, match="not changelogs: app-gone-changelog-1"):
         state.mark_changelogs_corrupted([COUNTS, STRANGER])
     assert state.metadata(COUNTS).corrupted
 

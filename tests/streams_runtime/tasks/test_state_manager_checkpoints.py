@@ -99,7 +99,7 @@ def test_should_ignore_entries_that_are_no_changelogs_of_the_task_with_a_warning
     task.file.write({COUNTS: 4, STRANGER: 9})
     with caplog.at_level(logging.WARNING):
         assert task.initialize().changelog_offsets() == {COUNTS: 5}
-    assert "no changelogs of it: app-gone-changelog-1" in caplog.text
+    assert "not its changelogs: app-gone-changelog-1" in caplog.text
 
 
 @both_guarantees
