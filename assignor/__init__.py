@@ -1,32 +1,34 @@
 """Kafka Streams' task placement, outside of the JVM: subscription bytes in, assignment bytes out, with the reasons.
 
-`assign(snapshot, now_ms)` is one rebalance. The whole package is values in, values out; only `commands` does I/O.
-Where each step is done:
+`assign(snapshot, now_ms)` is one rebalance. The whole package is values in, values out; only `commands` and `reading`
+do I/O. Where each step is done:
 
-====  ==================================================================  ===========================================
-step  what happens                                                        where
-====  ==================================================================  ===========================================
-all   steps 0 to 4 in one function                                        `pipeline.py`
-0     bytes to values, which versions a group can speak                   `protocol/`
-0     subscriptions gathered by process                                   `clients/client_metadata.py`
-1     repartition topics counted, checked, created                        `topology/repartition_topics.py`
-2     partitions into tasks                                               `topology/partition_grouper.py`
-2     changelog topics                                                    `topology/changelog_topics.py`
-2     end offsets, previous tasks, lags                                   `clients/end_offsets.py`, `client_state.py`,
-                                                                          `task_lags.py`
-2     tasks to processes                                                  `task_assignors/`
-3     which host has which partitions                                     `threads/hosts.py`
-4     tasks to threads                                                    `threads/tasks_to_threads.py`
-4     held back until revoked, probing, bytes of every member             `threads/consumer_assignments.py`
---    one rebalance as one document; equal to a recorded one              `recording/`, `compare.py`
---    why every task is where it is                                       `decisions.py`, `explain.py`
---    one recorded round run again; what it did, in numbers               `rounds.py`, `measures.py`
---    the same round under other conditions                               `what_if/`
---    rounds ahead, until a group is stable                               `simulate/`
---    what became of a task over its rounds                               `story/`
---    Java's hash order and heap, where Kafka's results follow them       `java_order.py`, `java_priority_queue.py`
---    the program `assignor`                                              `commands/`
-====  ==================================================================  ===========================================
+====  =============================================================  ================================================
+step  what happens                                                   where
+====  =============================================================  ================================================
+all   steps 0 to 4 in one function                                   `pipeline.py`
+0-2   the group's members and tasks, for the leader and a what-if    `group_tasks.py`
+0     bytes to values; which versions a group speaks                 `protocol/`
+0     subscriptions gathered by process                              `clients/client_metadata.py`
+1     repartition topics counted, checked, created                   `topology/repartition_topics.py`
+2     partitions into tasks                                          `topology/partition_grouper.py`
+2     changelog topics                                               `topology/changelog_topics.py`
+2     end offsets, previous tasks, lags                              `clients/end_offsets.py`, `client_state.py`,
+                                                                     `task_lags.py`
+2     tasks to processes                                             `task_assignors/`
+3     which host has which partitions                                `threads/hosts.py`
+4     tasks to threads                                               `threads/tasks_to_threads.py`
+4     held back until revoked, probing, bytes of every member        `threads/consumer_assignments.py`
+--    one rebalance as one document; equal to a recorded one or not  `recording/`, `compare.py`
+--    why every task is where it is                                  `decisions.py`, `explain.py`
+--    one recorded line run again; what it did, in numbers           `rerun.py`, `measures.py`
+--    the same rebalance under other conditions                      `what_if/`
+--    what a group does next, until it is stable                     `simulate/`
+--    what happened to a task over recorded rebalances               `story/`
+--    Java's hash order and heap, where Kafka's results follow them  `java/`
+--    every error                                                    `errors.py`
+--    recordings from files and services; the program `assignor`     `reading/`, `commands/`
+====  =============================================================  ================================================
 """
 
 from assignor.cluster import Broker, Cluster, TopicMetadata

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Broker:
+    """One broker. `rack` is None when the broker has none."""
+
     id: int
     rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """`replicas[p]` are the broker ids of partition p, `leaders[p]` its leader; None when not known."""
+    """One topic. `replicas[p]`: the broker ids of partition p; `leaders[p]`: its leader's id. Both are None when not
+    known.
+    """
 
     partitions: int
     replicas: tuple[tuple[int, ...], ...] | None = None
@@ -23,14 +27,16 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
+    """The part of the cluster's metadata that a rebalance reads."""
+
     brokers: tuple[Broker, ...]
     topics: Mapping[str, TopicMetadata]
 
     def partition_count(self, topic: str) -> int | None:
-        """None when the topic is not in the metadata."""
+        """None when the metadata does not have the topic."""
         metadata = self.topics.get(topic)
         return None if metadata is None else metadata.partitions
 
     def with_topics(self, topics: Mapping[str, TopicMetadata]) -> Cluster:
-        """A cluster that also has `topics`. Source: `Cluster.withPartitions`."""
+        """The same cluster with `topics` added. Source: `Cluster.withPartitions`."""
         return Cluster(self.brokers, {**self.topics, **topics})

@@ -1,7 +1,8 @@
-"""Is a result equal to a recorded one, after decoding and to the byte.
+"""Whether a result equals a recorded one: after decoding, and to the byte.
 
-After decoding, the order of partitions and active tasks counts, while standby tasks and host maps are sets: on the wire
-their order is that of Java's hash maps and means nothing to the receiver. Of an error only the class is compared.
+After decoding, the order of partitions and active tasks counts. Standby tasks and host maps are compared as sets: on
+the wire they come in the order of Java's hash maps, which means nothing to the receiver. Of an error only the class is
+compared.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from assignor.task_assignors.base import Placement
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`differences`: one line each, empty when equal after decoding. `bytes_equal`: equal to the byte as well."""
+    """`differences`: one line each, empty when the two are equal after decoding. `bytes_equal`: whether they are equal
+    to the byte as well.
+    """
 
     differences: tuple[str, ...]
     bytes_equal: bool
@@ -30,13 +33,13 @@ class Comparison:
 
 
 def compare_rebalance(result: RebalanceResult, recorded: RecordedOutput) -> Comparison:
-    """`result` against what was recorded."""
+    """Compares what was decided here with what was recorded."""
     differences = tuple(_rebalance_differences(result, recorded))
     return Comparison(differences, not differences and dict(result.assignments) == dict(recorded.assignments))
 
 
 def compare_placement(placement: Placement, recorded: Placement) -> Comparison:
-    """A placement has no bytes; equal is equal."""
+    """Compares two placements. A placement has no bytes, so equal after decoding is equal to the byte."""
     differences = tuple(_placement_differences(placement, recorded))
     return Comparison(differences, not differences)
 
@@ -63,7 +66,9 @@ def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) ->
 
 
 def assignment_differences(what: str, ours: bytes, theirs: bytes) -> Iterator[str]:
-    """Two ConsumerProtocolAssignments after decoding; bytes of `theirs` that cannot be read are a difference."""
+    """What differs between two ConsumerProtocolAssignments after decoding. Bytes that cannot be read count as a
+    difference.
+    """
     try:
         our_assignment, their_assignment = decode_assignment(ours), decode_assignment(theirs)
         our_info = decode_assignment_info(our_assignment.user_data or b"")

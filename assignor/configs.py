@@ -33,7 +33,7 @@ TOPIC_PREFIX = "topic."
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
 
-# key -> (lowest, highest) that Kafka accepts
+# key -> lowest and highest value that Kafka accepts
 _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     NUM_STANDBY_REPLICAS: (0, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
@@ -57,7 +57,7 @@ KNOWN_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class AssignmentConfigs:
-    """What the leader's `StreamsConfig` says about placement and internal topics. Times in milliseconds."""
+    """The part of the leader's `StreamsConfig` that decides placement and internal topics. Times in milliseconds."""
 
     num_standby_replicas: int = 0
     acceptable_recovery_lag: int = 10_000
@@ -70,13 +70,13 @@ class AssignmentConfigs:
     replication_factor: int = -1
     window_store_additional_retention_ms: int = 86_400_000
     topic_configs: Mapping[str, str] = field(default_factory=dict)
-    """`topic.`-prefixed keys without the prefix: configs of every internal topic that gets created."""
+    """Keys with the prefix `topic.`, without it: configs of every internal topic that a rebalance creates."""
     minimal_movement_task_weights: TaskWeights | None = None
     minimal_movement_pins: tuple[Pin, ...] = ()
 
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> AssignmentConfigs:
-        """Read Kafka's dotted names; absent keys take Kafka's default. Raises InputError."""
+        """Reads Kafka's dotted names; a key that is absent takes Kafka's default. Raises InputError."""
         topic_configs: dict[str, str] = {}
         for key, value in values.items():
             if key.startswith(TOPIC_PREFIX):

@@ -1,7 +1,7 @@
-"""Why every task is where it is: the log of decisions of one round, gathered by task, as data and as one line of text.
+"""Why every task is where it is: the decisions of one rebalance by task, as data and as one line of text.
 
-Nothing is guessed here. Each step comes from the code path that decided it (`decisions.py`); the lags are those that
-the task assignor was given. Kafka has nothing of the kind: its leader decides and forgets.
+Nothing is guessed here. The code path that decided a step has logged it (`decisions.py`), and the lags are those that
+the task assignor was given. Kafka has nothing of the kind: its leader does not keep its reasons.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _TARGET_KINDS = frozenset(
         DecisionKind.TARGET_NEW,
     }
 )
-"""Each says where a task belongs, the last one of a round in the end."""
+"""Each names the client where a task belongs; the last one of a rebalance is final."""
 
 CAUGHT_UP_SHOWN = 5
-"""So many caught-up clients does the text name; the data name all."""
+"""How many caught-up clients the text names; the data name all of them."""
 
 
 class ActiveOutcome(StrEnum):
-    """What became of the active copy, the most telling thing first."""
+    """What happened to the active copy. When several apply, the first one counts."""
 
     WAITING_FOR_REVOCATION = "waiting for revocation"
     WARM_UP = "warm-up"
@@ -50,9 +50,9 @@ class ActiveOutcome(StrEnum):
 
 
 class Copy(NamedTuple):
-    """One copy of a task after the round. `consumer`: the thread, None when threads were not looked at.
+    """One copy of a task after the rebalance. `consumer`: the thread, None when tasks were not assigned to threads.
 
-    `held_back`: nothing of it was handed out yet, since `consumer` has to wait until the owner gives it up.
+    `held_back`: `consumer` gets the task only after its owner has given it up.
     """
 
     role: Role
@@ -62,7 +62,7 @@ class Copy(NamedTuple):
 
 
 class ClientLag(NamedTuple):
-    """`lag` in records, LATEST_OFFSET for a running active."""
+    """`lag`: in records; LATEST_OFFSET for a running active task."""
 
     process: ProcessId
     lag: int
@@ -70,10 +70,10 @@ class ClientLag(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One task in one round.
+    """One task in one rebalance.
 
-    `previous`: processes that had it active, more than one only when members contradict each other; `target`: where it
-    belongs when every client is caught up, None when the assignor knows no target. `caught_up`: clients within
+    `previous`: processes that had it active; more than one only when members contradict each other. `target`: where
+    the task belongs once every client is caught up; None when the assignor has no targets. `caught_up`: clients within
     acceptable.recovery.lag, for stateful tasks. `steps`: in the order decided. `text`: all of it in one line.
     """
 
@@ -89,7 +89,7 @@ class Explanation:
 
 
 def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> Iterator[Explanation]:
-    """One explanation for each task, in order; only `task` when given. Nothing for a round that placed no tasks."""
+    """One explanation for each task, in order; only for `task` when given. None when no task was placed."""
     if result.problem is not None and result.placement is not None:
         yield from explain_placement(result.problem, result.placement, result.decisions, task)
 
@@ -97,7 +97,7 @@ def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> It
 def explain_placement(
     problem: PlacementProblem, placement: Placement, decisions: Sequence[Decision], task: TaskId | None = None
 ) -> Iterator[Explanation]:
-    """The same for a placement problem alone; then no copy has a thread."""
+    """The same for a placement problem alone; its copies have no threads."""
     steps: dict[TaskId, list[Decision]] = {}
     for decision in decisions:
         if task is None or decision.task == task:
@@ -121,7 +121,7 @@ def explain_placement(
 
 
 def explanation_document(explanation: Explanation) -> dict[str, object]:
-    """As JSON, for `output.explanations` of rebalance/1 and for `--format json`."""
+    """The explanation as JSON, for `output.explanations` of rebalance/1 and for `--format json`."""
     return {
         "task": str(explanation.task),
         "stateful": explanation.stateful,
@@ -221,7 +221,7 @@ def _previous_active(problem: PlacementProblem, task: TaskId | None) -> dict[Tas
 
 
 class _CaughtUp:
-    """Caught-up clients by task. Most clients report few tasks, so those are looked up from the client's side."""
+    """Caught-up clients by task. Most clients report few tasks, so the lags are looked up from the client's side."""
 
     def __init__(self, problem: PlacementProblem) -> None:
         self._acceptable = problem.configs.acceptable_recovery_lag
@@ -241,7 +241,7 @@ class _CaughtUp:
         return tuple(client for client in reporting if is_caught_up(client.lag, self._acceptable))
 
     def _unreported_lag(self, task: TaskId) -> int | None:
-        """The same for all clients that did not report the task."""
+        """The lag that all clients share which did not report the task."""
         return next((client.lags.unreported.get(task) for client in self._problem.clients.values()), None)
 
 
@@ -334,10 +334,10 @@ def _step_text(step: Decision, names: _Names) -> str:
 
 
 class _Names:
-    """How the text calls processes and members; the data have them in full.
+    """What the text calls processes and members; the data have the full names.
 
-    A process is its first eight digits where those tell it from the others; a member loses the UUID at its end, which
-    the broker appended.
+    A process is shortened to its first eight digits where these are unique; a member loses the UUID that the broker
+    appended.
     """
 
     def __init__(self, problem: PlacementProblem) -> None:

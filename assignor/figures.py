@@ -1,6 +1,6 @@
-"""Pictures: the one place of the library that knows matplotlib, which comes with the extra `batch`.
+"""Pictures. Only this file of the library knows matplotlib, which comes with the extra `batch`.
 
-The same figure is the same bytes: an SVG has no date in it, and its ids come from a fixed salt.
+The same figure gives the same bytes: an SVG carries no date, and its ids come from a fixed salt.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _HASH_SALT = "assignor"
 
 
 def check_picture_path(path: str | Path) -> Path:
-    """Before work is done: can a picture be saved there? Raises InputError when matplotlib is not installed, for
-    another suffix than .svg and .png, and for a directory that is not there.
+    """Checks, before any work is done, that a picture can be saved there. Raises InputError when matplotlib is not
+    installed, for a suffix other than .svg and .png, and for a directory that does not exist.
     """
     path = Path(path)
     _needs_matplotlib(str(path))
@@ -50,13 +50,13 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_text(text: str) -> str:
-    """`text` as it is, for a name that comes from outside: between two $ there would be a formula."""
+    """Escapes a name that comes from outside: matplotlib would set text between two $ as a formula."""
     return text.replace("$", r"\$")
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write an .svg or .png file; it is there complete or not at all. Raises InputError as `check_picture_path`, and
-    when it cannot be written.
+    """Writes an .svg or .png file, completely or not at all. Raises InputError as `check_picture_path` does, and when
+    the file cannot be written.
     """
     path = check_picture_path(path)
     from matplotlib import rc_context

@@ -1,7 +1,7 @@
-"""What one round did, in numbers: tasks moved, copies that have to restore, load of the threads, standbys, racks.
+"""What one rebalance did, in numbers: moved tasks, records to restore, load of the threads, standbys, racks.
 
-Replay, what-if, forecast and sweep show these numbers; they are worked out in this one place. A move is seen from what
-the clients reported: a task that another process had active before, or a copy on a process that had none of it.
+Replay, what-if, forecast and sweep all show these numbers, and only this file computes them. A move is judged by what
+the clients reported: the task was active on another process, or the process had no copy of it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 @dataclass(frozen=True, slots=True)
 class RebalanceMeasures:
-    """`active_moved`: tasks active on another process than before; `active_started`: active nowhere before.
-    `standby_moved`: standbys (no warm-ups) on a process that had no copy of the task; `warm_ups`: copies that are only
-    there until they have caught up. `records_to_restore`: lags of all copies summed; None when a lag is not known.
-    `thread_loads`: copies per stream thread, sorted; `skew`: the highest less the lowest of them; `active_skew`: the
-    same of active tasks only. `standby_coverage`: standbys there are of those wanted (num.standby.replicas for each
-    stateful task), None when none are wanted. `rack_spread`: of the racks a stateful task's copies could lie on, the
-    part that they do, averaged; None when clients have no racks or a task has one copy only.
+    """`active_moved`: tasks active on another process than before; `active_started`: tasks that were active nowhere.
+    `standby_moved`: standbys, without warm-ups, on a process that had no copy of the task. `warm_ups`: copies that
+    exist only until they have caught up. `records_to_restore`: the sum of the lags of all copies; None when a lag is
+    not known. `thread_loads`: copies per stream thread, sorted; `skew`: the highest less the lowest of them;
+    `active_skew`: the same for active tasks only. `standby_coverage`: placed standbys divided by wanted ones
+    (num.standby.replicas for each stateful task); None when none are wanted. `rack_spread`: on how many racks a
+    stateful task's copies lie, divided by how many they could lie on, averaged over tasks with more than one copy;
+    None when a client has no rack or there is no such task.
     """
 
     tasks: int
@@ -81,7 +82,7 @@ def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasure
 
 
 def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
-    """Task to the processes that said they had it active; more than one only when they contradict each other."""
+    """Each task with the processes that reported it active; more than one only when they contradict each other."""
     owners: dict[TaskId, list[ProcessId]] = {}
     for process, client in problem.clients.items():
         for task in client.previous_active:
@@ -90,13 +91,13 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 
 
 def records_to_restore(problem: PlacementProblem, placement: Placement) -> int | None:
-    """Over all copies of stateful tasks; None when a lag is not known."""
+    """The sum over all copies of stateful tasks; None when a lag is not known."""
     per_process = records_to_restore_by_process(problem, placement)
     return None if per_process is None else sum(per_process.values())
 
 
 def records_to_restore_by_process(problem: PlacementProblem, placement: Placement) -> dict[ProcessId, int] | None:
-    """Records each process has to read to catch up on all its copies; None when a lag is not known."""
+    """How many records each process has to read until all its copies have caught up; None when a lag is not known."""
     stateful = frozenset(problem.stateful_tasks)
     records: dict[ProcessId, int] = {}
     for process, placed in placement.clients.items():
@@ -114,9 +115,11 @@ def records_to_restore_by_process(problem: PlacementProblem, placement: Placemen
 
 
 def recorded_placement(problem: PlacementProblem, assignments: Mapping[str, bytes]) -> Placement | None:
-    """The placement in recorded bytes; None when a member is in no client of `problem`, or bytes cannot be read.
+    """The placement that recorded bytes hold; None when a member belongs to no client of `problem`, or when bytes
+    cannot be read.
 
-    On the wire a warm-up is a standby, and a task that is held back until its owner gives it up is active nowhere.
+    The wire does not tell a warm-up from a standby, and a task that is held back until its owner gives it up is active
+    nowhere.
     """
     process_of = {consumer: process for process, client in problem.clients.items() for consumer in client.consumers}
     active: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}
@@ -180,5 +183,5 @@ def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | Non
 
 
 def _mean(values: list[float]) -> float | None:
-    """To the last bit whatever the order of `values`, which is that of sets."""
+    """Rounded once (`fsum`), so that the order of `values`, which is that of sets, cannot show."""
     return fsum(values) / len(values) if values else None

@@ -1,7 +1,7 @@
-"""What a user may say about single tasks: how heavy they are, and where their copies must or must not lie.
+"""What a user may say about single tasks: how much they weigh, and where their copies must or must not lie.
 
-Both are data in the configs of a group, under keys of this project (`configs.py`); only MinimalMovementTaskAssignor
-looks at them. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`, `name__0_*`), or all of them (`*`).
+Both are data in the configs of a group, under this project's own keys (`configs.py`); only MinimalMovementTaskAssignor
+reads them. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`, `name__0_*`), or all of them (`*`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from assignor.errors import InputError
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"
-"""As the value of the weights: a task weighs the records that have to be restored where nothing of it is."""
+"""As the value of the weights: a task weighs as much as the records that a client without any of its state restores."""
 
 APART_BY_PROCESS = "process"
-"""As the value of `apart`: never on the same process. Everything else is the key of a client tag."""
+"""As the value of `apart`: no two copies on the same process. Any other value is the key of a client tag."""
 
 HEAVIEST_WEIGHT = 1e15
 _EVERY_TASK = "*"
 
 
 class TaskPattern(NamedTuple):
-    """None stands for any: `TaskPattern(0, None)` is `0_*`, and `TaskPattern(None, None)` is `*`."""
+    """None stands for any number: `TaskPattern(0, None)` is `0_*`, and `TaskPattern(None, None)` is `*`."""
 
     subtopology: int | None
     partition: int | None
@@ -61,8 +61,9 @@ class TaskPattern(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One of two rules, never both. `tags`: copies of these tasks lie only on clients that have all of these tags.
-    `apart`: no two copies of these tasks lie on clients with the same value of this tag (or on the same process).
+    """Exactly one of two rules. `tags`: copies of these tasks lie only on clients that have all of these tags.
+    `apart`: no two copies of one of these tasks, and no two of these tasks, lie on clients with the same value of this
+    tag (or on the same process).
     """
 
     tasks: tuple[TaskPattern, ...]
@@ -75,14 +76,18 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class TaskWeights:
-    """`by_restore_size`: then `weights` is empty. Else tasks without an entry weigh 1."""
+    """`by_restore_size`: weights come from the changelogs, and `weights` is empty. Otherwise a task without an entry
+    weighs 1.
+    """
 
     weights: tuple[tuple[TaskId, float], ...] = ()
     by_restore_size: bool = False
 
 
 def weights_from(value: object, where: str) -> TaskWeights | None:
-    """None: every task weighs the same. Takes an object, RESTORE_SIZE, or JSON text of an object. Raises InputError."""
+    """Reads an object, RESTORE_SIZE, or an object as JSON text; None when every task weighs the same. Raises
+    InputError.
+    """
     if value is None:
         return None
     if value == RESTORE_SIZE:
@@ -104,12 +109,12 @@ def weights_from(value: object, where: str) -> TaskWeights | None:
 
 
 def weights_document(weights: TaskWeights) -> object:
-    """As `weights_from` reads it."""
+    """The inverse of `weights_from`."""
     return RESTORE_SIZE if weights.by_restore_size else {str(task): weight for task, weight in weights.weights}
 
 
 def pins_from(value: object, where: str) -> tuple[Pin, ...]:
-    """Takes a list of objects, or JSON text of one; None is no pins. Raises InputError with the path of the mistake."""
+    """Reads a list of objects, or one as JSON text; None is no pins. Raises InputError with the path of the mistake."""
     if value is None:
         return ()
     value = _from_json_text(value, where)
@@ -119,7 +124,7 @@ def pins_from(value: object, where: str) -> tuple[Pin, ...]:
 
 
 def pins_document(pins: Iterable[Pin]) -> list[dict[str, object]]:
-    """As `pins_from` reads it."""
+    """The inverse of `pins_from`."""
     return [
         {
             "tasks": [str(pattern) for pattern in pin.tasks],
@@ -185,7 +190,7 @@ def _shown(value: object) -> str:
 
 
 def _from_json_text(value: object, where: str) -> object:
-    """From a shell, both come as JSON text."""
+    """A shell passes both as JSON text."""
     if not isinstance(value, str):
         return value
     try:

@@ -52,7 +52,9 @@ class RerunRebalance:
         return rebalance_output(self.result)
 
     def comparison(self) -> Comparison | None:
-        """None when the line is not to be compared. Raises InputError when there is nothing to compare with."""
+        """None when the line was led by another leader and is not to be compared. Raises InputError when the line has
+        no output.
+        """
         if self.recorded.led_by is not None:
             return None
         if self.recorded.output is None:
@@ -84,7 +86,7 @@ class RerunPlacement:
         return placement_output(self.placement)
 
     def comparison(self) -> Comparison | None:
-        """Raises InputError when there is nothing to compare with."""
+        """Raises InputError when the line has no output."""
         if self.recorded.output is None:
             raise InputError("is missing, so there is nothing to compare with", "output")
         return compare_placement(self.placement, self.recorded.output)
@@ -96,16 +98,18 @@ class RerunPlacement:
 Rerun = RerunRebalance | RerunPlacement
 
 LoadOwn = Callable[[str], TaskAssignor]
-"""Gives the assignor that `module:Class` names. Loading runs code, so the caller says whether and how."""
+"""Loads the task assignor that `module:Class` names. Loading runs code, so the caller decides whether and how."""
 
 
 def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Rerun:
-    """Raises InputError for an unusable document, NotBuiltYet for one of a later release, DecodeError for bytes."""
+    """Raises InputError for a document that cannot be used, NotBuiltYet for one that needs a later release,
+    DecodeError for bytes that cannot be read.
+    """
     return run_recorded(parse_recorded(document), load_own)
 
 
 def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
-    """By `format`. Raises InputError, NotBuiltYet."""
+    """Reads the line by its `format`. Raises InputError, NotBuiltYet."""
     kind = document.get("format")
     if kind == REBALANCE_FORMAT:
         return parse_recorded_rebalance(document)
@@ -131,7 +135,7 @@ def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: Load
 
 
 def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
-    """A user's own class; None for a built-in one."""
+    """The user's own class; None for a built-in assignor."""
     if not is_class_path(name):
         return None
     if load_own is None:
@@ -140,7 +144,7 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
 
 
 class _OwnAssignor:
-    """A user's own class: whatever it raises is an error of this line, not a stack trace of this program."""
+    """A user's own class. Whatever it raises becomes an InputError of this line instead of a stack trace."""
 
     def __init__(self, path: str, assignor: TaskAssignor) -> None:
         self.name = assignor.name

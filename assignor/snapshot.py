@@ -1,4 +1,4 @@
-"""One rebalance as values: all that the leader knew, and all that it decided.
+"""One rebalance as values: everything that the leader knew, and everything that it decided.
 
 `RebalanceSnapshot` is `input` of `rebalance/1` with its text parsed, `RebalanceResult` is `output` before it is
 written.
@@ -21,7 +21,7 @@ from assignor.types import AssignorErrorCode, ProcessId
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`subscription`: bytes of ConsumerProtocolSubscription, as the member sent them."""
+    """One member as the leader received it. `subscription`: bytes of ConsumerProtocolSubscription."""
 
     subscription: bytes
     client_id: str | None = None
@@ -30,8 +30,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The part of a snapshot that a cluster tells at the moment of the round. `changelog_end_offsets` None: the
-    look-up failed, and the placement does without lags.
+    """What the leader reads from the cluster when it decides. `changelog_end_offsets`: None when the look-up failed;
+    then the tasks are placed without lags.
     """
 
     cluster: Cluster
@@ -43,10 +43,11 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceSnapshot:
-    """`members` are in the order the leader received them. `failures` name look-ups that failed, see `rebalance/1`.
+    """`members`: in the order the leader received them. `failures`: names of look-ups that failed, see `rebalance/1`.
 
-    `leader_process_id`: None when the leader is out of process. `future_process_id`: the id of the dummy client for
-    members of an unknown future version, random in Kafka and pinned here; needed only when there are any.
+    `leader_process_id`: None when the leader is not a member of the group. `future_process_id`: the id of the dummy
+    client for members of an unknown future version; random in Kafka, given here, and needed only when there are such
+    members. `created_internal_topics`: topics that a recorder saw appear with this rebalance.
     """
 
     assignor: str
@@ -64,7 +65,7 @@ class RebalanceSnapshot:
     created_internal_topics: Mapping[str, TopicMetadata] | None = None
 
     def seen(self, view: ClusterView) -> RebalanceSnapshot:
-        """The same group on the cluster as it is in `view`."""
+        """The same group on the cluster of `view`."""
         return replace(
             self,
             cluster=view.cluster,
@@ -77,14 +78,16 @@ class RebalanceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceResult:
-    """What the leader sends and what has to be done besides.
+    """What the leader sends, and what has to be done besides.
 
     `assignments`: member id to bytes of ConsumerProtocolAssignment, for every member; empty when `error` is set.
-    `internal_topics`: every internal topic made ready, with its partition count; `created_topics`: those to create now.
-    `probing_rebalance_at_ms`: when to look again; `followup_rebalance`: a task waits to be revoked, so look again now.
-    `error_code`: the code inside an error assignment. `error`: what Kafka's leader would have thrown.
-    `placement`: tasks to processes before threads and revocation; None when there was none. `problem`: what the task
-    assignor was asked, with every client's lags and previous tasks; None when the round ended before that.
+    `internal_topics`: every internal topic that is ready now, with its partition count; `created_topics`: those of
+    them that have to be created. `probing_rebalance_at_ms`: when the group has to rebalance again;
+    `followup_rebalance`: a task waits until its owner gives it up, so the group rebalances again at once.
+    `error_code`: the code inside an error assignment. `error`: what Kafka's leader would have thrown. `placement`:
+    tasks by process, before they are assigned to threads and held back; None when nothing was placed. `problem`: what
+    the task assignor was asked, with every client's lags and previous tasks; None when the rebalance ended before
+    that.
     """
 
     assignments: Mapping[str, bytes]

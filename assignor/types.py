@@ -1,8 +1,8 @@
 """The nouns of a Kafka Streams assignment: tasks, processes, partitions, hosts.
 
-All are named tuples of plain values: they hash and compare in C, independent of PYTHONHASHSEED, and their
-natural order is Kafka's own (`TaskId`, `ProcessId` as Java's signed `UUID.compareTo`, `TopicPartition` for ASCII
-topic names, which is all that Kafka allows).
+All are named tuples of plain values: they hash and compare in C, independent of PYTHONHASHSEED, and their natural
+order is Kafka's own (`TaskId`, `ProcessId` as Java's signed `UUID.compareTo`, `TopicPartition` for ASCII topic names,
+the only ones that Kafka allows).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple
 from assignor.errors import InputError
 
 LATEST_OFFSET = -2
-"""Offset sum (and then lag) of a running active task. Source: `Task.LATEST_OFFSET`."""
+"""The offset sum (and then the lag) of a running active task. Source: `Task.LATEST_OFFSET`."""
 
 UNKNOWN_OFFSET_SUM = -3
-"""Offset sum (and then lag) that could not be told. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
+"""An offset sum (and then a lag) that is not known. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
 
 JAVA_LONG_MAX = 2**63 - 1
 JAVA_INT_MAX = 2**31 - 1
@@ -109,7 +109,7 @@ class AssignorErrorCode(IntEnum):
 
 
 class Role(StrEnum):
-    """What a copy of a task does. A warm-up is a standby that is only there until it has caught up."""
+    """What a copy of a task does. A warm-up is a standby that exists only until it has caught up."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -117,5 +117,7 @@ class Role(StrEnum):
 
 
 def utf16_order(text: str) -> bytes:
-    """Sort key that orders strings as Java does, by UTF-16 code unit. Plain `sorted` is equal for ASCII."""
+    """A sort key that orders strings as Java does, by UTF-16 code unit. For ASCII, plain `sorted` gives the same
+    order.
+    """
     return text.encode("utf-16-be", "surrogatepass")

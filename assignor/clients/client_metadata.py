@@ -1,9 +1,10 @@
 """Step 0: the members' subscriptions, gathered by process.
 
-One process (`ClientMetadata`) has one member per stream thread. Where its members disagree, the order in which Kafka's
-leader walks them decides, which is the order of a Java HashMap of member ids: the first one's endpoint, tags and rack
-count, while the last one's claim on a partition and its offset sum of a task do. Members of a version newer than ours
-can only be counted; they are collected in one dummy client. Source: step zero of `StreamsPartitionAssignor.assign`.
+A process (`ClientMetadata`) has one member for each stream thread. Where its members disagree, the order in which
+Kafka's leader walks them decides, which is the order of a Java HashMap of member ids: the first member's endpoint,
+tags and rack count, and the last member's claim on a partition and its offset sum of a task. Members of a version
+newer than ours can only be counted; they are collected in one dummy client. Source: step zero of
+`StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from assignor.types import (
 Value = TypeVar("Value")
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
-"""Differs from Kafka: there the dummy client's id is random; results here must not be."""
+"""Differs from Kafka: there the dummy client's id is random; results here must be repeatable."""
 
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
 _JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
@@ -41,8 +42,8 @@ _JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 class ClientMetadata:
     """One process. `consumers`: its members, sorted; their number is its capacity.
 
-    `owned_partitions`: each partition a member claims, with that member. `offset_sums`: per reported task.
-    `reported_tasks`: member to the tasks it reported. `rack`: None unless all members agree on one.
+    `owned_partitions`: each partition that a member claims, with that member. `offset_sums`: by reported task.
+    `reported_tasks`: the tasks that each member reported. `rack`: None unless all members have the same.
     """
 
     process_id: ProcessId
@@ -72,10 +73,10 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     """`subscriptions`: member id to bytes of ConsumerProtocolSubscription, in the order received.
 
     Raises DecodeError naming the member, ConfigError for an endpoint that is not host:port, IllegalStateError for a
-    process that reports tasks of a named topology beside others.
+    process that reports tasks of a named topology together with others.
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
-    # the consumer has read all of them before the assignor looks into the first
+    # the consumer decodes all of them before the assignor decodes the first user data
     decoded = {member_id: _read(member_id, decode_subscription, raw) for member_id, raw in subscriptions.items()}
     for member_id in hash_set_order(subscriptions, string_hash):
         subscription = decoded[member_id]
@@ -91,7 +92,7 @@ def _read(member_id: str, decode: Callable[[bytes], Value], raw: bytes) -> Value
 
 
 def host_of(endpoint: str | None) -> HostInfo | None:
-    """Source: `HostInfo.buildFromEndpoint`. None for no endpoint; raises ConfigError for one that is not host:port."""
+    """None for no endpoint. Raises ConfigError for one that is not host:port. Source: `HostInfo.buildFromEndpoint`."""
     if endpoint is None or not endpoint.strip(_JAVA_WHITESPACE):
         return None
     match = _ENDPOINT.fullmatch(endpoint)
@@ -104,7 +105,8 @@ def host_of(endpoint: str | None) -> HostInfo | None:
 
 
 def named_beside_unnamed() -> IllegalStateError:
-    """Kafka keeps a client's tasks sorted, and tasks of a named topology do not sort with others (`TaskId.compareTo`).
+    """Kafka keeps a client's tasks sorted, and a task of a named topology cannot be compared with others
+    (`TaskId.compareTo`).
 
     Kafka Streams 4 has no named topologies any more, but a member may still report their tasks.
     """
@@ -112,7 +114,7 @@ def named_beside_unnamed() -> IllegalStateError:
 
 
 class _ClientBuilder:
-    """One process while its members are being added."""
+    """One process while its members are added."""
 
     def __init__(self, process_id: ProcessId, info: SubscriptionInfo | None, rack: str | None) -> None:
         self.process_id = process_id

@@ -1,7 +1,7 @@
-"""What each client had before: previous tasks, and how far it is behind on every stateful task.
+"""What each client had before: its previous tasks, and its lag on every stateful task.
 
-A partition that a member owns makes its task previously active there. Of the other tasks that it reported, one whose
-offset sum says "running" was active as well, the rest were standbys. Source: `ClientState.initializePrevTasks`,
+A task whose partition a member owns was active there. Of the other tasks that it reported, one whose offset sum says
+"running" was active as well, and the rest were standbys. Source: `ClientState.initializePrevTasks`,
 `ClientState.prevTasksByLag`, `StreamsPartitionAssignor.populateClientStatesMap`.
 """
 
@@ -18,7 +18,7 @@ from assignor.types import LATEST_OFFSET, TaskId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
-    """`previous_active` and `previous_standby` may name tasks that the topology does not have any more."""
+    """`previous_active` and `previous_standby` may contain tasks that the topology no longer has."""
 
     metadata: ClientMetadata
     previous_active: frozenset[TaskId]
@@ -38,8 +38,9 @@ def client_state(
     task_for_partition: Mapping[TopicPartition, TaskId],
     end_offset_sums: Mapping[TaskId, int],
 ) -> ClientState:
-    """`end_offset_sums`: of every stateful task. Raises IllegalStateError, as Kafka does, when a client owns partitions
-    of which none belongs to a task, or reports tasks of a named topology where there are others to compare them with.
+    """`end_offset_sums`: of every stateful task. Raises IllegalStateError, as Kafka does, when a client owns
+    partitions and none of them belongs to a task, or when it reports tasks of a named topology and there are others to
+    compare them with.
     """
     previous_active = {
         task_for_partition[partition] for partition in metadata.owned_partitions if partition in task_for_partition

@@ -1,7 +1,7 @@
-"""The end-offset sum of every stateful task: the log end of its changelogs, added up.
+"""The end-offset sum of every stateful task: the end offsets of its changelogs, added up.
 
-A changelog that this rebalance creates is empty and is not asked for. A source topic that serves as changelog ends,
-for this purpose, at the committed offset, because records beyond it have not been processed; none committed is 0.
+A changelog that this rebalance creates is empty and is not looked up. A source topic that serves as changelog ends at
+the committed offset here, because later records have not been processed; without a committed offset it ends at 0.
 Source: `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSumsByTask`, `ClientUtils`.
 """
 
@@ -18,8 +18,8 @@ COMMITTED_OFFSETS_FAILURE = "committed_offsets"
 
 @dataclass(frozen=True, slots=True)
 class EndOffsets:
-    """What the look-ups gave. `changelogs`: topic to log end per partition, None when the look-up failed;
-    `committed`: topic to committed offset per partition; `failures`: see `failures` of rebalance/1.
+    """What the look-ups returned. `changelogs`: end offset of each partition by topic, None when the look-up failed;
+    `committed`: committed offset of each partition by topic; `failures`: see `failures` of rebalance/1.
     """
 
     changelogs: Mapping[str, tuple[int, ...]] | None
@@ -29,7 +29,7 @@ class EndOffsets:
 
 @dataclass(frozen=True, slots=True)
 class EndOffsetSums:
-    """`by_task` has every stateful task; when the look-up failed, each of them is UNKNOWN_OFFSET_SUM."""
+    """`by_task`: for every stateful task; when the look-up failed, each is UNKNOWN_OFFSET_SUM."""
 
     by_task: Mapping[TaskId, int]
     known: bool
@@ -41,8 +41,8 @@ def end_offset_sums(
     source_based: frozenset[TopicPartition],
     offsets: EndOffsets,
 ) -> EndOffsetSums:
-    """`pre_existing_partitions_for(task)`: changelog partitions that were there before; `source_based`: those of them
-    that are partitions of a source topic.
+    """`pre_existing_partitions_for(task)`: changelog partitions that existed before this rebalance; `source_based`:
+    those of them that belong to a source topic.
     """
     tasks = tuple(stateful_tasks)
     ends_known = offsets.changelogs is not None and END_OFFSETS_FAILURE not in offsets.failures
@@ -54,7 +54,7 @@ def end_offset_sums(
             if partition in source_based:
                 end = _committed(partition, offsets)
             else:
-                # a topic that the look-up left out is one that it failed for
+                # for a topic that the look-up did not return, it failed
                 ends = ends_by_topic.get(partition.topic, ())
                 end = ends[partition.partition] if partition.partition < len(ends) else None
             if end is None:

@@ -1,8 +1,8 @@
-"""How far each client is behind on each stateful task.
+"""How far each client lags on each stateful task.
 
-Most clients report only the few tasks they hold; every other task's lag is its end-offset sum, the same for all. So a
-client keeps its own entries and shares the rest, and 50,000 tasks on 500 clients stay 50,000 + 50,000 numbers.
-Source: `ClientState.computeTaskLags`, `ClientState.lagFor`.
+Most clients report only the few tasks they hold; on every other task their lag is its end-offset sum, the same for
+all. So a client keeps its own entries and shares the rest, and 50,000 tasks on 500 clients stay 50,000 + 50,000
+numbers. Source: `ClientState.computeTaskLags`, `ClientState.lagFor`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, Tas
 
 @dataclass(frozen=True, slots=True)
 class TaskLags:
-    """Lag in records per stateful task; LATEST_OFFSET for a running active, UNKNOWN_OFFSET_SUM when not known.
+    """Lag in records by stateful task; LATEST_OFFSET for a running active task, UNKNOWN_OFFSET_SUM when not known.
 
-    `reported`: this client's own entries. `unreported`: the lag of every other stateful task, shared between clients.
+    `reported`: this client's own entries. `unreported`: the lag on every other stateful task, shared between clients.
     """
 
     reported: Mapping[TaskId, int]
@@ -42,9 +42,10 @@ class TaskLags:
 
 
 def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mapping[TaskId, int]) -> TaskLags:
-    """`offset_sums` as the client reported them, `end_offset_sums` of every stateful task.
+    """`offset_sums`: as the client reported them; `end_offset_sums`: of every stateful task.
 
-    A reported task that is not stateful (any more) is left out; a sum beyond the end counts as a full restore.
+    A reported task that is not stateful, or no longer exists, is left out. A sum beyond the end counts as a full
+    restore.
     """
     reported: dict[TaskId, int] = {}
     for task, offset_sum in offset_sums.items():
@@ -61,5 +62,5 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
 
 
 def is_caught_up(lag: int, acceptable_recovery_lag: int) -> bool:
-    """Source: `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`. UNKNOWN_OFFSET_SUM is not caught up."""
+    """UNKNOWN_OFFSET_SUM is not caught up. Source: `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`."""
     return lag == LATEST_OFFSET or acceptable_recovery_lag == JAVA_LONG_MAX or 0 <= lag <= acceptable_recovery_lag

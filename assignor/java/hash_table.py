@@ -1,9 +1,9 @@
-"""The buckets of a Java `HashMap`: they decide in which order its keys are walked.
+"""The buckets of a Java `HashMap`, which decide in which order its keys are walked.
 
-A key sits in bucket `spread & (capacity - 1)` where `spread = hash ^ (hash >>> 16)`; buckets are walked from 0 up, keys
-inside one in the order they came. The table doubles when more than 3/4 full, which keeps the order inside the halves
-of a bucket, and never shrinks. A bucket of more than eight keys becomes a tree, or doubles the table while that has
-fewer than 64 buckets. Source: `HashMap` of Java 17 (19 and later size copies a little smaller).
+A key is in bucket `spread & (capacity - 1)`, where `spread = hash ^ (hash >>> 16)`. Buckets are walked from 0 up, keys
+inside one in the order they came. The table doubles when it is more than 3/4 full, which keeps the order inside both
+halves of a bucket, and never shrinks. A bucket of more than eight keys becomes a tree, or doubles the table while that
+has fewer than 64 buckets. Source: `HashMap` of Java 17 (19 and later give copies a slightly smaller table).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def table_size_for(capacity: int) -> int:
 
 
 def spread_hash(hash_code: int) -> int:
-    """`hash_code` int32; answers int32, because Java compares spread hashes with their sign."""
+    """`hash_code`: int32; returns int32, because Java compares spread hashes with their sign."""
     return hash_code ^ ((hash_code & 0xFFFFFFFF) >> 16)
 
 
 class JavaHashTable(Generic[K]):
-    """Keys without values, each at most once. `hash_of` gives Java's `hashCode` of a key, as int32.
+    """Keys without values, each at most once. `hash_of`: Java's `hashCode` of a key, as int32.
 
-    `initial_capacity`: as given to Java's constructor; None is the constructor without arguments.
+    `initial_capacity`: the argument of Java's constructor; None for the constructor without arguments.
     """
 
     __slots__ = ("_allocated", "_bins", "_capacity", "_hash_of", "_order", "_presized", "_spreads")
@@ -64,7 +64,7 @@ class JavaHashTable(Generic[K]):
         return key in self._spreads
 
     def order(self) -> list[K]:
-        """All keys as Java walks them. The list is kept until the next change: do not modify it."""
+        """All keys as Java walks them. The list is kept until the next change; do not modify it."""
         if self._order is None:
             bins = self._bins
             if bins is None:
@@ -75,7 +75,7 @@ class JavaHashTable(Generic[K]):
         return self._order
 
     def add_all(self, keys: Iterable[K]) -> None:
-        """The same as `add` for each; filling an empty table is much faster."""
+        """The same as `add` for each key; much faster when the table is empty."""
         if self._spreads:
             for key in keys:
                 self.add(key)
@@ -87,17 +87,17 @@ class JavaHashTable(Generic[K]):
             self._add(key, spread)
 
     def add(self, key: K) -> bool:
-        """False when it was there."""
+        """False when the key was there already."""
         if key in self._spreads:
             return False
         self._add(key, spread_hash(self._hash_of(key)))
         return True
 
     def compute_if_absent(self, key: K) -> bool:
-        """As Java's `computeIfAbsent`; False when it was there.
+        """As Java's `computeIfAbsent`; False when the key was there already.
 
-        It puts a key before those in its bucket, makes a tree one key earlier, and grows the table before it looks, not
-        after it added.
+        It puts a key in front of those in its bucket, makes a tree one key earlier, and grows the table before the
+        look-up instead of after adding.
         """
         if len(self._spreads) > self._capacity * 3 // 4:
             self._order = None
@@ -137,11 +137,11 @@ class JavaHashTable(Generic[K]):
                 self._relieve(bins, bucket, keys)
 
     def remove(self, key: K) -> bool:
-        """False when it was not there."""
+        """False when the key was not there."""
         return self._remove(key, JavaTreeBin.remove)
 
     def remove_while_iterating(self, key: K) -> bool:
-        """As Java's `Iterator.remove`, which treats a crowded bucket in another way; False when it was not there."""
+        """As Java's `Iterator.remove`, which treats a crowded bucket differently; False when the key was not there."""
         return self._remove(key, JavaTreeBin.remove_while_iterating)
 
     def presize(self, size: int) -> None:
@@ -172,7 +172,7 @@ class JavaHashTable(Generic[K]):
         return True
 
     def _fill(self, spreads: dict[K, int]) -> int:
-        """Place keys in the empty table until a bucket would get crowded; answers how many.
+        """Places keys in the empty table until a bucket would become crowded; returns how many.
 
         The keys that overflow one size are placed before the table grows to the next.
         """
@@ -230,8 +230,8 @@ class JavaHashTable(Generic[K]):
 
 
 def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | None:
-    """The capacity of a table into which keys with these spread hashes were added one by one, when its order is that
-    of the buckets alone; None when a bucket gets crowded on the way there.
+    """The capacity of a table after keys with these spread hashes were added one by one, if its order is that of the
+    buckets alone; None when a bucket becomes crowded on the way.
     """
     capacity, size = table_size_for(initial_capacity), len(spreads)
     while True:
@@ -244,10 +244,12 @@ def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | N
 
 
 def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
-    """Whether keys with these spread hashes would change more in a table of `capacity` than the order of a bucket."""
+    """Whether so many of these spread hashes share a bucket, at this capacity, that more than the order in the bucket
+    changes.
+    """
     if len(spreads) <= TREEIFY_THRESHOLD:
         return False
     bucket_of = (capacity - 1).__and__
     if len(spreads) - len(set(map(bucket_of, spreads))) < TREEIFY_THRESHOLD:
-        return False  # too few keys share a bucket at all
+        return False  # too few keys share a bucket
     return max(Counter(map(bucket_of, spreads)).values()) > TREEIFY_THRESHOLD

@@ -4,7 +4,7 @@ Some of Kafka's choices fall on the first client, task or member that a `HashMap
 part of the behaviour. Source: `HashMap`, `HashSet`, `Collectors.toSet` of Java 17, and the `hashCode` of `TaskId`,
 `ProcessId` (`UUID`), `TopicPartition`, `HostInfo` and `String`.
 
-How Java's ways to fill a collection are said here, since each can give another order:
+Java's ways to fill a collection can each give another order. They are written like this here:
 
 - `new HashSet<>()`, `new HashSet<>(n)`, then `add` or `addAll`, and `Collectors.toSet()`: `JavaHashSet(items)`,
   `JavaHashSet(items, initial_capacity=n)`
@@ -28,16 +28,16 @@ V = TypeVar("V")
 
 
 def int32(value: int) -> int:
-    """Wrap as Java's int arithmetic does."""
+    """Wraps as Java's int arithmetic does."""
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
 def int64(value: int) -> int:
-    """Wrap as Java's long arithmetic does."""
+    """Wraps as Java's long arithmetic does."""
     return (value + 2**63) % 2**64 - 2**63
 
 
-@lru_cache(maxsize=16_384)  # topic names come again with every partition
+@lru_cache(maxsize=16_384)  # a topic name is hashed again for every partition
 def string_hash(text: str) -> int:
     """Source: `String.hashCode`, over UTF-16 code units."""
     units: Iterable[int]
@@ -88,7 +88,7 @@ _HASH_BY_TYPE: dict[type, Callable[..., int]] = {
 
 
 def java_hash(key: Hashable) -> int:
-    """`hashCode` of a string, task, process, partition, host or Java int. TypeError for anything else."""
+    """`hashCode` of a string, task, process, partition, host or Java int. Raises TypeError for anything else."""
     hash_of = _HASH_BY_TYPE.get(type(key))
     if hash_of is None:
         raise TypeError(f"no Java hash code is known for {type(key).__name__}")
@@ -98,7 +98,7 @@ def java_hash(key: Hashable) -> int:
 class JavaHashSet(MutableSet[K]):
     """A `java.util.HashSet`. Iterates over the keys as they are when the iteration starts.
 
-    `items` are added one after the other, so the table grows as it does in Java. `hash_of` answers int32.
+    `items` are added one after the other, so the table grows as it does in Java. `hash_of` returns int32.
     """
 
     __slots__ = ("_table",)
@@ -158,7 +158,7 @@ class JavaHashSet(MutableSet[K]):
 class JavaHashMap(MutableMapping[K, V]):
     """A `java.util.HashMap`. Iterates over the keys as they are when the iteration starts.
 
-    `items` are put one after the other, and so does `update`; `put_all` makes room first, as Java's `putAll` does.
+    `items` are put one after the other, as `update` does; `put_all` sizes the table first, as Java's `putAll` does.
     """
 
     __slots__ = ("_table", "_values")
@@ -231,7 +231,7 @@ def hash_set_order(
 
 
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """The order of a `new HashMap<>()` after `computeIfAbsent` of each of `keys`, those that come again included."""
+    """The order of a `new HashMap<>()` after `computeIfAbsent` of each of `keys`, including repeated ones."""
     table: JavaHashTable[K] = JavaHashTable(hash_of)
     for key in keys:
         table.compute_if_absent(key)

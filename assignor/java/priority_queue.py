@@ -1,7 +1,7 @@
-"""Java's binary heap, including the order among equals and the order in which it is iterated.
+"""Java's binary heap, including the order among equals and the order of iteration.
 
-Kafka changes the weights of clients while they sit in the queue and walks queues without emptying them, so it matters
-where exactly each element lies; `heapq` moves elements in another way. Source: `java.util.PriorityQueue` of Java 17.
+Kafka changes the weights of clients while they are in the queue, and walks queues without emptying them, so the exact
+place of each element matters; `heapq` moves elements differently. Source: `java.util.PriorityQueue` of Java 17.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ E = TypeVar("E")
 
 
 class JavaPriorityQueue(Generic[E]):
-    """The least `key(element)` comes first. Keys are asked for anew at each comparison, never kept.
+    """The least `key(element)` comes first. Keys are computed anew for each comparison, never kept.
 
-    Iterates over the heap's array, which only starts with the least element and is not sorted.
+    Iterates over the heap's array, which starts with the least element but is not sorted.
     """
 
     __slots__ = ("_heap", "_key")
@@ -42,7 +42,7 @@ class JavaPriorityQueue(Generic[E]):
 
     @classmethod
     def from_sorted(cls, key: Callable[[E], Comparable], items: Iterable[E]) -> JavaPriorityQueue[E]:
-        """`new PriorityQueue<>(sortedSet)`: the array is taken as it is."""
+        """`new PriorityQueue<>(sortedSet)`: takes the array as it is."""
         queue = cls(key)
         queue._heap = list(items)
         return queue
@@ -68,7 +68,7 @@ class JavaPriorityQueue(Generic[E]):
         return self._heap[0] if self._heap else None
 
     def poll(self) -> E | None:
-        """Take the first element; None when empty."""
+        """Takes out the first element; None when empty."""
         if not self._heap:
             return None
         first, last = self._heap[0], self._heap.pop()
@@ -77,7 +77,7 @@ class JavaPriorityQueue(Generic[E]):
         return first
 
     def remove(self, element: E) -> bool:
-        """Take out the first equal element of the array; False when there is none."""
+        """Takes out the first equal element of the array; False when there is none."""
         try:
             at = self._heap.index(element)
         except ValueError:
@@ -93,7 +93,7 @@ class JavaPriorityQueue(Generic[E]):
         self._heap.clear()
 
     def _sift_up(self, at: int, element: E) -> None:
-        """Put `element` at `at` or above it; it does not pass an equal one."""
+        """Puts `element` at `at` or above it; it does not pass an equal one."""
         heap, key = self._heap, self._key
         own = key(element)
         while at > 0:
@@ -105,7 +105,7 @@ class JavaPriorityQueue(Generic[E]):
         heap[at] = element
 
     def _sift_down(self, at: int, element: E) -> None:
-        """Put `element` at `at` or below it; of two equal children the left one rises."""
+        """Puts `element` at `at` or below it; of two equal children the left one rises."""
         heap, key = self._heap, self._key
         size = len(heap)
         own = key(element)

@@ -1,12 +1,12 @@
 """Java's three ways of writing text as bytes, in both directions.
 
-The protocols inside a rebalance mix them: the consumer protocol and SubscriptionInfo hold UTF-8
-(`String.getBytes(UTF_8)`), AssignmentInfo holds modified UTF-8 for topics and hosts (`DataOutputStream.writeUTF`) and
-bare UTF-16 code units for topology names (`DataOutputStream.writeChars`). Source: `ByteBufferAccessor`,
+The protocols of a rebalance use all three: the consumer protocol and SubscriptionInfo use UTF-8
+(`String.getBytes(UTF_8)`); AssignmentInfo uses modified UTF-8 for topics and hosts (`DataOutputStream.writeUTF`) and
+plain UTF-16 code units for topology names (`DataOutputStream.writeChars`). Source: `ByteBufferAccessor`,
 `AssignmentInfo`, `ConsumerProtocolUtils`.
 
-A Java string is a row of UTF-16 code units, and an unpaired surrogate is legal in it. Such a unit stands here as the
-Python character of the same number; a pair always stands as the one character it means.
+A Java string is a sequence of UTF-16 code units, and may contain an unpaired surrogate. Such a unit is the Python
+character of the same number here; a pair is always the one character it means.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def to_utf8(text: str) -> bytes:
 
 
 def from_utf8(raw: bytes) -> str:
-    """`new String(raw, UTF_8)`: never fails, what is malformed becomes U+FFFD.
+    """`new String(raw, UTF_8)`: never fails; malformed bytes become U+FFFD.
 
-    A surrogate written as a character, whole or cut after two bytes, is one U+FFFD in Java and one a byte in Python;
-    all other cases agree.
+    A surrogate written as a character, whole or cut off after two bytes, is one U+FFFD in Java, and one for each byte
+    in Python; all other cases agree.
     """
     try:
         return raw.decode()
@@ -68,7 +68,7 @@ def _modified_unit(unit: int) -> bytes:
 
 
 def malformed_modified_utf8_at(raw: bytes) -> int | None:
-    """The index of the first byte at which `readUTF` would give up on `raw`; None when it would not."""
+    """The index of the first byte that makes `readUTF` fail on `raw`; None when it does not fail."""
     if raw.isascii():
         return None
     match = _MODIFIED_TEXT.match(raw)
@@ -77,7 +77,7 @@ def malformed_modified_utf8_at(raw: bytes) -> int | None:
 
 
 def from_modified_utf8(raw: bytes) -> str:
-    """What `readUTF` makes of a well-formed `raw`. Like Java it does not ask for the shortest form of a character."""
+    """What `readUTF` returns for a well-formed `raw`. Like Java it accepts overlong forms of a character."""
     if raw.isascii():
         return raw.decode("ascii")
     return from_utf16_units(b"".join(_unit(match[0]) for match in _MODIFIED_UNIT.finditer(raw)))

@@ -1,12 +1,12 @@
 """One crowded bucket of a Java `HashMap`: a red-black tree whose entries are walked as a list.
 
-Above eight entries a bucket becomes a tree. The walk still follows a list, but the tree now shapes it: a new entry is
-listed right behind its parent in the tree, and the root is listed first. So the rotations must be Java's. It takes
-nine partitions with one hash, which 31 * subtopology + partition gives from nine subtopologies of 249 partitions on.
-Source: `HashMap.TreeNode` of Java 17.
+Above eight entries a bucket becomes a tree. It is still walked as a list, but the tree now shapes the list: a new
+entry comes right behind its parent in the tree, and the root comes first. So the rotations must be Java's. It takes
+nine partitions with one hash to get there; 31 * subtopology + partition gives them from nine subtopologies of 249
+partitions on. Source: `HashMap.TreeNode` of Java 17.
 
-Differs from Java: keys of one hash that have no natural order (`TopicPartition`, `HostInfo`) are told apart by object
-identity there, which nobody can repeat; here the newer one goes left.
+Differs from Java: keys with one hash and no natural order (`TopicPartition`, `HostInfo`) are told apart by object
+identity in Java, which cannot be repeated; here the newer one goes left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEFT, RIGHT = 0, 1
 
 
 def natural_rank(key: Hashable) -> tuple[object, ...]:
-    """A tuple that sorts as the key's `compareTo`; empty for what is not `Comparable` in Kafka."""
+    """A tuple that sorts as the key's `compareTo`; empty for keys that are not `Comparable` in Kafka."""
     if isinstance(key, str):
         return (utf16_order(key),)
     if isinstance(key, TaskId):
@@ -35,7 +35,7 @@ def natural_rank(key: Hashable) -> tuple[object, ...]:
 
 
 class _BinEntry(Generic[K]):
-    """A key in the list of the bucket. `spread`: its hash as the table sees it, signed."""
+    """A key in the list of the bucket. `spread`: its hash as the table uses it, signed."""
 
     __slots__ = ("after", "before", "key", "node", "rank", "spread")
 
@@ -97,7 +97,7 @@ class JavaTreeBin(Generic[K]):
         self._list_root_first()
 
     def remove(self, key: K) -> JavaTreeBin[K] | list[K]:
-        """What is left: this bin, or a plain list once the tree has become too small."""
+        """Returns what is left: this bin, or a plain list once the tree has become too small."""
         entry = self._entries.pop(key)
         self._unlist(entry)
         if not self._entries or self._is_small():
@@ -116,9 +116,9 @@ class JavaTreeBin(Generic[K]):
         return self
 
     def split(self, bit: int) -> tuple[JavaTreeBin[K] | list[K], JavaTreeBin[K] | list[K]]:
-        """Part the entries by one more bit of the hash, as the table doubles; small parts become plain lists.
+        """Splits the entries by one more bit of the hash, as the table doubles; small parts become plain lists.
 
-        A lone entry, left by removals while iterating, is moved as it is and stays a tree.
+        A single entry, left by removals while iterating, is moved as it is and stays a tree.
         """
         low: list[tuple[K, int]] = []
         high: list[tuple[K, int]] = []
@@ -131,13 +131,13 @@ class JavaTreeBin(Generic[K]):
         return _tree_or_list(low), _tree_or_list(high)
 
     def _is_small(self) -> bool:
-        """Java's sign of a small tree: it looks at the shape before the removal, not at the count."""
+        """Java's test for a small tree: it looks at the shape before the removal, not at the count."""
         assert self._root is not None
         left, right = self._root.children
         return left is None or right is None or left.children[LEFT] is None
 
     def _list_behind(self, before: _BinEntry[K] | None, entry: _BinEntry[K]) -> None:
-        """None: at the front."""
+        """`before` None: at the front."""
         after = self._first if before is None else before.after
         entry.before, entry.after = before, after
         if before is None:
@@ -161,7 +161,7 @@ class JavaTreeBin(Generic[K]):
             self._list_behind(None, self._root.entry)
 
     def _plant(self, entry: _BinEntry[K]) -> _Node[K] | None:
-        """Add a leaf and balance the tree; answers the leaf's parent as it was found, None for the root."""
+        """Adds a leaf and balances the tree; returns the leaf's parent before balancing, None for the root."""
         parent, side, place = None, LEFT, self._root
         while place is not None:
             parent, side = place, _side_of(entry, place.entry)
@@ -195,7 +195,7 @@ class JavaTreeBin(Generic[K]):
         self._root.red = False
 
     def _uproot(self, node: _Node[K]) -> None:
-        """Take the node's entry out of the tree; a node with two children first trades entries with its successor."""
+        """Takes the node's entry out of the tree; a node with two children first swaps entries with its successor."""
         left, successor = node.children
         if left is not None and successor is not None:
             while (smaller := successor.children[LEFT]) is not None:
@@ -215,7 +215,7 @@ class JavaTreeBin(Generic[K]):
         self._put_in_place_of(node, None)
 
     def _balance_after_uprooting(self, node: _Node[K]) -> None:
-        """`node` stands where one black node too few is on the way to the root."""
+        """The way to the root through `node` has one black node too few."""
         while not node.red and (parent := node.parent) is not None:
             side = _side_in_parent(node)
             sibling = parent.children[1 - side]
@@ -241,7 +241,7 @@ class JavaTreeBin(Generic[K]):
         node.red = False
 
     def _rotate(self, node: _Node[K], side: int) -> None:
-        """Turn `node` down to `side`; the child of the other side takes its place."""
+        """Turns `node` down to `side`; the child on the other side takes its place."""
         riser = node.children[1 - side]
         assert riser is not None
         inner = riser.children[side]

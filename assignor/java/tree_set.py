@@ -1,8 +1,7 @@
-"""A sorted set whose members' keys may change after they went in, as in `java.util.TreeSet`.
+"""A sorted set whose members' keys may change after they were added, as in `java.util.TreeSet`.
 
-Where a member lands depends on the comparisons made on its way down when it was added, so the red-black tree itself
-decides the order once keys have changed. `Topology#describe` sorts nodes by sizes that still grow.
-Source: `TreeMap.put`.
+A member's place depends on the comparisons made when it was added, so once keys have changed, the red-black tree
+itself decides the order. `Topology#describe` sorts nodes by sizes that still grow. Source: `TreeMap.put`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class JavaTreeSet(Generic[T]):
         self._root: _TreeEntry[T] | None = None
 
     def add(self, value: T) -> None:
-        """Nothing happens when the way down meets an equal member."""
+        """Does nothing when the way down meets an equal member."""
         parent: _TreeEntry[T] | None = None
         entry, order = self._root, 0
         while entry is not None:
@@ -83,7 +82,7 @@ class JavaTreeSet(Generic[T]):
             self._root.red = False
 
     def _rotate(self, entry: _TreeEntry[T], side: int) -> None:
-        """`entry` goes down to `side`; its child of the other side takes its place."""
+        """`entry` goes down to `side`; its child on the other side takes its place."""
         riser = entry.children[1 - side]
         assert riser is not None
         moved = riser.children[side]

@@ -1,6 +1,7 @@
-"""Bytes to values and back: the messages that members and leader of a Kafka Streams group exchange.
+"""Bytes to values and back: the messages that the members and the leader of a Kafka Streams group exchange.
 
-`consumer_protocol` is the envelope, `subscription_info` and `assignment_info` (written by `assignment_info_encoder`)
-are the user data inside, `versions` says which version a group speaks, `describe` shows any of them as plain data.
-`primitives` and `java_text` are what they are made of. Bytes that cannot be read are always a `DecodeError`.
+`consumer_protocol` is the envelope. `subscription_info` and `assignment_info` (written by `assignment_info_encoder`)
+are the user data inside. `versions` says which version a group speaks, `describe` shows any message as plain data,
+`group_metadata` reads the records of `__consumer_offsets`. All are built from `primitives` and `assignor.java.text`.
+Bytes that cannot be read always raise `DecodeError`.
 """

@@ -1,8 +1,8 @@
-"""AssignmentInfo: what the leader tells one Kafka Streams consumer, as user data of its assignment.
+"""AssignmentInfo: what the leader sends to one Kafka Streams consumer, as user data of its assignment.
 
-The active tasks (one for each assigned partition, in the same order), the standby tasks with their partitions, which
-host has which partition for queries, an error code, and when to rebalance next. Since version 5 the host maps name a
-topic by its index in a dictionary that goes before them. `assignment_info_encoder` writes it. Source:
+It holds the active tasks (one for each assigned partition, in the same order), the standby tasks with their
+partitions, the partitions of each host for queries, an error code, and when to rebalance next. Since version 5 the
+host maps name a topic by its index in a dictionary that precedes them. `assignment_info_encoder` writes it. Source:
 `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
 """
 
@@ -29,7 +29,7 @@ from assignor.protocol.versions import (
 from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 
 HostPartitions = Mapping[HostInfo, tuple[TopicPartition, ...]]
-"""Each host with partitions it holds a copy of, no partition twice."""
+"""Each host with the partitions of which it holds a copy, each partition once."""
 
 _SMALLEST_HOST = 2 + 4 + 4
 _SMALLEST_DICTIONARY_ENTRY = 4 + 2
@@ -41,7 +41,8 @@ _SMALLEST_INDEXED_PARTITION = 4 + 4
 class AssignmentInfo:
     """Fields that `version` does not carry have their defaults; mappings and tuples keep the order on the wire.
 
-    `next_rebalance_ms`: JAVA_LONG_MAX means never, 0 at once. IllegalArgumentError for a version outside 1 to 11.
+    `next_rebalance_ms`: JAVA_LONG_MAX means never, 0 at once. Raises IllegalArgumentError for a version outside 1 to
+    11.
     """
 
     version: int
@@ -58,7 +59,7 @@ class AssignmentInfo:
 
 
 def check_version(version: int) -> None:
-    """IllegalArgumentError for a version that no AssignmentInfo can have."""
+    """Raises IllegalArgumentError for a version that AssignmentInfo does not have."""
     if not 1 <= version <= LATEST_SUPPORTED_VERSION:
         raise IllegalArgumentError(f"version must be between 1 and {LATEST_SUPPORTED_VERSION}; was: {version}")
 
@@ -73,7 +74,7 @@ class AssignedTasks(NamedTuple):
 
 
 def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
-    """Only what a member is to run: the host maps after it name every partition of the group. Raises DecodeError."""
+    """Reads only the tasks: the host maps after them name every partition of the group. Raises DecodeError."""
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
     active_tasks = _read_active_tasks(reader, version)
@@ -83,8 +84,8 @@ def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
 def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:
     """Raises DecodeError.
 
-    Differs from Kafka: a negative length of a topology name and a topic index that the dictionary lacks are errors;
-    Kafka reads the one as no name and the other as a partition of the topic null.
+    Differs from Kafka: a negative length of a topology name, and a topic index that the dictionary lacks, are errors;
+    Kafka reads the first as no name and the second as a partition of the topic null.
     """
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
@@ -115,7 +116,7 @@ def _read_versions(reader: Reader) -> tuple[int, int]:
 
 
 def _read_active_tasks(reader: Reader, version: int) -> tuple[TaskId, ...]:
-    """Without topology names all tasks have one length and are read in one go."""
+    """Without topology names all tasks have the same length and are read in one go."""
     if version < FIRST_VERSION_WITH_NAMED_TOPOLOGY:
         numbers = reader.ints(2 * reader.count("active tasks", 8), "active tasks")
         return tuple(map(TaskId, numbers[::2], numbers[1::2]))

@@ -1,11 +1,10 @@
-"""Writing AssignmentInfo: what all members of a round share is encoded once.
+"""Writes AssignmentInfo; what all members of a rebalance share is encoded once.
 
-Every member gets the same versions and the same host maps, which are by far the longest part; only its own tasks
-differ. So an encoder is made once for a round and then asked for the bytes of each member. Source:
-`AssignmentInfo.encode`.
+Every member gets the same versions and the same host maps, which are by far the longest part; only its tasks differ.
+So one encoder is made for a rebalance, and then called for each member. Source: `AssignmentInfo.encode`.
 
-Kafka writes hosts, partitions and topics in the order of its hash maps. Here every mapping and tuple goes out in the
-order it comes in, and the topic dictionary in the order that Kafka would give it for those hosts and partitions.
+Kafka writes hosts, partitions and topics in the order of its hash maps. Here every mapping and tuple is written in its
+own order, and the topic dictionary in the order that Kafka would give it for those hosts and partitions.
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 
 
 class AssignmentInfoEncoder:
-    """Encodes the members of one round. It keeps bytes that come again, and nothing of one member for another.
+    """Encodes the members of one rebalance. It keeps encoded topic names, and nothing else from one member to the
+    next.
 
-    `topic_dictionary`: index of each topic of the host maps, in the order it is to be written; None for Kafka's own.
-    IllegalArgumentError for a version outside 1 to 11; InputError for a value that does not fit its field.
+    `topic_dictionary`: the index of each topic of the host maps, in the order to write them; None for Kafka's own.
+    Raises IllegalArgumentError for a version outside 1 to 11, InputError for a value that does not fit its field.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AssignmentInfoEncoder:
         standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> bytes:
-        """The user data of one member. TaskAssignmentError: a named topology before version 10."""
+        """The user data of one member. Raises TaskAssignmentError for a named topology before version 10."""
         writer = Writer()
         writer.raw(self._head)
         writer.int32(len(active_tasks), "active tasks")
@@ -85,7 +85,7 @@ class AssignmentInfoEncoder:
 
 
 def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, int] | None = None) -> bytes:
-    """One AssignmentInfo alone; for a whole round make one AssignmentInfoEncoder."""
+    """One AssignmentInfo alone; for a whole rebalance use one AssignmentInfoEncoder."""
     encoder = AssignmentInfoEncoder(
         info.version,
         info.commonly_supported_version,
@@ -98,7 +98,7 @@ def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, 
 
 
 def java_topic_dictionary(*host_maps: HostPartitions) -> JavaHashMap[str, int]:
-    """The dictionary Kafka makes when its hash maps walk these hosts and partitions in the order they come in.
+    """The dictionary that Kafka makes when its hash maps walk these hosts and partitions in the order given.
 
     Topics are numbered as they first appear in a HashSet of all partitions, and written in the order of a HashMap.
     """
@@ -125,7 +125,7 @@ def _encode_named_task_id(task: TaskId) -> bytes:
 
 
 def _encode_named_partitions(partitions: Iterable[TopicPartition], topics: dict[str, bytes]) -> bytes:
-    """`topics`: the encoded names met so far, which this adds to."""
+    """`topics`: the topic names encoded so far; new ones are added."""
     encoded: list[bytes] = []
     for topic, partition in partitions:
         name = topics.get(topic)

@@ -1,9 +1,8 @@
-"""ConsumerProtocol: what every consumer of a classic group sends on joining, and what its leader sends back.
+"""ConsumerProtocol: what every consumer of a classic group sends when it joins, and what its leader sends back.
 
-Kafka Streams puts SubscriptionInfo and AssignmentInfo into the `user_data` of these. A version above the highest known
-one is read as the highest known one, since newer versions only add fields at the end; bytes after the last field are
-ignored. Source: `ConsumerProtocol`, `ConsumerProtocolSubscription`, `ConsumerProtocolAssignment`; KIP-429, KIP-792,
-KIP-881.
+Kafka Streams puts SubscriptionInfo and AssignmentInfo into their `user_data`. A version above the highest known one is
+read as the highest known one, since newer versions only add fields at the end; bytes after the last field are ignored.
+Source: `ConsumerProtocol`, `ConsumerProtocolSubscription`, `ConsumerProtocolAssignment`; KIP-429, KIP-792, KIP-881.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _ASSIGNMENT = "ConsumerProtocolAssignment"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member wants and has. `generation_id`: None when not told; `rack`: None when not told or empty."""
+    """What a member reads and owns. `generation_id`: None when not sent; `rack`: None when not sent or empty."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -43,14 +42,16 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member gets. Kafka Streams keeps the n-th partition for the n-th active task of the AssignmentInfo."""
+    """What a member gets. In Kafka Streams the n-th partition belongs to the n-th active task of the AssignmentInfo."""
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None
 
 
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """Topics go out sorted, owned partitions sorted and grouped by topic; fields that `version` lacks are left out."""
+    """Topics are written sorted, owned partitions sorted and grouped by topic; fields that `version` lacks are left
+    out.
+    """
     version = _usable_version(version)
     writer = Writer()
     writer.int16(version, "version")
@@ -89,7 +90,7 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    """Partitions are grouped by topic, topics in order of their first partition; all versions look alike."""
+    """Partitions are grouped by topic, topics in the order of their first partitions. All versions look alike."""
     writer = Writer()
     writer.int16(_usable_version(version), "version")
     _write_partitions(writer, assignment.partitions, "assigned partitions")
@@ -105,7 +106,7 @@ def decode_assignment(data: bytes | memoryview) -> Assignment:
 
 
 def wire_version(data: bytes | memoryview) -> int:
-    """The version that the bytes of a subscription or assignment carry. Raises DecodeError when there is none."""
+    """The version that the bytes of a subscription or assignment begin with. Raises DecodeError when there is none."""
     return Reader(data, "ConsumerProtocol").int16("version")
 
 

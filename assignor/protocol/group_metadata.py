@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets`: what a broker's group coordinator writes about groups of the classic protocol.
 
-A key begins with the kind of the record as int16; kinds that nobody here reads are passed over, so records of a later
+A key begins with the kind of the record as int16. Kinds that are not read here are skipped, so records of a later
 Kafka do no harm. A record without a value is a tombstone: the group is gone. Values of version 4 are flexible
 (KIP-482): lengths are unsigned varints of length + 1, and every structure ends with tagged fields, which are skipped.
 A value of an unknown version is an error, never a guess. Source: `GroupMetadataKey`, `GroupMetadataValue`,
@@ -36,7 +36,7 @@ _KEY, _VALUE = "key of __consumer_offsets", "GroupMetadataValue"
 
 
 class GroupKind(StrEnum):
-    """Which group protocol a group of the newer kinds speaks; the classic one has keys of its own."""
+    """The protocol of a group of a newer kind; classic groups have keys of their own."""
 
     CONSUMER = "consumer"
     SHARE = "share"
@@ -48,14 +48,14 @@ _KIND_OF_KEY = {3: GroupKind.CONSUMER, 11: GroupKind.SHARE, 17: GroupKind.STREAM
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataKey:
-    """A classic group: its value has the generation and all members, or says by its absence that the group is gone."""
+    """A classic group. Its value has the generation and all members; no value means that the group is gone."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitKey:
-    """`version`: 0 or 1, of the same form."""
+    """`version`: 0 or 1, which have the same form."""
 
     group: str
     topic: str
@@ -65,7 +65,7 @@ class OffsetCommitKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherGroupKey:
-    """A group of another protocol (KIP-848, KIP-932, KIP-1071), under the same id as a classic one might have."""
+    """A group of another protocol (KIP-848, KIP-932, KIP-1071); a classic group may have the same id."""
 
     group: str
     kind: GroupKind
@@ -73,7 +73,9 @@ class OtherGroupKey:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """`subscription`, `assignment`: bytes of the group's protocol type; empty when there is none. Times in ms."""
+    """One member. `subscription`, `assignment`: bytes of the group's protocol type, empty when there are none. Times
+    in ms.
+    """
 
     member_id: str
     client_id: str
@@ -87,10 +89,10 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
-    """One generation. `members`: in the order stored, which is that in which the leader received them.
+    """One generation. `members`: in the order stored, in which the leader received them.
 
-    `protocol`, `leader`: None for a group without members. `state_timestamp_ms`: when the group came into the state in
-    which this was written (for a new generation: when the last member had joined); None when not told.
+    `protocol`, `leader`: None for a group without members. `state_timestamp_ms`: when the group entered the state in
+    which this was written (for a new generation: when the last member had joined); None when not stored.
     """
 
     protocol_type: str
@@ -115,7 +117,7 @@ def decode_group_key(data: bytes | memoryview) -> GroupMetadataKey | OffsetCommi
 
 
 def encode_group_key(key: GroupMetadataKey | OffsetCommitKey | OtherGroupKey) -> bytes:
-    """Raises InputError for what does not fit its field."""
+    """Raises InputError for a value that does not fit its field."""
     writer = Writer()
     if isinstance(key, OffsetCommitKey):
         if key.version not in _OFFSET_COMMIT_KEYS:
@@ -222,7 +224,7 @@ def _write_member(writer: Writer, member: MemberMetadata, version: int) -> None:
 
 
 class _FlexibleReader(Reader):
-    """The same fields in their compact forms."""
+    """Reads the same fields in their compact forms."""
 
     __slots__ = ()
 

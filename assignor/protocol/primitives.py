@@ -1,9 +1,9 @@
-"""Reading and writing the plain values that Kafka's messages are made of.
+"""Reads and writes the plain values that Kafka's messages consist of.
 
-The rule of the reader: whatever the bytes say, it answers with a value or with `DecodeError` and the offset. A length
-or count is believed only when the bytes that remain could hold that much, so corrupt bytes never cost more memory or
-time than their own length. Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and the
-message format of KIP-482 without flexible versions (none of the messages read here has any, so there are no varints).
+Whatever the bytes say, the reader returns a value or raises `DecodeError` with the offset. It accepts a length or
+count only when the remaining bytes could hold that much, so corrupt bytes never cost more memory or time than their
+own length. Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and the message format
+of KIP-482 without flexible versions; `group_metadata` adds those.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST_TEXT_IN_MESSAGE = 40
 
 
 def _number_reader(form: struct.Struct) -> Callable[[Reader, str], int]:
-    """A method of Reader. Numbers are read so often that one call less for each is a tenth of the whole decoding."""
+    """Makes a method of Reader. Numbers are read so often that one call less for each saves a tenth of the decoding."""
     size, unpack_from = form.size, form.unpack_from
 
     def read(self: Reader, field: str) -> int:
@@ -43,7 +43,7 @@ def _number_reader(form: struct.Struct) -> Callable[[Reader, str], int]:
 
 
 class Reader:
-    """A position in bytes. `what` names the structure being read; `field` in every call names the part, for errors."""
+    """A position in bytes. `what` names the structure, and `field` in every call the part that is read, for errors."""
 
     __slots__ = ("_data", "_end", "_offset", "_what")
 
@@ -62,7 +62,7 @@ class Reader:
         return self._end - self._offset
 
     def error(self, reason: str, offset: int | None = None) -> DecodeError:
-        """The error to raise for something found wrong at `offset` (here, when not given)."""
+        """The error to raise for a mistake at `offset`; at the current position when not given."""
         return DecodeError(self._what, reason, self._offset if offset is None else offset)
 
     def _advance(self, size: int, field: str) -> int:
@@ -93,7 +93,7 @@ class Reader:
         return values
 
     def peek_rows(self, form: struct.Struct, count: int, field: str) -> Iterator[tuple[Any, ...]]:
-        """`count` rows of `form`, without moving on; `skip` does that once they turned out to be what they seem."""
+        """`count` rows of `form`, without moving on; call `skip` once they turn out to be what they seem."""
         start = self._advance(form.size * count, field)
         self._offset = start
         return form.iter_unpack(memoryview(self._data)[start : start + form.size * count])
@@ -118,7 +118,7 @@ class Reader:
         return self._data[start : start + size]
 
     def nullable_byte_array(self, field: str) -> bytes | None:
-        """int32 length, then as many bytes. Kafka takes every negative length for null."""
+        """int32 length, then that many bytes. Kafka reads every negative length as null."""
         size = self.int32(f"length of {field}")
         return None if size < 0 else self.raw(size, field)
 
@@ -130,7 +130,7 @@ class Reader:
         return value
 
     def nullable_string(self, field: str) -> str | None:
-        """int16 length, then UTF-8. Kafka takes every negative length for null."""
+        """int16 length, then UTF-8. Kafka reads every negative length as null."""
         size = self.int16(f"length of {field}")
         return None if size < 0 else java_text.from_utf8(self.raw(size, field))
 
@@ -142,7 +142,7 @@ class Reader:
         return value
 
     def modified_utf8(self, field: str) -> str:
-        """Unsigned 16-bit length, then modified UTF-8: what `DataOutputStream.writeUTF` wrote."""
+        """Unsigned 16-bit length, then modified UTF-8, as `DataOutputStream.writeUTF` writes it."""
         size = self._uint16(f"length of {field}")
         start = self._offset
         value = self.raw(size, field)
@@ -157,7 +157,7 @@ class Reader:
 
 
 def _number_writer(form: struct.Struct) -> Callable[[Writer, int, str], None]:
-    """A method of Writer."""
+    """Makes a method of Writer."""
     pack, bits = form.pack, 8 * form.size
 
     def write(self: Writer, value: int, field: str) -> None:
@@ -170,7 +170,7 @@ def _number_writer(form: struct.Struct) -> Callable[[Writer, int, str], None]:
 
 
 class Writer:
-    """Gathers chunks of bytes. A value that does not fit its field is an InputError that names the field."""
+    """Collects chunks of bytes. Raises InputError naming the field for a value that does not fit it."""
 
     __slots__ = ("_chunks",)
 

@@ -1,8 +1,8 @@
 """SubscriptionInfo: what one Kafka Streams consumer tells the leader about itself, as user data of its subscription.
 
-Up to version 6 it lists previous active tasks and standby tasks; since version 7 it gives an offset sum for every task
-it has state of, with LATEST_OFFSET for running active tasks. Both are one mapping here: a task listed as active counts
-as LATEST_OFFSET, one listed as standby as UNKNOWN_OFFSET_SUM. Of a version above the latest supported one only the two
+Up to version 6 it lists previous active tasks and standby tasks. Since version 7 it has an offset sum for every task
+with state, LATEST_OFFSET for running active tasks. Both are one mapping here: a task listed as active has
+LATEST_OFFSET, one listed as standby UNKNOWN_OFFSET_SUM. For a version above the latest supported one only the two
 version numbers are read. Source: `SubscriptionInfo`, `SubscriptionInfoData`; KIP-441, KIP-708.
 """
 
@@ -42,9 +42,9 @@ _NULL_STRING = -1
 class SubscriptionInfo:
     """`task_offset_sums` keep the order on the wire. Fields that `version` does not carry have their defaults.
 
-    `unique_field`: int8, flipped by a member to make its subscription differ from the last one. `error_code`: an
-    AssignorErrorCode, or a number of a later Kafka. `listed_twice`: tasks that versions 1 to 6 list as active and as
-    standby; their sum is UNKNOWN_OFFSET_SUM. IllegalArgumentError when the versions contradict each other.
+    `unique_field`: int8; a member changes it to make its subscription differ from the last one. `error_code`: an
+    AssignorErrorCode, or a number of a later Kafka. `listed_twice`: tasks that versions 1 to 6 list both as active and
+    as standby; their sum is UNKNOWN_OFFSET_SUM. Raises IllegalArgumentError when the versions contradict each other.
     """
 
     version: int
@@ -64,7 +64,7 @@ class SubscriptionInfo:
 
     @property
     def is_future(self) -> bool:
-        """Whether nothing but the two versions could be read."""
+        """Whether only the two versions could be read."""
         return self.version > LATEST_SUPPORTED_VERSION
 
     @property
@@ -75,7 +75,7 @@ class SubscriptionInfo:
 
     @property
     def standby_tasks(self) -> frozenset[TaskId]:
-        """The tasks with state that did not run as active: standbys, and state left on disk."""
+        """The tasks with state that did not run as active: standbys, and state that was left on disk."""
         return frozenset(task for task, offset_sum in self.task_offset_sums.items() if offset_sum != LATEST_OFFSET)
 
 
@@ -90,10 +90,10 @@ def _version_problem(version: int, latest_supported: int) -> str | None:
 
 
 def encode_subscription_info(info: SubscriptionInfo) -> bytes:
-    """The bytes Kafka writes for a task map that iterates like `info.task_offset_sums`.
+    """The bytes that Kafka writes for a task map that iterates like `info.task_offset_sums`.
 
-    TaskAssignmentError: a named topology before version 10. IllegalStateError: a future version. InputError: a value
-    that does not fit its field.
+    Raises TaskAssignmentError for a named topology before version 10, IllegalStateError for a future version,
+    InputError for a value that does not fit its field.
     """
     version = info.version
     if info.is_future:
@@ -175,7 +175,7 @@ def _write_client_tags(writer: Writer, client_tags: Mapping[str, str]) -> None:
 def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
     """Raises DecodeError.
 
-    Differs from Kafka: a client tag that comes twice is an error here already, not when the tags are asked for.
+    Differs from Kafka: a repeated client tag is an error at once, not only when the tags are read.
     """
     reader = Reader(data, "SubscriptionInfo")
     version = reader.int32("version")
@@ -238,7 +238,7 @@ def _read_sums_by_subtopology(reader: Reader) -> dict[TaskId, int]:
 
 
 def _read_task_sums(reader: Reader) -> dict[TaskId, int]:
-    """Without topology names, which nobody can set any more, all rows have one length and are read in one go."""
+    """Without topology names, which nobody can set any more, all rows have the same length and are read in one go."""
     count = reader.count("task offset sums", _TASK_SUM.size)
     offset_sums: dict[TaskId, int] = {}
     for subtopology, partition, offset_sum, name_length in reader.peek_rows(_TASK_SUM, count, "task offset sums"):

@@ -1,9 +1,10 @@
-"""Which version of SubscriptionInfo and AssignmentInfo a group speaks, and how a rolling upgrade moves it.
+"""Which version of SubscriptionInfo and AssignmentInfo a group speaks, and how a rolling upgrade raises it.
 
-The leader answers everybody in the lowest version it received. A member of a version the leader does not know is still
-welcome when all others can be asked to probe (version 3 and up): it gets an empty assignment that names the version all
-support, lowers its own and joins again. Source: `StreamsAssignmentProtocolVersions`,
-`StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`, `maybeUpdateSubscriptionVersion`; KIP-268.
+The leader answers all members in the lowest version that it received. A member of a version that the leader does not
+know can still join when all others can probe (version 3 and up): it gets an empty assignment with the version that all
+support, lowers its own version and rejoins. Source: `StreamsAssignmentProtocolVersions`,
+`StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`, `maybeUpdateSubscriptionVersion`;
+KIP-268.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from assignor.errors import TaskAssignmentError
 LATEST_SUPPORTED_VERSION = 11
 
 EARLIEST_PROBEABLE_VERSION = 3
-"""From here on an assignment tells the version that all members support."""
+"""From this version on an assignment carries the version that all members support."""
 
 UNKNOWN_VERSION = -1
-"""What versions 1 and 2, which do not carry it, count as their latest supported version."""
+"""The latest supported version of members of versions 1 and 2, which do not send it."""
 
 FIRST_VERSION_WITH_ENDPOINT = 2
 FIRST_VERSION_WITH_LATEST_SUPPORTED = 3
@@ -36,11 +37,12 @@ FIRST_VERSION_WITH_CLIENT_TAGS = 11
 
 @dataclass(frozen=True, slots=True)
 class ReceivedVersions:
-    """What the subscriptions of one round say about versions.
+    """The versions of the subscriptions of one rebalance.
 
-    `min_received`: lowest version a subscription is written in, LATEST_SUPPORTED_VERSION at most: the version of all
-    assignments. `min_supported`: lowest of the latest versions that members support, UNKNOWN_VERSION when a member does
-    not tell. `future`: a received version above LATEST_SUPPORTED_VERSION, of the last such member; None without one.
+    `min_received`: the lowest version of a subscription, at most LATEST_SUPPORTED_VERSION; all assignments are written
+    in it. `min_supported`: the lowest of the members' latest supported versions, UNKNOWN_VERSION when a member does
+    not send it. `future`: a received version above LATEST_SUPPORTED_VERSION, that of the last such member; None
+    without one.
     """
 
     min_received: int = LATEST_SUPPORTED_VERSION
@@ -48,9 +50,9 @@ class ReceivedVersions:
     future: int | None = None
 
     def is_version_probing(self) -> bool:
-        """Whether the round must be followed by another with lower versions.
+        """Whether another rebalance with lower versions must follow.
 
-        TaskAssignmentError: a future member meets one so old that it cannot probe.
+        Raises TaskAssignmentError when a future member meets one so old that it cannot probe.
         """
         if self.future is None:
             return False
@@ -63,7 +65,7 @@ class ReceivedVersions:
 
 
 def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
-    """Fold (version, latest supported version) of every subscription, in the order of the members."""
+    """Folds (version, latest supported version) of every subscription, in the order of the members."""
     min_received = LATEST_SUPPORTED_VERSION
     min_supported = LATEST_SUPPORTED_VERSION
     future: int | None = None
@@ -76,10 +78,12 @@ def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
 
 
 def next_subscription_version(used: int, received: int, commonly_supported: int) -> int:
-    """The member's side: the version to subscribe with from now on; other than `used` means: join again at once.
+    """For the member: the version of its next subscription. When it differs from `used`, the member has to rejoin at
+    once.
 
-    `used`: version of the subscription that was sent; `received` and `commonly_supported`: of the assignment that came.
-    TaskAssignmentError: the leader answered in a version higher than it was sent, or higher than this code knows.
+    `used`: version of the subscription that was sent; `received` and `commonly_supported`: from the assignment. Raises
+    TaskAssignmentError when the leader answered in a higher version than it was sent, or in one that is not known
+    here.
     """
     if received > used:
         raise TaskAssignmentError(

@@ -1,7 +1,7 @@
-"""One rebalance (rebalance/1) or one placement problem (placement/1) as one document, both ways.
+"""One rebalance (rebalance/1) or one placement problem (placement/1) as a document, both ways.
 
-A document is what JSON gives: mappings, lists, text and numbers. Reading is strict: whatever is wrong is one InputError
-with the path of the field; features of a later release raise NotBuiltYet. Nothing here opens a file.
+A document is what JSON gives: mappings, lists, text and numbers. Reading is strict: a mistake is an InputError with
+the path of the field, and a feature of a later release raises NotBuiltYet. Nothing here opens a file.
 """
 
 from assignor.recording.assignor_fields import KNOWN_ASSIGNORS, is_class_path

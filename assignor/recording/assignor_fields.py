@@ -1,4 +1,4 @@
-"""Which task assignor a document asks for, and which requests are known but not built yet.
+"""Which task assignor and configs a document names, and which of them are known but not built yet.
 
 Source: `internal.task.assignor.class` (legacy assignors) and `task.assignor.class` (KIP-924) of `StreamsConfig`.
 """
@@ -38,14 +38,14 @@ def as_assignor(value: object, where: str) -> str:
 
 
 def as_configs(value: object, where: str) -> AssignmentConfigs:
-    """Refuses a rack-aware strategy (KIP-925) as not built yet."""
+    """Raises InputError, and NotBuiltYet for a rack-aware strategy (KIP-925)."""
     if not isinstance(value, dict):
         raise InputError("must be an object of Kafka's dotted config names", where)
     try:
         configs = AssignmentConfigs.from_dotted(value, where)
     except InputError:
         raise
-    except ValueError as error:  # a number that only looks like one
+    except ValueError as error:  # text that int() refuses, though it looks like a number
         raise InputError(str(error), where) from None
     if configs.rack_aware:
         raise NotBuiltYet(

@@ -20,11 +20,13 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 Value = TypeVar("Value")
 
 MAX_PARTITIONS = 1_000_000
-"""Partitions of one topic. Far above what a Kafka cluster carries; it bounds what one line can make us allocate."""
+"""Partitions of one topic. Far above what a Kafka cluster has; it bounds how much memory one line can make us
+allocate.
+"""
 
 
 class Fields:
-    """One JSON object whose field names are checked on creation, and whose values are checked as they are read."""
+    """One JSON object. Creating it checks the names of the fields; reading a field checks its value."""
 
     __slots__ = ("_values", "where")
 
@@ -152,7 +154,9 @@ def as_int32s(value: object, where: str) -> tuple[int, ...]:
 
 
 def _integers(value: object, where: str, low: int, high: int) -> tuple[int, ...]:
-    """A list of numbers, long as a rule: only when one of them is wrong they are looked at one by one, with a path."""
+    """A list of numbers is usually long, so its items are looked at one by one, with their paths, only when one of
+    them is wrong.
+    """
     if isinstance(value, list) and all(type(item) is int and low <= item <= high for item in value):
         return tuple(value)
     return tuple([as_integer(item, at, low, high) for item, at in list_items(value, where)])
@@ -207,7 +211,7 @@ def _shown(value: object) -> str:
 
 
 def document_of_line(content: bytes) -> dict[str, object]:
-    """Raises InputError saying what is wrong with the line."""
+    """One line of JSON, more strictly than `json.loads`: a repeated field and NaN are errors. Raises InputError."""
     try:
         document = json.loads(
             content.decode("utf-8"), object_pairs_hook=_without_repetition, parse_constant=_refuse_constant
@@ -229,7 +233,7 @@ def line_of_document(document: object) -> str:
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A member given twice would otherwise vanish without a word."""
+    """`json.loads` would silently keep only the last of two fields with the same name."""
     document = dict(pairs)
     if len(document) < len(pairs):
         names = [name for name, _ in pairs]

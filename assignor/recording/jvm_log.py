@@ -1,10 +1,10 @@
-"""Placements out of what the assignors of JVM members log at INFO, for groups whose topics cannot be read.
+"""Placements from what JVM members log at INFO, for groups whose topics cannot be read.
 
-HighAvailabilityTaskAssignor writes all that it saw and decided in one line. Of the sticky ones the leader's own lines
-tell clients, tasks, previous owners and result, not the lags, which those do not look at; the order in which they walk
-clients and tasks is that of Java's maps, worked out from the names (with DEBUG it stands in the log).
-A round that is cut off or mixed up is left out with its reason. Source: `HighAvailabilityTaskAssignor.assign`,
-`StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
+HighAvailabilityTaskAssignor writes all that it saw and decided in one line. For the sticky assignors the leader's own
+lines give clients, tasks, previous owners and the result; they give no lags, which those assignors do not use. The
+order in which the sticky assignors walk clients and tasks is that of Java's maps; it is computed from the names (with
+DEBUG the log shows it). A rebalance whose lines are cut off or mixed up is left out with its reason. Source:
+`HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ def placements_from_log(
     assignor: str | None = None,
     on_skipped: Callable[[str], None] | None = None,
 ) -> Iterator[Document]:
-    """placement/1 documents with their output, in the order of the log, each as soon as it is whole.
+    """placement/1 documents with their output, in the order of the log, each as soon as it is complete.
 
-    `configs`: Kafka's dotted names as the leader had them (the log does not show them). `assignor`: which one placed
-    the rounds that do not say it, for example LegacyStickyTaskAssignor; without it those are left out. `on_skipped` is
-    told why a round was left out, with its line. Raises InputError for configs and assignors that are none.
+    `configs`: Kafka's dotted names as the leader had them (the log does not show them). `assignor`: the one that
+    placed the rebalances whose lines do not name it, for example LegacyStickyTaskAssignor; without it they are left
+    out. `on_skipped` is called with the reason for each rebalance left out, with its line. Raises InputError for
+    configs and assignors that do not exist.
     """
     as_configs(dict(configs or {}), "configs")
     if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
@@ -80,7 +81,7 @@ def _ignore(reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _LogRecord:
-    """The first line of what an assignor logs. `rest`: behind the words that it is known by."""
+    """The first line of a message of an assignor. `rest`: what follows the words that identify it."""
 
     kind: str
     words: re.Match[str]
@@ -106,7 +107,7 @@ class _LogRecord:
 
 
 class _LogReader:
-    """Rounds by the thread that leads them. Lines that begin nothing go on with the record that was begun last."""
+    """Collects rebalances by the thread that leads them. A line that begins no message may continue the last one."""
 
     def __init__(self, configs: Document, assignor: str | None, on_skipped: Callable[[str], None]) -> None:
         self._configs = configs
@@ -119,7 +120,7 @@ class _LogReader:
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
         for number, text in enumerate(lines, 1):
-            for piece in text.split("\\n"):  # a log in JSON writes line ends so
+            for piece in text.split("\\n"):  # a log in JSON writes line ends as two characters
                 words = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
                 if words is not None:
                     yield from self._begin(_LogRecord(words.lastgroup or "", words, number, piece))
@@ -147,7 +148,7 @@ class _LogReader:
             self._skip(record.line, str(error))
 
     def _add(self, round: LoggedRebalance, record: _LogRecord) -> None:
-        """Take what the first line has, and leave the record open for more. Raises UnreadableLogLine."""
+        """Takes what the first line has, and leaves the message open for more lines. Raises UnreadableLogLine."""
         words = record.words
         match record.kind:
             case "clients":
@@ -170,7 +171,7 @@ class _LogReader:
         self._begun = (record.kind, round, client)
 
     def _go_on(self, line: int, text: str) -> None:
-        """A line that may be more of the record begun last; anything else between its lines is passed over."""
+        """A line that may continue the last message; any other line is ignored."""
         if self._begun is None:
             return
         kind, round, client = self._begun
@@ -189,7 +190,9 @@ class _LogReader:
             self._skip(line, str(error))
 
     def _decide(self, record: _LogRecord) -> Iterator[Document]:
-        """The line of HighAvailabilityTaskAssignor is a round by itself; consumers come from the lines before it."""
+        """The line of HighAvailabilityTaskAssignor is a complete rebalance; only its consumers come from earlier
+        lines.
+        """
         round = LoggedRebalance(record.line, record.timestamp, record.thread)
         try:
             decision = _DECISION.search(record.rest)
@@ -207,7 +210,7 @@ class _LogReader:
             self._rounds[round.thread].decided = True
 
     def _end(self, round: LoggedRebalance) -> Iterator[Document]:
-        """What a round without that line came to."""
+        """The document of a rebalance without that line."""
         self._rounds.pop(round.thread, None)
         if round.decided or not round.consumers:
             return
@@ -225,7 +228,7 @@ class _LogReader:
         return round
 
     def _round_of(self, record: _LogRecord) -> LoggedRebalance:
-        """Of the thread that logs, else the one begun last; a log can begin in the midst of a round."""
+        """The one of the thread that logs, otherwise the last one begun; a log can begin in mid-rebalance."""
         if record.thread in self._rounds:
             return self._rounds[record.thread]
         if record.thread is None and self._latest is not None:
@@ -233,7 +236,7 @@ class _LogReader:
         return self._open(record)
 
     def _round_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
-        """The round of the same clients: this logger does not always name its thread in full."""
+        """The one with the same clients: this logger does not always name its thread in full."""
         wanted = set(clients)
         fitting = [each for each in self._rounds.values() if not each.decided and set(each.consumers) == wanted]
         named = [each for each in fitting if each.thread == record.thread]

@@ -1,4 +1,4 @@
-"""One round as the log of a JVM leader tells it, and the placement/1 document that comes of it.
+"""One rebalance as the log of a JVM leader shows it, and its placement/1 document.
 
 Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState`.
 """
@@ -23,9 +23,9 @@ Tasks = tuple[TaskId, ...]
 
 @dataclass(slots=True)
 class LoggedRebalance:
-    """What was read so far. `line`: of its first record, from 1. `placed`, `previous`: active and standby tasks.
+    """What has been read so far. `line`: of its first message, from 1. `placed`, `previous`: active and standby tasks.
 
-    `decided`: the line of HighAvailabilityTaskAssignor was there, readable or not.
+    `decided`: the log has the line of HighAvailabilityTaskAssignor, readable or not.
     """
 
     line: int
@@ -44,7 +44,7 @@ class LoggedRebalance:
     previous: dict[ProcessId, dict[str, Tasks]] = field(default_factory=dict)
 
     def assignor(self, otherwise: str | None) -> str:
-        """Raises UnreadableLogLine when the log does not say, and the caller neither."""
+        """Raises UnreadableLogLine when neither the log nor the caller names it."""
         if self.fell_back:
             return FALLBACK_PRIOR
         if otherwise is None:
@@ -75,7 +75,7 @@ class LoggedRebalance:
 
 
 def problem_of_decision(round: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
-    """From the line of HighAvailabilityTaskAssignor alone; sets what it placed. Raises UnreadableLogLine."""
+    """From the line of HighAvailabilityTaskAssignor alone; also sets what it placed. Raises UnreadableLogLine."""
     tasks = sorted(task for client in states.values() for task in client.active)
     if len(set(tasks)) != len(tasks):
         raise UnreadableLogLine("shows a task as active twice")
@@ -90,7 +90,7 @@ def problem_of_decision(round: LoggedRebalance, states: Mapping[ProcessId, Logge
 
 
 def problem_of_round(round: LoggedRebalance) -> dict[str, object]:
-    """From the leader's own lines, for assignors that do not look at lags. Raises UnreadableLogLine."""
+    """From the leader's own lines, for assignors that do not use lags. Raises UnreadableLogLine."""
     if round.stateful is None or round.tasks is None:
         raise UnreadableLogLine("has no line of its tasks")
     if round.nodes is not None and len(round.consumers) != round.nodes:
@@ -122,7 +122,7 @@ def _states(round: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
 
 
 def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[ProcessId]:
-    """A HashMap of processes, filled in the order of a HashMap of their members."""
+    """The order of a HashMap of processes, filled in the order of a HashMap of their members."""
     process_of = {member: process for process, members in consumers.items() for member in members}
     members = hash_set_order(sorted(process_of), string_hash)
     return hash_set_order((process_of[member] for member in members), process_hash)

@@ -1,7 +1,7 @@
-"""What stands inside the INFO lines of Kafka's assignors: Java's text of client states, tasks and maps of them.
+"""The values inside the INFO lines of Kafka's assignors: Java's text of client states, tasks and maps of them.
 
-Read by field name, so that the shapes of older releases are read too: `clientTags` came with 3.2, 2.6 had
-`prevOwnedPartitionsByConsumerId`. Source: `ClientState.toString`, `AbstractCollection.toString`,
+They are read by field name, so that the forms of older releases can be read too: `clientTags` came with 3.2, and 2.6
+had `prevOwnedPartitionsByConsumerId`. Source: `ClientState.toString`, `AbstractCollection.toString`,
 `AbstractMap.toString`.
 """
 
@@ -86,7 +86,7 @@ def _lags(text: str) -> dict[TaskId, int]:
 
 
 def _tags(text: str) -> dict[str, str]:
-    """`a=b, c=d`; a piece without `=` belongs to the value in front of it."""
+    """`a=b, c=d`; a piece without `=` belongs to the value before it."""
     tags: dict[str, str] = {}
     last = None
     for piece in text.split(", ") if text else ():
@@ -104,12 +104,12 @@ def read_tasks(text: str) -> tuple[TaskId, ...]:
 
 
 def read_placed(text: str) -> dict[ProcessId, tuple[tuple[TaskId, ...], tuple[TaskId, ...]]]:
-    """Active and standby tasks by process, of those that the text has whole."""
+    """Active and standby tasks by process, for the processes that the text shows completely."""
     return {ProcessId.parse(match[1]): (read_tasks(match[2]), read_tasks(match[3])) for match in _PLACED.finditer(text)}
 
 
 def read_consumers(text: str) -> dict[ProcessId, tuple[str, ...]]:
-    """Consumers by process, of those that the text has whole."""
+    """Consumers by process, for the processes that the text shows completely."""
     return {
         ProcessId.parse(match[1]): tuple(match[2].split(", ")) if match[2] else ()
         for match in _CONSUMERS.finditer(text)

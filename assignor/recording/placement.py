@@ -1,4 +1,4 @@
-"""Reading placement/1: a problem for the task assignor alone, without topics or bytes."""
+"""Reads placement/1: a problem for the task assignor alone, without topics or bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RACK_FIELDS = ("task_partitions", "changelog_partitions", "partition_racks")
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlacement:
-    """One line; `output` is None when there is none recorded."""
+    """One line. `output`: None when it has none."""
 
     id: str
     assignor: str
@@ -40,7 +40,7 @@ class RecordedPlacement:
 
 
 def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacement:
-    """The whole line. Raises InputError with the path of what is wrong, NotBuiltYet for what a later release brings."""
+    """The whole line. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a later release."""
     fields = Fields(
         document,
         "",
@@ -66,7 +66,7 @@ def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacemen
 
 
 def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, PlacementClient]) -> None:
-    """Tasks of different (named) topologies do not sort together. Source: `TaskId.compareTo`."""
+    """Tasks of different named topologies cannot be sorted together. Source: `TaskId.compareTo`."""
     names = {task.topology_name for task in tasks}
     for client in clients.values():
         for reported in (client.previous_active, client.previous_standby, client.lags):
@@ -76,7 +76,7 @@ def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, Pla
 
 
 def parse_placement(document: Mapping[str, object]) -> PlacementProblem:
-    """Only the problem. Raises as `parse_recorded_placement`."""
+    """Only the problem. Raises as `parse_recorded_placement` does."""
     return parse_recorded_placement(document).problem
 
 

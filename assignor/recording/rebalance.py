@@ -1,4 +1,4 @@
-"""Reading rebalance/1: one recorded rebalance, its input as a snapshot and its recorded output, if it has one."""
+"""Reads rebalance/1: one recorded rebalance, its input as a snapshot and its output, if it has one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAILURES = ("changelog_end_offsets", "committed_offsets", "create_topics", "desc
 
 @dataclass(frozen=True, slots=True)
 class RecordedTopic:
-    """An internal topic as a recording says it was created; `configs` is None where they were not recorded."""
+    """An internal topic that the recorded rebalance created; `configs`: None when not recorded."""
 
     partitions: int
     replication_factor: int | None
@@ -45,7 +45,7 @@ class RecordedTopic:
 
 @dataclass(frozen=True, slots=True)
 class RecordedOutput:
-    """`output` of rebalance/1. `created_topics` is None where the recording does not say."""
+    """`output` of rebalance/1. `created_topics`: None when not recorded."""
 
     assignments: Mapping[str, bytes]
     internal_topics: Mapping[str, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class RecordedRebalance:
 
 
 def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalance:
-    """The whole line. Raises InputError with the path of what is wrong, NotBuiltYet for what a later release brings."""
+    """The whole line. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a later release."""
     fields = Fields(
         document,
         "",
@@ -94,7 +94,7 @@ def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalanc
 
 
 def parse_rebalance(document: Mapping[str, object]) -> RebalanceSnapshot:
-    """Only what the leader knew. Raises as `parse_recorded_rebalance`."""
+    """Only what the leader knew. Raises as `parse_recorded_rebalance` does."""
     return parse_recorded_rebalance(document).snapshot
 
 
@@ -194,7 +194,7 @@ def _as_output(value: object, where: str) -> RecordedOutput:
         ("created_topics", "error_cause", "explanations"),
     )
     if fields.raw("explanations") is not None:
-        list(fields.items("explanations"))  # reasons are for readers; that they are a list is all that is asked
+        list(fields.items("explanations"))  # reasons are for people; it only has to be a list
     return RecordedOutput(
         assignments={member_id: as_bytes(entry, at) for member_id, entry, at in fields.entries("assignments")},
         internal_topics=fields.read("internal_topics", _as_partition_counts),

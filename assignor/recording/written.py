@@ -1,4 +1,4 @@
-"""Writing rebalance/1 and placement/1, with the fields that are read: reading what was written gives it back."""
+"""Writes rebalance/1 and placement/1 with the fields that are read: reading what was written gives it back."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rebalance_document(
     result: RebalanceResult | None = None,
     explanations: Sequence[Mapping[str, object]] = (),
 ) -> dict[str, object]:
-    """One line of a recording. `explanations`, as `explain.explanation_document` writes them, go under `output`."""
+    """One line of a recording. `explanations`: as `explain.explanation_document` writes them; they go into `output`."""
     document: dict[str, object] = {
         "format": REBALANCE_FORMAT,
         "id": id,
@@ -107,9 +107,9 @@ def placement_output(placement: Placement) -> dict[str, object]:
 
 
 def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
-    """Kafka's dotted names, all of them: a recording does not change its meaning when a default does.
+    """All configs under Kafka's dotted names, so that a recording keeps its meaning when a default changes.
 
-    Keys of this project's own are only there when they are set.
+    This project's own keys are written only when they are set.
     """
     dotted: dict[str, object] = {
         keys.NUM_STANDBY_REPLICAS: configs.num_standby_replicas,

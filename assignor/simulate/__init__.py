@@ -1,4 +1,4 @@
-"""Rounds ahead: what a group does from a recorded round on, until nothing moves any more. `forecast` is the way in.
+"""What a group does after a recorded rebalance, until nothing moves any more. `forecast` is the way in.
 
 The leader is the real one (`assignor.rerun`); only the members are a model, which `ForecastModel` describes.
 """

@@ -1,8 +1,8 @@
-"""The members as they were when the recorded round was asked for, as far as their reports tell.
+"""The members as they were when the recorded rebalance began, as far as their subscriptions tell.
 
-A task that nobody has, in a group where others run, was left behind by an owner that is gone, and ran nowhere for the
-session timeout until that was noticed; unless a living process has just given it up, as it does between a round and its
-follow-up. A group in which nothing runs is only starting.
+In a group where tasks run, a task without an owner was left behind by an owner that is gone; it ran nowhere for the
+session timeout until the group noticed. There is one exception: a process that is still alive has just given the task
+up, as it does between a rebalance and its follow-up. A group in which no task runs is only starting.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from assignor.task_assignors.base import PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 Disks = Mapping[ProcessId, Mapping[TaskId, int]]
-"""Offset sums of the state that each process reported."""
+"""The offset sums of the state that each process reported."""
 
 
 class Past(NamedTuple):
-    """What is known of the time before the round, whatever a what-if makes of the round itself. `configs`: as they were
-    then; `left_behind`: tasks whose owners the what-if takes away.
+    """What is known of the time before the rebalance, which a what-if does not change. `configs`: as they were then.
+    `left_behind`: tasks whose owners the what-if takes away.
     """
 
     configs: AssignmentConfigs
@@ -41,8 +41,8 @@ def first_members(
     model: ForecastModel,
     past: Past,
 ) -> Members:
-    """`threads`: with nothing open yet. `active`: what each of them said it has active, first come first served.
-    `reported`: what each of them told the state of.
+    """`threads`: with nothing open yet. `active`: the tasks that each thread reported as active; the first of several
+    owners counts. `reported`: the tasks whose state each thread reported.
     """
     by_name = {thread.name: thread for thread in threads}
     tasks = frozenset(problem.tasks)
@@ -77,7 +77,7 @@ def first_members(
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[ProcessId, dict[TaskId | None, str]]:
-    """The first thread of each process that told of a task; None: the first of all."""
+    """For each process the first thread that reported a task; under None its first thread."""
     reporters: dict[ProcessId, dict[TaskId | None, str]] = {}
     for thread in threads:
         of_process = reporters.setdefault(thread.process, {None: thread.name})
@@ -92,7 +92,7 @@ def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
 
 
 def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> Disks:
-    """A client that is as far behind as can be, and never had the task, has nothing of it."""
+    """A client that lags by everything there is, and never had the task, has no state of it."""
     disks: dict[ProcessId, dict[TaskId, int]] = {}
     for process, client in problem.clients.items():
         had = client.previous_active | client.previous_standby
@@ -139,7 +139,7 @@ def _unowned_since(
 
 
 def _was_given_up(problem: PlacementProblem, configs: AssignmentConfigs, disks: Disks, task: TaskId) -> bool:
-    """Whether one caught-up copy more is there than standbys are wanted: that of an owner which is still alive."""
+    """Whether there is one caught-up copy more than standbys are wanted: that of an owner which is still alive."""
     caught_up = [
         process
         for process, disk in disks.items()

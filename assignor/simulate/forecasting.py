@@ -25,8 +25,8 @@ from assignor.types import ProcessId, TaskId
 
 @dataclass(slots=True)
 class ForecastHistory:
-    """A move is a change of the process that a task is given to, from one round to the next, so a task that is held
-    back and handed over in the follow-up moves once.
+    """The rebalances of a forecast, and what they add up to. A move is a change of the process that a task is given
+    to, from one rebalance to the next; so a task that is held back and handed over in the follow-up moves once.
     """
 
     _rounds: list[ForecastRebalance] = field(default_factory=list)
@@ -62,7 +62,9 @@ class ForecastHistory:
     def ended(
         self, end: End, members: Members | None, now_ms: int, *, loop_from: int | None = None, error: str | None = None
     ) -> Forecast:
-        """`now_ms`: who waits for an owner does so up to now at least. `members`: None when no round took place."""
+        """`now_ms`: a task without an owner counts as unowned at least until then. `members`: None when no rebalance
+        took place.
+        """
         rounds = tuple(self._rounds)
         stable = end is End.STABLE
         restored_ms = members.caught_up_ms() if members is not None and stable else None
@@ -111,12 +113,12 @@ def forecast(
     load_own: LoadOwn | None = None,
     as_recorded: RecordedRebalance | RecordedPlacement | None = None,
 ) -> Forecast:
-    """What the group does from the recorded round on; the same for the same arguments.
+    """What the group does from the recorded rebalance on; the same for the same arguments.
 
-    `max_rounds`: the recorded one included. `load_own`: see `assignor.rerun`. `as_recorded`: of a what-if, the round
-    without it, so that what went before (who ran what, which standbys were wanted) stays as it was. A round that the
-    leader cannot place ends the forecast with `End.ERROR`. Raises InputError for a model out of bounds, and for a
-    recording whose members cannot be read or are of a version not known here; NotBuiltYet.
+    `max_rounds`: the most rebalances, the recorded one included. `load_own`: see `assignor.rerun`. `as_recorded`: for
+    a what-if, the line without it; who ran what before, and how many standbys were wanted, then comes from there. A
+    rebalance that the leader cannot place ends the forecast with `End.ERROR`. Raises InputError for a model out of
+    bounds, and for a recording whose members cannot be read or have a future version; NotBuiltYet.
     """
     check_model(model, max_rounds)
     leader = _leader(recorded, model, load_own, as_recorded)

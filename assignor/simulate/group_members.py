@@ -1,8 +1,9 @@
-"""The members of a group while rounds go by: who has what open, what lies closed on whose disk, what all would report.
+"""The members of a group during a forecast: what each has open, which closed state lies on which disk, what each would
+report.
 
-A process keeps the state of a task that it gave up, until it has not been given it again for the clean-up delay. In
-Kafka the thread reports it that is the first to lock its directory when all join again; most often that is the one that
-had the task open last, because it does so as soon as it has closed it, so here it always is.
+A process keeps the state of a task that it gave up until the clean-up delay has passed. In Kafka the thread reports
+that state which is the first to lock its directory when all members rejoin. That is usually the thread that had the
+task open last, because it locks the directory as soon as it has closed the task; in this model it always is.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
 
 class HandedOut(NamedTuple):
-    """What one thread is to have open from now on."""
+    """The tasks that one thread has open from now on."""
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
 
 
 class ClosedState(NamedTuple):
-    """State on disk that nobody has open. `offset_sum` may be UNKNOWN_OFFSET_SUM; `reporter`: a thread."""
+    """State on disk that no thread has open. `offset_sum` may be UNKNOWN_OFFSET_SUM; `reporter`: the thread that
+    reports it.
+    """
 
     offset_sum: int
     since_ms: int
@@ -33,7 +36,7 @@ class ClosedState(NamedTuple):
 
 @dataclass(slots=True)
 class Members:
-    """`threads`: by name, in the order of the recorded members. All times since the recorded round."""
+    """`threads`: by name, in the order of the recorded members. All times are since the recorded rebalance."""
 
     threads: Mapping[str, ModelledThread]
     ends: ChangelogEnds
@@ -42,11 +45,11 @@ class Members:
     closed: dict[ProcessId, dict[TaskId, ClosedState]] = field(default_factory=dict)
 
     def owners(self) -> dict[TaskId, ModelledThread]:
-        """Who has each task active, running or not yet."""
+        """The thread that has each task active, whether the task runs already or is still being restored."""
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
-        """What every thread reports: tasks it has open, and those that it closed."""
+        """What every thread reports: the tasks it has open, and the closed state that it reports."""
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
         for states in self.closed.values():
@@ -55,7 +58,7 @@ class Members:
         return reported
 
     def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
-        """Everybody closes what is taken away, and opens what is new. A thread that is not named has nothing left."""
+        """Every thread closes what it loses and opens what it gets. A thread that is not named loses everything."""
         self._clean_up(now_ms)
         on_disk = self._on_disk(now_ms)
         reporters = self._reporters()
@@ -76,18 +79,18 @@ class Members:
         self._close(on_disk, reporters, now_ms)
 
     def caught_up_ms(self) -> int | None:
-        """When every copy has caught up, if nothing is handed out any more; None for never."""
+        """When every copy will have caught up if nothing is handed out any more; None for never."""
         times = [thread.caught_up_ms(self.ends) for thread in self.threads.values()]
         known = [at_ms for at_ms in times if at_ms is not None]
         return max(known, default=0) if len(known) == len(times) else None
 
     def never_caught_up(self) -> tuple[TaskId, ...]:
-        """Tasks with a copy on a thread that is too slow for what is appended."""
+        """Tasks with a copy on a thread that reads more slowly than records are appended."""
         slow = [thread for thread in self.threads.values() if thread.caught_up_ms(self.ends) is None]
         return tuple(sorted({task for thread in slow for task in thread.standby}))
 
     def behind(self, now_ms: int) -> tuple[TaskId, ...]:
-        """Tasks that have an open copy which is not at the end."""
+        """Tasks with an open copy that has not reached the end."""
         late: set[TaskId] = set()
         for thread in self.threads.values():
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
@@ -102,7 +105,7 @@ class Members:
         return to_restore_from(disk.get(task))
 
     def _on_disk(self, now_ms: int) -> dict[ProcessId, dict[TaskId, int]]:
-        """Offset sums of all state, open and closed; of a task that ran up to now, the end."""
+        """Offset sums of all state, open and closed; a task that ran until now is at the end."""
         on_disk = {
             process: {task: each.offset_sum for task, each in states.items()} for process, states in self.closed.items()
         }
@@ -113,7 +116,7 @@ class Members:
         return on_disk
 
     def _reporters(self) -> dict[tuple[ProcessId, TaskId], str]:
-        """Of all state, open and closed: the thread that reports it."""
+        """The thread that reports each piece of state, open or closed."""
         closed = {
             (process, task): each.reporter for process, states in self.closed.items() for task, each in states.items()
         }
@@ -130,7 +133,7 @@ class Members:
         reporters: Mapping[tuple[ProcessId, TaskId], str],
         now_ms: int,
     ) -> None:
-        """What is on disk and nobody has open any more; what was closed before stays closed since then."""
+        """State on disk that no thread has open any more; what was closed before keeps its time."""
         opened: dict[ProcessId, set[TaskId]] = {}
         for thread in self.threads.values():
             opened.setdefault(thread.process, set()).update(thread.active, thread.standby)

@@ -1,7 +1,7 @@
-"""What the leader of a forecast answers to: a round from what the members report. Two formats, two leaders.
+"""What a forecast asks its leader for: a decision from what the members report. One leader for each format.
 
-Either runs the real code; they differ in what a member is (a stream thread with its bytes, or a process as one) and in
-who holds a moved task back until its owner gave it up (the pipeline itself, or this model of it).
+Both run the real code. They differ in what a member is (a stream thread with its bytes, or a whole process), and in
+who holds a moved task back until its owner has given it up (the pipeline itself, or this model of it).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One round. `handed_out`: by thread. `held_back`: tasks that wait until their owner has given them up.
+    """One rebalance. `handed_out`: by thread. `held_back`: tasks that wait until their owner has given them up.
 
-    `rejoin`: members come back as soon as they have done as told. `probing_at_ms`: since the recorded round.
+    `rejoin`: the members rejoin as soon as they have applied their assignments. `probing_at_ms`: since the recorded
+    rebalance.
     """
 
     problem: PlacementProblem
@@ -31,10 +32,12 @@ class Decided:
 
 
 class ForecastLeader(Protocol):
+    """Decides the rebalances of a forecast."""
+
     def recorded_rebalance(self) -> tuple[Decided, Members]:
-        """The first round, and the members as they were when it was asked for. Raises RoundFailed, InputError."""
+        """The first rebalance, and the members as they were when it began. Raises RebalanceNotPlaced, InputError."""
         ...
 
     def next_rebalance(self, members: Members, now_ms: int) -> Decided:
-        """One more, from what `members` report at `now_ms` (since the recorded round). Raises RoundFailed."""
+        """The next one, from what `members` report at `now_ms` (since the recorded one). Raises RebalanceNotPlaced."""
         ...

@@ -1,8 +1,8 @@
-"""Whether a group has come back to where it was: the same input and output of a round again.
+"""Whether a group has come back to where it was: a rebalance with the same input and output as an earlier one.
 
-Compared is what decides how it goes on: who has what open and closed, how far behind every copy is, and what the leader
-made of it. Absolute times and offsets do not count, the age of closed state does, because it is removed one day; only
-while follow-ups chase each other, far faster than any clean-up, it does not.
+What decides how the group goes on is compared: which state each thread has open and closed, how far behind every copy
+is, and what the leader decided. Absolute times and offsets do not count. The age of closed state counts, because a
+process removes it one day; it does not count while follow-ups chase each other, which is far faster than any clean-up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _LoopCandidate(NamedTuple):
 
 @dataclass(slots=True)
 class LoopFinder:
-    """`_last_other`: the last round that was no follow-up."""
+    """`_last_other`: the last rebalance that was not a follow-up."""
 
     _seen: dict[Digest, _LoopCandidate] = field(default_factory=dict)
     _last_other: int = 0
@@ -34,7 +34,9 @@ class LoopFinder:
     def find(
         self, number: int, trigger: ForecastTrigger, decided: Decided, members: Members, now_ms: int
     ) -> int | None:
-        """The earlier round that this one repeats. Asked of every round, before its assignments are handed out."""
+        """The earlier rebalance that this one repeats; None when it repeats none. To be called for every rebalance
+        before its assignments are handed out.
+        """
         if trigger is not ForecastTrigger.FOLLOW_UP:
             self._last_other = number
         acceptable_lag = decided.problem.configs.acceptable_recovery_lag
@@ -52,7 +54,7 @@ def _digest(value: object) -> Digest:
 
 
 def _holdings(members: Members, now_ms: int) -> list[object]:
-    """Of every thread: its active tasks, and the lag of all that it reports."""
+    """For every thread: its active tasks, its standbys, and the lag of all that it reports."""
     holdings: list[object] = []
     for name, sums in members.offset_sums(now_ms).items():
         thread = members.threads[name]
@@ -62,12 +64,12 @@ def _holdings(members: Members, now_ms: int) -> list[object]:
 
 
 def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
-    """Negative sums have a meaning of their own."""
+    """Negative sums are markers, not positions."""
     return offset_sum if offset_sum < 0 else members.ends.end(task, now_ms) - offset_sum
 
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
-    """Who has nothing of a task is behind by all of it; what counts is whether that is little enough."""
+    """A client without state lags by the whole changelog; what counts is whether that is acceptable."""
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 
 

@@ -15,13 +15,13 @@ from assignor.types import JAVA_INT_MAX, ProcessId, TaskId
 class ForecastModel:
     """Rates are records per second; times are milliseconds.
 
-    `restore_records_per_s`: of one stream thread, over all active tasks that it restores; `standby_records_per_s`: of
+    `restore_records_per_s`: of one stream thread, over all active tasks that it restores. `standby_records_per_s`: of
     one stream thread, over all its standbys and warm-ups, which wait while it restores active tasks.
-    `appended_records_per_s`: what each stateful task's changelogs grow by while the task runs. `rebalance_ms`: from the
-    moment a round is asked for until its members have their assignments. `session_timeout_ms`: until a process that is
-    gone is noticed; only the time without owner depends on it. `state_cleanup_delay_ms`: after so long a process has
-    removed the state of a task it was not given again (Kafka's state.cleanup.delay.ms). `jitter`: from 0 to 1; every
-    rate of every process is multiplied once by a number between 1 - jitter and 1 + jitter, drawn from `seed`.
+    `appended_records_per_s`: how fast the changelogs of each stateful task grow while the task runs. `rebalance_ms`:
+    from the start of a rebalance until its members have their assignments. `session_timeout_ms`: until the group
+    notices that a process is gone; only the unowned time depends on it. `state_cleanup_delay_ms`: after this time a
+    process removes the state of a task that it was not given again (Kafka's state.cleanup.delay.ms). `jitter`: from 0
+    to 1; all rates of a process are multiplied by one number between 1 - jitter and 1 + jitter, which `seed` decides.
     """
 
     restore_records_per_s: float = 100_000.0
@@ -35,7 +35,7 @@ class ForecastModel:
 
 
 class ForecastTrigger(StrEnum):
-    """Why a round of a forecast takes place."""
+    """Why a rebalance of a forecast takes place."""
 
     RECORDED = "recorded"
     FOLLOW_UP = "follow-up"
@@ -53,9 +53,9 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ForecastRebalance:
-    """`at_ms`: since the recorded round. `moved`: tasks whose active copy changed process; `warming_up`: tasks with a
-    warm-up. `followup`, `probing_at_ms`: what the round asked for, the latter since the recorded round too. `unowned`:
-    tasks that run nowhere when the round is asked for.
+    """`at_ms`: since the recorded rebalance. `moved`: tasks whose active copy changed its process; `warming_up`: tasks
+    with a warm-up. `followup`, `probing_at_ms`: what the leader asked for, the latter since the recorded rebalance
+    too. `unowned`: tasks that run nowhere when the rebalance begins.
     """
 
     number: int
@@ -71,9 +71,9 @@ class ForecastRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Rounds that come back to the same input and output: `first_round` up to `first_round + length - 1`, for ever.
+    """Rebalances that repeat without end: from `first_round` to `first_round + length - 1`, then the same again.
 
-    `tasks`: those that move, warm up or are held back in these rounds, and so keep the group from settling.
+    `tasks`: those that move, warm up or are held back in these rebalances, and so keep the group from settling.
     """
 
     first_round: int
@@ -83,13 +83,13 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """`stable_after_ms`: when the last round that was needed took place, None when the group does not settle.
+    """`stable_after_ms`: when the last rebalance that was needed took place; None when the group does not settle.
 
-    `restored_after_ms`: when every copy had caught up after that; None when it never does. `active_moves`,
-    `standby_moves`, `warm_ups`: copies over all rounds, a warm-up counted once, when it begins. `unowned_ms`: time that
-    a task was running nowhere (revoked and not yet handed out, restoring, or its process gone), summed over tasks;
-    `unowned_longest_ms` and `unowned_longest_task`: the longest stretch of one task. `final`: the measures of the last
-    round.
+    `restored_after_ms`: when every copy had caught up after that; None when one never does. `active_moves`,
+    `standby_moves`, `warm_ups`: copies over all rebalances; a warm-up counts once, when it begins. `unowned_ms`: how
+    long tasks ran nowhere (revoked and not yet handed out, being restored, or their process gone), summed over tasks;
+    `unowned_longest_ms` and `unowned_longest_task`: the longest such time of one task. `final`: the measures of the
+    last rebalance.
     """
 
     end: End
@@ -106,25 +106,25 @@ class Forecast:
     error: str | None
     final: RebalanceMeasures | None
     owners: tuple[tuple[TaskId, ProcessId], ...]
-    """Where every task is active in the end."""
+    """Where every task is active at the end."""
     behind: tuple[TaskId, ...] = ()
-    """Tasks with a copy that is not caught up in the end; of a stable group, with one that never will be."""
+    """Tasks with a copy that has not caught up at the end; in a stable group, with one that never will."""
 
     @property
     def probing_rounds(self) -> int:
-        """The recorded round and those that probing asked for; follow-ups hand over what they decided."""
+        """The recorded rebalance and those that probing asked for; follow-ups only hand over what these decided."""
         return sum(1 for each in self.rounds if each.trigger is not ForecastTrigger.FOLLOW_UP)
 
 
 HIGHEST_RATE = 1e15
-"""Records per second: beyond it every number of records takes no time at all."""
+"""Records per second. Beyond it, any number of records takes no time."""
 
 LOWEST_RATE = 1e-3
 LONGEST_MS = JAVA_INT_MAX
 
 
 def check_model(model: ForecastModel, max_rounds: int) -> None:
-    """Raises InputError; `where` is the field of the model."""
+    """Raises InputError; its `where` is the field of the model."""
     for name in ("restore_records_per_s", "standby_records_per_s"):
         _check_number(name, getattr(model, name), LOWEST_RATE, HIGHEST_RATE)
     _check_number("appended_records_per_s", model.appended_records_per_s, 0, HIGHEST_RATE)
@@ -144,7 +144,9 @@ def _shown(number: float) -> str:
 
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
-    """`model`: what the forecast was made with, to go with it."""
+    """Every field under its name, tasks and processes as text, times in milliseconds. `model`: what the forecast
+    assumed; it is added to the document.
+    """
     loop = forecast.loop
     document: dict[str, object] = {
         "end": forecast.end.value,

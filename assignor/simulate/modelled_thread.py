@@ -29,7 +29,7 @@ class Rates(NamedTuple):
 
 
 def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rates:
-    """`threads`: those taken together as one."""
+    """The model's rates with the jitter of the process. `threads`: how many threads are taken together as one."""
     factor = _factor(model, process) * threads
     return Rates(model.restore_records_per_s * factor, model.standby_records_per_s * factor)
 
@@ -45,7 +45,7 @@ def _factor(model: ForecastModel, process: ProcessId) -> float:
 
 
 class Restore(NamedTuple):
-    """An active task on its way from `position` to `end`, both offset sums."""
+    """An active task that is restored from `position` to `end`, both offset sums."""
 
     begins_ms: int
     runs_from_ms: int
@@ -55,8 +55,8 @@ class Restore(NamedTuple):
 
 @dataclass(slots=True)
 class ModelledThread:
-    """`active`: each active task with the time it runs from. `restores`: those of them that had to be restored, or have
-    to be. `standby`: each standby with its offset sum at `since_ms`.
+    """`active`: each active task with the time from which it runs. `restores`: those of them that have to be restored,
+    or had to be. `standby`: each standby with its offset sum at `since_ms`.
     """
 
     name: str
@@ -70,7 +70,9 @@ class ModelledThread:
     def take(
         self, active: Mapping[TaskId, int | None], standby: Mapping[TaskId, int], ends: ChangelogEnds, now_ms: int
     ) -> None:
-        """Holds these from now on. `active`: offset sum to restore from, None for a task that runs or has no state."""
+        """Sets what the thread has open from now on. `active`: the offset sum to restore from; None for a task that
+        runs already or has no state.
+        """
         before = self.active
         self.active, self.restores, self.since_ms = {}, {}, now_ms
         self.standby = dict(sorted(standby.items()))
@@ -87,11 +89,11 @@ class ModelledThread:
 
     @property
     def free_from_ms(self) -> int:
-        """When the last active task is restored, and standbys are next."""
+        """When the last active task is restored and the thread goes on with its standbys."""
         return max((each.runs_from_ms for each in self.restores.values()), default=self.since_ms)
 
     def offset_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
-        """What the thread reports: LATEST_OFFSET of a stateful task that runs, else how far it has come."""
+        """What the thread reports: LATEST_OFFSET for a stateful task that runs, otherwise how far the copy has come."""
         sums = {
             task: LATEST_OFFSET if runs_from_ms <= now_ms else self._restored(self.restores[task], now_ms)
             for task, runs_from_ms in self.active.items()
@@ -111,9 +113,10 @@ class ModelledThread:
         return {task: position + read[task] for task, position in self.standby.items()}
 
     def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
-        """When all copies have caught up, if nothing is handed out any more; None for never.
+        """When all copies will have caught up if nothing is handed out any more; None for never.
 
-        What is read less what is missing is concave over time: a thread that is fast enough in the end stays caught up.
+        What is read less what is missing is concave over time: a thread that is fast enough in the end stays caught
+        up.
         """
         free_ms = self.free_from_ms
         if not self.standby:
@@ -137,7 +140,9 @@ class ModelledThread:
 
 
 def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]:
-    """`records` read for all tasks alike, none getting more than it is missing; a rest goes to the first ones."""
+    """How many of `records` each task gets: all alike, none more than it misses; the remainder goes to the first
+    tasks.
+    """
     shares = dict(missing)
     left = records
     if sum(missing.values()) <= left:
@@ -154,5 +159,5 @@ def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]
 
 
 def to_restore_from(offset_sum: int | None) -> int:
-    """Where a copy begins to read: at the beginning without state, or with state of which nothing is known."""
+    """Where a copy starts to read: at 0 when there is no state, or when its position is not known."""
     return 0 if offset_sum is None or offset_sum == UNKNOWN_OFFSET_SUM else offset_sum

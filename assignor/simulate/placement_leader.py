@@ -1,7 +1,7 @@
-"""Rounds of a placement problem: the task assignor alone, with each process as one thread of all its capacity.
+"""Forecasts of a placement problem: the task assignor alone, with each process as one thread of all its capacity.
 
-What the pipeline does with bytes is done here by hand: a task that a living process still has is held back until that
-process has given it up, and whoever is to get it keeps the state open as a standby meanwhile (KIP-429).
+What the pipeline does with bytes is modelled here: a task that a living process still owns is held back until that
+process has given it up, and the process that is to get it keeps its state open as a standby meanwhile (KIP-429).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
 MAX_THREADS = 1_000_000
-"""A few bytes can ask for billions, and the load of each is measured."""
+"""A few bytes can ask for billions of threads, and the load of each is measured."""
 
 
 class PlacementLeader:
@@ -106,7 +106,7 @@ def _active(client: PlacementClient) -> frozenset[TaskId]:
 
 
 def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
-    """A problem has lags but no ends; whoever has nothing of a task is behind by all of it."""
+    """A problem has lags but no end offsets; a client without state lags by the whole changelog."""
     ends: dict[TaskId, int] = {}
     for task in problem.stateful_tasks:
         lags = [client.lags.lag_for(task) for client in problem.clients.values() if task in client.lags]

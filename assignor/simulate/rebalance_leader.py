@@ -103,9 +103,9 @@ class RebalanceLeader:
         )
 
     def _leader_misses(self, created: Iterable[str]) -> bool:
-        """Whether the leader's metadata gets topics that the group reads and that were not there when it decided; its
-        consumer then asks for a round again (`ConsumerCoordinator.rejoinNeededOrPending`). A leader out of process has
-        no consumer.
+        """Whether the leader's metadata will get topics that the group reads and that did not exist when it decided.
+        Its consumer then asks for another rebalance (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is
+        not a member of the group has no consumer.
         """
         read = {topic for each in self._snapshot.topology.subtopologies for topic in each.source_topics}
         return self._snapshot.leader_process_id is not None and not read.isdisjoint(created)
@@ -117,14 +117,14 @@ def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
     if gone:
         alive = {member.process for member in recorded_members(snapshot.members).values()}
         for member_id, member in gone.items():
-            with suppress(InputError):  # what cannot be read any more, nobody asks for
+            with suppress(InputError):  # nothing is known about a removed member whose bytes cannot be read
                 owner = recorded_members({member_id: member})[member_id]
                 left_behind.update(() if owner.process in alive else _active(as_recorded, owner))
     return Past(as_recorded.configs, frozenset(left_behind))
 
 
 def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]:
-    """Of the partitions it owns, and what it says runs besides."""
+    """The tasks of the partitions it owns, and those that it reports as running."""
     reader = {topic: each.id for each in snapshot.topology.subtopologies for topic in each.source_topics}
     owned = [TaskId(reader[each.topic], each.partition) for each in member.owned if each.topic in reader]
     running = [task for task, offset_sum in member.info.task_offset_sums.items() if offset_sum == LATEST_OFFSET]
@@ -132,7 +132,7 @@ def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]
 
 
 def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
-    """End-offset sums of all stateful tasks; of one whose end could not be found out, nothing is known to be there."""
+    """End-offset sums of all stateful tasks; a task whose end is not known counts as empty."""
     ends = next(iter(problem.clients.values())).lags.unreported
     return {task: 0 if end == UNKNOWN_OFFSET_SUM else end for task, end in ends.items()}
 
@@ -142,7 +142,7 @@ _Appended = Mapping[str, Mapping[int, int]]
 
 
 def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
-    """The same group once `created` are there, empty."""
+    """The same group with the topics of `created`, empty."""
     if not created:
         return snapshot
     existing = {name: TopicMetadata(topic.partitions) for name, topic in created.items()}
@@ -156,7 +156,7 @@ def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic
 
 
 def with_appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> RebalanceSnapshot:
-    """`snapshot`: as at the recorded round. With the ends of its changelogs at `now_ms`."""
+    """`snapshot`: as at the recorded rebalance. Returns it with its changelogs as long as they are at `now_ms`."""
     if not ends.appended_records_per_s:
         return snapshot
     changelogs, committed = _appended(snapshot, ends, now_ms)
@@ -178,7 +178,7 @@ def _changelogs(snapshot: RebalanceSnapshot) -> frozenset[str]:
 
 
 def _appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> tuple[_Appended, _Appended]:
-    """To changelogs, and to source topics that serve as changelogs."""
+    """What was appended to changelogs, and to source topics that serve as changelogs."""
     changelogs: dict[str, dict[int, int]] = {}
     committed: dict[str, dict[int, int]] = {}
     topics_of: dict[int, tuple[list[str], frozenset[str]]] = {

@@ -1,8 +1,9 @@
-"""A recorded member's bytes: read once, and written anew for every round with what the member has by then.
+"""A recorded member: its bytes are decoded once, and encoded again for every rebalance with what the member has by
+then.
 
-All that a round does not change stays as it was recorded: versions, endpoint, tags, topics, rack, process id. The
-unique field counts on, and a member that is told that all support a higher version speaks that one from then on.
-Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
+What a rebalance does not change stays as recorded: versions, endpoint, tags, topics, rack, process id. The unique
+field counts on, and a member that learns that all support a higher version speaks that one from then on. Source:
+`StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from assignor.types import ProcessId, TaskId, TopicPartition
 
 
 class Told(NamedTuple):
-    """What an assignment says. `partitions`: owned from now on."""
+    """What an assignment says. `partitions`: those the member owns from now on."""
 
     active: tuple[TaskId, ...]
     standby: tuple[TaskId, ...]
@@ -44,7 +45,7 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class RecordedMember:
-    """What the member owns, its version, generation and unique field move on from round to round."""
+    """Owned partitions, version, generation and unique field change from rebalance to rebalance."""
 
     member: Member
     subscription: Subscription
@@ -57,8 +58,8 @@ class RecordedMember:
         return self.info.process_id
 
     def told(self, assignment: bytes) -> tuple[Told, bool]:
-        """What an assignment says, and whether it makes the member join again at once: because it has to give up a
-        partition, or because it speaks a higher version from now on.
+        """Applies an assignment. Returns what it says, and whether the member rejoins at once: because it has to give
+        up a partition, or because it speaks a higher version from now on.
         """
         decoded = decode_assignment(assignment)
         tasks = decode_assigned_tasks(decoded.user_data or b"")
@@ -73,7 +74,7 @@ class RecordedMember:
         return Told(active, tasks.standby_tasks, decoded.partitions), gives_up or upgrades
 
     def joins(self, offset_sums: Mapping[TaskId, int]) -> Member:
-        """The bytes to join the next round with."""
+        """The member with the bytes that it joins the next rebalance with."""
         unique = self.info.unique_field
         if self.info.version >= FIRST_VERSION_WITH_UNIQUE_FIELD:
             unique = (unique + 1 + 128) % 256 - 128
@@ -91,7 +92,7 @@ class RecordedMember:
 
 
 def recorded_members(members: Mapping[str, Member]) -> dict[str, RecordedMember]:
-    """By member id. Raises InputError naming the member whose bytes cannot be read, or are of a future version."""
+    """By member id. Raises InputError naming the member whose bytes cannot be read or have a future version."""
     return {member_id: _recorded_member(member_id, member) for member_id, member in members.items()}
 
 

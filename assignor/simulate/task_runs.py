@@ -14,8 +14,8 @@ from assignor.types import TaskId
 
 @dataclass(slots=True)
 class TaskRuns:
-    """`unowned_since`: for a task that does not run, when it stopped. `unowned_ms`, `longest_ms`: of the stretches
-    without owner that are over; `finish` counts those that are not.
+    """`unowned_since`: for a task that does not run, when it stopped. `unowned_ms`, `longest_ms`: over all times
+    without an owner that have ended; `finish` adds those that have not.
     """
 
     unowned_since: dict[TaskId, int]
@@ -26,11 +26,11 @@ class TaskRuns:
     _ran_ms: dict[TaskId, int] = field(default_factory=dict)
 
     def starts(self, task: TaskId, at_ms: int) -> None:
-        """`at_ms` may lie ahead."""
+        """`at_ms` may lie in the future."""
         self._runs_from[task] = at_ms
 
     def stops(self, task: TaskId, at_ms: int) -> None:
-        """Its owner gives it up, whether it ran already or was still being restored."""
+        """Its owner gives the task up, whether it ran already or was still being restored."""
         runs_from = self._runs_from.pop(task)
         if runs_from > at_ms:
             return
@@ -39,19 +39,21 @@ class TaskRuns:
         self.unowned_since[task] = at_ms
 
     def ran_ms(self, task: TaskId, now_ms: int) -> int:
-        """Since the recorded round, over all its owners."""
+        """How long the task ran since the recorded rebalance, over all its owners."""
         runs_from = self._runs_from.get(task)
         running = 0 if runs_from is None else max(now_ms - max(runs_from, 0), 0)
         return self._ran_ms.get(task, 0) + running
 
     def finish(self, now_ms: int) -> None:
-        """Nothing is handed out any more: who restores goes on until it runs, who has no owner waits until now."""
+        """Nothing is handed out any more: a task that is being restored is unowned until it runs, a task without an
+        owner until now.
+        """
         for task in sorted(self.unowned_since):
             self._count(task, self._runs_from.get(task, now_ms))
 
     @property
     def runs_from(self) -> Mapping[TaskId, int]:
-        """Of every task that has an owner."""
+        """For every task that has an owner."""
         return self._runs_from
 
     def _count(self, task: TaskId, until_ms: int) -> None:
@@ -63,7 +65,7 @@ class TaskRuns:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogEnds:
-    """`recorded`: end-offset sum of every stateful task at the recorded round."""
+    """`recorded`: the end-offset sum of every stateful task at the recorded rebalance."""
 
     recorded: Mapping[TaskId, int]
     appended_records_per_s: float
@@ -73,17 +75,17 @@ class ChangelogEnds:
         return task in self.recorded
 
     def end(self, task: TaskId, now_ms: int) -> int:
-        """End-offset sum of a stateful task."""
+        """The end-offset sum of a stateful task."""
         return self.recorded[task] + self.appended(task, now_ms)
 
     def appended(self, task: TaskId, now_ms: int) -> int:
-        """Records since the recorded round."""
+        """Records appended since the recorded rebalance."""
         if not self.appended_records_per_s:
             return 0
         return int(self.appended_records_per_s * self.runs.ran_ms(task, now_ms) / 1000)
 
     def ends(self, now_ms: int) -> Mapping[TaskId, int]:
-        """Of all stateful tasks."""
+        """The end-offset sums of all stateful tasks."""
         if not self.appended_records_per_s:
             return self.recorded
         return {task: self.end(task, now_ms) for task in self.recorded}

@@ -1,7 +1,8 @@
-"""What became of a task, or of all tasks of a group, over recorded rounds, with what set each round off.
+"""What happened to a task, or to all tasks of a group, over recorded rebalances, and what set each rebalance off.
 
-Everything is told from the recordings: one round run again gives the reasons, two rounds in a row what changed between
-them. Where a recorded placement is not the one this program decides, the recorded one is told, and marked.
+Everything comes from the recordings: a rebalance run again gives the reasons, two in a row give what changed between
+them. Where this program would have placed a task elsewhere than the recorded leader did, the story follows the
+recording and says so.
 """
 
 from assignor.story.documents import group_story_document, task_story_document

@@ -1,4 +1,4 @@
-"""Stories as JSON."""
+"""Stories as JSON documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assignor.types import ProcessId
 
 
 def task_story_document(group_id: str, story: TaskStory) -> dict[str, object]:
-    """Times in milliseconds, lags in records: -2 for a running active, -3 when not known."""
+    """Times in milliseconds, lags in records: -2 for a running active task, -3 when not known."""
     summary = story.summary
     return {
         "group_id": group_id,
@@ -42,7 +42,7 @@ def task_story_document(group_id: str, story: TaskStory) -> dict[str, object]:
 
 
 def group_story_document(group_id: str, story: GroupStory) -> dict[str, object]:
-    """Every move of every round."""
+    """Every move of every rebalance."""
     return {
         "group_id": group_id,
         "rounds": [

@@ -1,4 +1,4 @@
-"""A whole group over recorded rounds: for each round what set it off and which tasks went where."""
+"""A whole group over recorded rebalances: what set each one off, and which tasks went where."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from assignor.types import ProcessId, TaskId
 
 
 class Move(NamedTuple):
-    """An active task that goes elsewhere. `giver`: where it was, None for nowhere; `receiver`: where it goes, None for
-    nobody. `held_back`: the receiver gets it once the giver has given it up.
+    """An active task that changes its process. `giver`: its process before, None for nowhere; `receiver`: its process
+    now, None for nowhere. `held_back`: the receiver gets the task only after the giver has given it up.
     """
 
     task: TaskId
@@ -23,9 +23,9 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
-    """`moves`: in the order of the tasks. `handed_over`: tasks that the round before held back and that run now.
-    `held_back`: tasks that nobody was given yet, those that only change their thread among them. `differing`: tasks
-    placed elsewhere than this program places them.
+    """`moves`: in the order of the tasks. `handed_over`: tasks that the rebalance before held back and that run now.
+    `held_back`: tasks that no member was given yet, including those that only change their thread. `differing`: tasks
+    that this program would have placed elsewhere.
     """
 
     facts: RebalanceFacts
@@ -45,12 +45,14 @@ class GroupStory:
 
     @property
     def moves(self) -> int:
-        """Tasks placed anew out of nowhere, in the first round, are no moves."""
+        """Tasks that ran nowhere before, as in the first rebalance, are not counted."""
         return sum(1 for each in self.rounds for move in each.moves if move.giver is not None)
 
 
 def group_story(rounds: Iterable[PastRebalance], before: PastRebalance | None = None) -> GroupStory:
-    """`rounds`: of one group, oldest first; one at a time is held. `before`: the one before them, not told itself."""
+    """`rounds`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
+    story does not tell.
+    """
     told: list[GroupRebalance] = []
     seen = None if before is None else see(before, None)
     active: Mapping[TaskId, ProcessId] = {} if seen is None else seen.placed.active()

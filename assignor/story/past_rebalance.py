@@ -1,4 +1,6 @@
-"""One recorded round as a story needs it: what sets it apart from the round before, where the copies are after it."""
+"""One recorded rebalance as a story needs it: what sets it apart from the one before, and where the copies are after
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from assignor.types import AssignorErrorCode, ProcessId
 
 
 class PastRebalance(NamedTuple):
-    """`generation`: of the group; of placement problems, which have none, their place in a row."""
+    """`generation`: the group's generation; placement problems have none, so theirs is their place in the row."""
 
     generation: int
     ran: Rerun
@@ -21,10 +23,10 @@ class PastRebalance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFacts:
-    """What every story tells of a round. Times in milliseconds since the epoch, None for placement problems.
+    """What every story tells of a rebalance. Times in milliseconds since the epoch, None for placement problems.
 
-    `not_recorded`: generations between the round before and this one. `note`: what the recording says of itself.
-    `error`: why no task was placed. `names`: how to call the members.
+    `not_recorded`: generations between the rebalance before and this one. `note`: what the recording says about
+    itself. `error`: why no task was placed.
     """
 
     generation: int
@@ -42,7 +44,7 @@ class RebalanceFacts:
 
 @dataclass(frozen=True, slots=True)
 class SeenRebalance:
-    """A round beside the one before it."""
+    """A rebalance compared with the one before it."""
 
     facts: RebalanceFacts
     view: RebalanceView
@@ -54,7 +56,7 @@ class SeenRebalance:
 
 
 def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
-    """`before`: the round before, None for the first that is recorded."""
+    """`before`: the rebalance before; None for the first that is recorded."""
     ran = past.ran
     processes = processes_of(ran)
     placed = placed_after(ran, processes)
@@ -81,7 +83,7 @@ def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
 
 
 def _error(ran: Rerun) -> str | None:
-    """As recorded; as decided here where nothing is recorded, or where the members were sent it as a code."""
+    """As recorded. As decided here when nothing is recorded, or when the members were sent the error as a code."""
     if isinstance(ran, RerunPlacement):
         return None
     if ran.recorded.output is not None and ran.recorded.output.error is not None:

@@ -1,8 +1,9 @@
-"""Where the copies are after a round: as recorded. A recording has bytes, this program's own run has the reasons.
+"""Where the copies are after a rebalance, as recorded. A recording has the bytes; this program's own run has the
+reasons.
 
-For most recordings the two are one. A round led by another leader, or recorded by another release, can differ in some
-tasks: their copies are then read from the recorded bytes, where a warm-up looks like a standby and a task that is held
-back until its owner gives it up is nowhere.
+For most recordings both agree. A rebalance of another leader, or of another release, can differ in some tasks. The
+copies of those tasks are then read from the recorded bytes, which show a warm-up as a standby and a task that is held
+back as active nowhere.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from assignor.types import ProcessId, Role, TaskId
 
 
 class PlacedCopy(NamedTuple):
-    """A copy after a round. `member`: the thread that has it, `name`: its instance id, client id or member id; both
-    None where threads are not known. `lag`: in records, as known in this round. `held_back`: it runs nowhere yet.
+    """A copy after a rebalance. `member`: the thread that has it; `name`: its instance id, client id or member id;
+    both are None where threads are not known. `lag`: in records, as the leader knew it. `held_back`: the task does not
+    run there yet.
     """
 
     role: Role
@@ -46,7 +48,7 @@ class _CopyOwners:
     standby: dict[TaskId, list[_CopyOwner]] = field(default_factory=dict)
 
     def of(self, task: TaskId) -> tuple[list[_CopyOwner], list[_CopyOwner]]:
-        """In no order that means anything."""
+        """Active and standby owners, sorted so that two recordings can be compared."""
         return sorted(self.active.get(task, ())), sorted(self.standby.get(task, ()), key=str)
 
     def tasks(self) -> set[TaskId]:
@@ -55,8 +57,8 @@ class _CopyOwners:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCopies:
-    """`problem`: None when the round ended before tasks were placed. `held_back`: tasks that nobody was given yet.
-    `differing`: tasks whose recorded copies are not those that this program decides.
+    """`problem`: None when the rebalance ended before tasks were placed. `held_back`: tasks that no member was given
+    yet. `differing`: tasks whose recorded copies are not where this program places them.
     """
 
     problem: PlacementProblem | None
@@ -67,7 +69,7 @@ class RecordedCopies:
     names: Mapping[str, str]
 
     def active(self) -> dict[TaskId, ProcessId]:
-        """Where each task is active, or will be once it is given up."""
+        """Where each task is active, or will be once its owner has given it up."""
         clients = {} if self.placement is None else self.placement.clients
         active = {task: process for process, client in clients.items() for task in client.active}
         for task in self.differing:
@@ -77,7 +79,7 @@ class RecordedCopies:
         return active
 
     def copies(self, task: TaskId, explanation: Explanation | None) -> tuple[PlacedCopy, ...]:
-        """The active copy first. `explanation`: of this program's own run."""
+        """The active copy comes first. `explanation`: from this program's own run."""
         if task in self.differing:
             active, standby = self.recorded.of(task)
             found = [(Role.ACTIVE, *owner, False) for owner in active]
@@ -98,7 +100,7 @@ class RecordedCopies:
 
 
 def placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
-    """`processes`: of the round, by whose members recorded bytes are told apart."""
+    """`processes`: those of the rebalance; their members tell which recorded bytes belong to which process."""
     names = {member: name for view in processes.values() for member, name in view.members.items()}
     if isinstance(ran, RerunPlacement):
         ours, recorded = _by_process(ran.placement), _by_process(ran.recorded.output)
@@ -123,7 +125,7 @@ def _differing(ours: _CopyOwners, recorded: _CopyOwners) -> frozenset[TaskId]:
 
 
 def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, ProcessId]) -> _CopyOwners:
-    """What cannot be read, nobody has."""
+    """A member whose bytes cannot be read counts as having no tasks."""
     owners = _CopyOwners()
     for member, raw in assignments.items():
         process = process_of.get(member)

@@ -1,4 +1,4 @@
-"""One task over recorded rounds: where it was and is, why, how often it moved, and what it waits for."""
+"""One task over recorded rebalances: where it ran and why, how often it moved, and what it waits for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from assignor.types import ProcessId, Role, TaskId
 
 
 class TaskChange(StrEnum):
-    """What the round meant for the task, the most telling thing first."""
+    """What the rebalance meant for the task. When several apply, the first one counts."""
 
-    ABSENT = "not there"  # the round has no such task
-    NOT_PLACED = "not placed"  # the round placed no tasks at all, or nobody was given this one
-    FIRST = "placed"  # it ran nowhere before, or nothing before it is known
+    ABSENT = "not there"  # the rebalance has no such task
+    NOT_PLACED = "not placed"  # the rebalance placed no tasks at all, or nobody was given this one
+    FIRST = "placed"  # it ran nowhere before, or nothing earlier is recorded
     HELD_BACK = "held back"  # its new owner gets it once the old one has given it up
     HANDED_OVER = "handed over"  # it was held back, and runs now
     MOVED = "moved"  # active on another process than before
@@ -34,7 +34,7 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 class TaskWaiting(NamedTuple):
     """What has to happen next: `member` has to give the task up, or `process` has to catch up or to get a turn at
-    warming up. `lag`: of `process`, in records. `next_round_ms`: when the group looks again by itself.
+    warming up. `lag`: of `process`, in records. `next_round_ms`: when the group rebalances again by itself.
     """
 
     kind: DecisionKind
@@ -46,8 +46,8 @@ class TaskWaiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskRebalance:
-    """`before`: the copies after the round before. `outcome` and `reason`: of this program's own run, which placed the
-    task elsewhere than recorded when `differs`.
+    """`before`: the copies after the rebalance before. `outcome` and `reason` come from this program's own run;
+    `differs`: it placed the task elsewhere than recorded.
     """
 
     facts: RebalanceFacts
@@ -61,15 +61,15 @@ class TaskRebalance:
 
     @property
     def owner(self) -> PlacedCopy | None:
-        """The active copy, when it was handed out."""
+        """The active copy, unless it is held back."""
         return next((copy for copy in self.copies if copy.role is Role.ACTIVE and not copy.held_back), None)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """`moves`: how often the next process to run the task was another one. `without_owner_ms`: between rounds, from
-    one that gave the task to nobody to the next that did; an owner that died before its round is not in it.
-    `without_owner_since_ms`: of the last round, when it gave the task to nobody.
+    """`moves`: how often the process that runs the task changed. `without_owner_ms`: from each rebalance that gave the
+    task to no member to the next one that did; the time between the death of an owner and its rebalance is not
+    included. `without_owner_since_ms`: the time of the last rebalance, when it gave the task to no member.
     """
 
     moves: int
@@ -88,12 +88,12 @@ class TaskStory:
 
     @property
     def found(self) -> bool:
-        """Whether any round has the task."""
+        """Whether any rebalance has the task."""
         return any(each.change not in (TaskChange.ABSENT, TaskChange.NOT_PLACED) for each in self.rounds)
 
 
 class _Here(NamedTuple):
-    """One task in one round."""
+    """One task in one rebalance."""
 
     seen: SeenRebalance
     explanation: Explanation | None
@@ -101,7 +101,9 @@ class _Here(NamedTuple):
 
 
 def story(rounds: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskStory:
-    """`rounds`: of one group, oldest first; one at a time is held. `before`: the one before them, not told itself."""
+    """`rounds`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
+    story does not tell.
+    """
     told: list[TaskRebalance] = []
     here = None if before is None else _look(before, task, None)
     for past in rounds:
@@ -159,7 +161,7 @@ def _active(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
 
 
 def _others(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
-    """Standbys by process: which of its threads has one is of no interest."""
+    """Standbys by process: which thread of the process has one does not matter."""
     return {(copy.role, copy.process) for copy in copies if copy.role is not Role.ACTIVE}
 
 

@@ -1,9 +1,9 @@
-"""What set a round off, read from two recorded rounds in a row.
+"""What set a rebalance off, found by comparing it with the recorded rebalance before it.
 
-A recording has what the members sent, not what they did. So a cause is a difference: a process that was not there
-before, a task that waited to be revoked, a deadline that went by. Where nothing differs, the leader saw topics appear
-that it had created, or else a member rejoined and its recording does not say why. More than one thing can have happened
-between two rounds.
+A recording has what the members sent, not what they did. So a cause is a difference: a new process, a task that waited
+to be revoked, a deadline that has passed. When nothing differs, either the leader saw topics appear that it had
+created, or a member rejoined for a reason that the recording does not show. Several things can happen between two
+rebalances.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from assignor.types import ProcessId, TaskId
 
 
 class TriggerKind(StrEnum):
-    FIRST = "first-round"  # nothing before it is recorded
-    JOINED = "joined"  # a process that was not there; names = its members
+    FIRST = "first-round"  # nothing earlier is recorded
+    JOINED = "joined"  # a new process; names = its members
     LEFT = "left"  # a process that is gone; names = its members
-    RETURNED = "returned"  # the members of a process are new ones; names = them; before = its id as it was, if another
-    THREADS = "threads"  # before and after = how many members of a process
+    RETURNED = "returned"  # a process with new members; names = them; before = its earlier id, if it has changed
+    THREADS = "threads"  # before and after = the number of members of a process
     TAGS = "tags"  # client tags of a process
     CONFIG = "config"  # names = the key, before and after = its value; the assignor among them
     TOPOLOGY = "topology"  # subtopologies, their topics or stores
-    TOPIC = "topic"  # names = the source topic, before and after = partitions, None where it was not there
-    FOLLOW_UP = "followup-rebalance"  # names = tasks that the round before held back until they are revoked
-    CREATED = "topics-created"  # names = topics the group reads that the round before created
-    PROBING = "probing-rebalance"  # after = by how many milliseconds the deadline of the round before had passed
-    REJOINED = "rejoined"  # nothing a recording shows
+    TOPIC = "topic"  # names = the source topic; before and after = its partitions, None when it did not exist
+    FOLLOW_UP = "followup-rebalance"  # names = tasks that the rebalance before held back until their owner gave them up
+    CREATED = "topics-created"  # names = topics the group reads that the rebalance before created
+    PROBING = "probing-rebalance"  # after = milliseconds since the deadline of the rebalance before
+    REJOINED = "rejoined"  # a reason that the recording does not show
 
 
 class Trigger(NamedTuple):
@@ -47,7 +47,9 @@ class Trigger(NamedTuple):
 
 
 class ProcessView(NamedTuple):
-    """One process in one round. `members`: id to how to call it: instance id, client id, or the id itself."""
+    """One process in one rebalance. `members`: each member id with the name to show: instance id, client id, or the id
+    itself.
+    """
 
     members: Mapping[str, str]
     instances: frozenset[str]
@@ -57,8 +59,9 @@ class ProcessView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
-    """What of a round the next one is compared with. `held_back`: tasks that nobody was given yet. `created`: topics
-    that the round created and the group reads; a leader whose consumer sees them asks for a round again.
+    """The part of a rebalance that the next one is compared with. `held_back`: tasks that no member was given yet.
+    `created`: topics that the rebalance created and the group reads; a leader whose consumer sees them appear asks for
+    another rebalance.
     """
 
     processes: Mapping[ProcessId, ProcessView]
@@ -71,7 +74,7 @@ class RebalanceView:
 
 
 def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]) -> RebalanceView:
-    """Follow-up and probing as recorded; as decided here where nothing is recorded."""
+    """Follow-up and probing are those recorded; those decided here when nothing is recorded."""
     if isinstance(ran, RerunPlacement):
         configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
         return RebalanceView(processes, None, configs)
@@ -90,12 +93,12 @@ def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: I
 
 
 def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
-    """In the order in which the leader received the members. One that cannot be read is left out."""
+    """In the order in which the leader received the members, without those that cannot be read."""
     return _placement_processes(ran) if isinstance(ran, RerunPlacement) else _processes(ran.recorded.snapshot)
 
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
-    """In the order: processes, then what the group runs, then what the round before asked for. Never empty."""
+    """In this order: processes, then what the group runs, then what the rebalance before asked for. Never empty."""
     if before is None:
         return (Trigger(TriggerKind.FIRST),)
     found = [
@@ -167,7 +170,7 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
-    """Of the users' own topics; repartition topics are created by rounds, and told as that."""
+    """Only of the user's own topics; rebalances create repartition topics, which is a trigger of its own."""
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics
     }

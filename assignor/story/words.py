@@ -1,4 +1,4 @@
-"""The words of a story: times, processes, copies, and what set a round off."""
+"""The words of a story: times, processes, copies, and what set a rebalance off."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 NAMES_SHOWN = 4
 SAME_SHOWN = 3
-"""So many processes with the same thing to tell; the JSON has all."""
+"""How many processes with the same kind of change are named; the JSON has all of them."""
 
 _APPENDED_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _ABOUT_PROCESS = {TriggerKind.JOINED, TriggerKind.LEFT, TriggerKind.RETURNED}
 
 
 class Processes:
-    """How to call processes: by their first eight digits where those tell them apart."""
+    """How processes are called: by their first eight digits where these are unique."""
 
     def __init__(self, processes: Iterable[object]) -> None:
         known = {process for process in processes if isinstance(process, ProcessId)}
@@ -32,12 +32,12 @@ class Processes:
 
 
 def called(member: str | None) -> str:
-    """Without the UUID that the broker appended."""
+    """The member id without the UUID that the broker appended."""
     return "" if member is None else _APPENDED_UUID.sub("", member)
 
 
 def time_text(time_ms: int) -> str:
-    """UTC, to the millisecond."""
+    """In UTC, to the millisecond."""
     try:
         return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):  # a clock may say anything
@@ -73,7 +73,7 @@ def _lag(lag: int | None) -> str:
 
 
 def triggers_text(triggers: Sequence[Trigger], processes: Processes, task: TaskId | None) -> str:
-    """`task`: named first among those that waited."""
+    """`task`: the one to name first among those that waited."""
     parts = []
     for kind, several in groupby(sorted(triggers, key=_order), key=lambda trigger: trigger.kind):
         same = list(several)

@@ -1,7 +1,7 @@
-"""The one interface every task assignor answers to: a placement problem in, a placement out.
+"""The interface of every task assignor: a placement problem in, a placement out.
 
-A task assignor knows tasks, clients and lags; it knows no topics, bytes or threads. Source: `TaskAssignor` and
-`LegacyTaskAssignor`. Assignors are pure: the same problem gives the same placement, and the reasons go to the log.
+A task assignor knows tasks, clients and lags; it knows no topics, bytes or threads. Assignors are pure: the same
+problem gives the same placement, and the reasons go to the log. Source: `TaskAssignor` and `LegacyTaskAssignor`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from assignor.types import ProcessId, TaskId
 
 @dataclass(frozen=True, slots=True)
 class PlacementClient:
-    """One process as the assignor sees it. `capacity`: its threads, also the number of `consumers` when known."""
+    """One process as a task assignor sees it. `capacity`: its threads; equal to the number of `consumers` when these
+    are known.
+    """
 
     process_id: ProcessId
     capacity: int
@@ -32,10 +34,10 @@ class PlacementClient:
 
 @dataclass(frozen=True, slots=True)
 class PlacementProblem:
-    """All that decides a placement.
+    """Everything that decides a placement.
 
     `tasks`, `stateful_tasks` and `clients` are in the iteration order of the leader's Java collections: the sticky and
-    fallback assignors break ties by it. HighAvailability sorts and does not care.
+    the fallback assignor break ties by it. HighAvailabilityTaskAssignor sorts them.
     """
 
     configs: AssignmentConfigs
@@ -46,7 +48,7 @@ class PlacementProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClientPlacement:
-    """`warm_ups` are those of `standby` that are only there until they have caught up."""
+    """`warm_ups`: those of `standby` that exist only until they have caught up."""
 
     active: frozenset[TaskId]
     standby: frozenset[TaskId]
@@ -55,17 +57,17 @@ class ClientPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`clients` has an entry for every client of the problem."""
+    """`clients`: an entry for every client of the problem."""
 
     probing_rebalance_needed: bool
     clients: Mapping[ProcessId, ClientPlacement]
 
 
 class TaskAssignor(Protocol):
-    """`name` is how configs and recordings call it."""
+    """`name`: the name in configs and recordings."""
 
     name: str
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Place every task exactly once active. Appends its reasons to `log`. Raises KafkaError."""
+        """Places every task active exactly once. Appends its reasons to `log`. Raises KafkaError."""
         ...

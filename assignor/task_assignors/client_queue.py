@@ -22,14 +22,16 @@ from assignor.java.order import hash_set_order, process_hash
 from assignor.types import ProcessId, TaskId
 
 Room = tuple[float, int]
-"""The lower, the more room: tasks per thread, then minus the threads. Empty clients are equal and before all others."""
+"""The lower, the more room: tasks per thread, then minus the number of threads. Empty clients are equal, and come
+before all others.
+"""
 
 EMPTY: Room = (-1.0, 0)
 
 
 @dataclass(slots=True)
 class Client:
-    """A client while tasks are given to it. `number`: its place in the leader's order."""
+    """A client while it is given tasks. `number`: its place in the leader's order."""
 
     number: int
     process_id: ProcessId
@@ -58,13 +60,17 @@ class Client:
 
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
-    """The first with most room that `prefers` agrees to, else the first with most room, else None."""
+    """The first client with the most room that `prefers` accepts, otherwise the first with the most room, otherwise
+    None.
+    """
     by_room = sorted(candidates, key=_room_of)
     return next(filter(prefers, by_room), by_room[0] if by_room else None)
 
 
 class ClientQueue:
-    """All clients, most room first, then by `ranks[client.number]`. Keeps up by itself, as rooms only shrink."""
+    """All clients, those with the most room first, then by `ranks[client.number]`. It needs no updates, because rooms
+    only shrink.
+    """
 
     __slots__ = ("_clients", "_heap")
 
@@ -74,7 +80,7 @@ class ClientQueue:
         heapify(self._heap)
 
     def first(self, accepts: Callable[[Client], bool] | None = None) -> Client | None:
-        """The first client that `accepts` agrees to; None when it agrees to none."""
+        """The first client that `accepts` accepts; None when it accepts none."""
         heap, passed_over, found = self._heap, [], None
         while heap:
             room, rank, number = heap[0]
@@ -96,7 +102,7 @@ def _room_of(client: Client) -> Room:
 
 
 class StandbyCandidates:
-    """Finds the client with most room among those that do not hold a task."""
+    """Finds the client with the most room among those that do not hold a task."""
 
     __slots__ = ("_capacities", "_clients", "_queues", "_spreads")
 
@@ -110,9 +116,9 @@ class StandbyCandidates:
     def first(
         self, is_candidate: Callable[[Client], bool], left_out: int, prefers: Callable[[Client], bool]
     ) -> Client | None:
-        """The roomiest candidate that `prefers` agrees to, else the roomiest one, else None.
+        """The roomiest candidate that `prefers` accepts, otherwise the roomiest one, otherwise None.
 
-        `left_out`: to how many clients `is_candidate` says no.
+        `left_out`: how many clients `is_candidate` rejects.
         """
         queue = self._queue(left_out)
         if queue is not None:
@@ -132,11 +138,11 @@ class StandbyCandidates:
         return queue
 
     def _capacity(self, left_out: int) -> int | None:
-        """The set's capacity without any `left_out` clients; None when a bucket could get crowded on the way there."""
+        """The set's capacity without any `left_out` clients; None when a bucket could get crowded on the way."""
         size, capacity = len(self._clients) - left_out, DEFAULT_INITIAL_CAPACITY
         while True:
             room = capacity * 3 // 4
-            # whoever is left out, the first clients of the set are among these
+            # whichever clients are left out, the first ones of the set are among these
             if is_crowded(self._spreads[: room + 1 + left_out], capacity):
                 return None
             if size <= room:

@@ -1,15 +1,16 @@
-"""The queue of clients, lightest first, out of which the next one that may take a task is drawn.
+"""The queue of clients, lightest first, from which the next client that may take a task is drawn.
 
-Kafka's queue is a `java.util.PriorityQueue` whose weights change while clients sit in it. Until they are offered anew
-it is no proper heap, and a draw is then not always the lightest client. To draw the same clients, this is the same
-binary heap, laid out the same after every step. Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
+Kafka's queue is a `java.util.PriorityQueue` whose weights change while clients are in it. Until such a client is
+offered again the queue is not a proper heap, and a draw is not always the lightest client. To draw the same clients,
+this is the same binary heap with the same layout after every step. Source: `ConstrainedPrioritySet`,
+`java.util.PriorityQueue`.
 
-While the heap is in order, a draw is the least of the clients asked for, wherever they lie. So what happens to the heap
-is only written down, and done when a step comes that could break the order. Drawing everybody in vain leaves a layout
-that depends on nothing before, so what was written down before that never has to be done.
+While the heap is in order, a draw is the least of the accepted clients, wherever they lie in it. So steps are only
+recorded, and carried out when a step comes that could break the order. A draw that accepts nobody leaves a layout that
+does not depend on anything before it, so the steps recorded before it never have to be carried out.
 
-As no two entries are equal, the layout of a heap in order does not depend on how siftDown is written; so `heapq` draws
-from it, in C. Only a heap found out of order is drained by Java's own steps.
+No two entries are equal, so the layout of a heap in order does not depend on how siftDown is written; `heapq`, in C,
+can draw from it. Only a heap found out of order is drained with Java's own steps.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from assignor.types import ProcessId
 Entry = int
 """Load and client in one number that sorts as Kafka's comparator does: by load, then by process id.
 
-The bits of a double that is not negative sort like the double; below them stands the client's number.
+The bits of a non-negative double sort like the double; below them is the client's number.
 """
 
 _CLIENT_BITS = 32
@@ -38,7 +39,7 @@ _NOT_QUEUED: Entry = -1
 
 
 class ConstrainedPrioritySet:
-    """Each client is in it at most once. `load(client)` is asked when clients are offered, and must not be negative."""
+    """Holds each client at most once. `load(client)` is called when clients are offered, and must not be negative."""
 
     def __init__(self, processes: Sequence[ProcessId], load: Callable[[int], float]) -> None:
         """Offers every client, in process order. `processes` are sorted; clients are their places."""
@@ -52,9 +53,10 @@ class ConstrainedPrioritySet:
         self.offer_all(range(len(processes)))
 
     def poll(self, accepted: Collection[int]) -> int | None:
-        """Take out the first client drawn that is in `accepted`; None, and nobody taken out, when there is none.
+        """Takes out the first client drawn that is in `accepted`; returns None, and takes nobody out, when there is
+        none.
 
-        Clients drawn in vain go back in the order of the HashSet in which Kafka collects them.
+        Clients that are drawn and not accepted go back in the order of the HashSet in which Kafka collects them.
         """
         if not self._in_order:
             self._in_order = self._heap.is_in_order()
@@ -71,9 +73,11 @@ class ConstrainedPrioritySet:
         return first & _CLIENT
 
     def offer_all(self, clients: Sequence[int]) -> None:
-        """Offer different clients whose load has changed, one after the other; those queued are taken out first.
+        """Offers different clients whose load has changed, one after the other; those already in the queue are taken
+        out first.
 
-        All loads have changed by the time of the first offer, also those of queued clients that come later.
+        All loads have changed by the time of the first offer, including those of queued clients that are offered
+        later.
         """
         self._freshly_drained = False
         queued = [self._entries[client] for client in clients]
@@ -89,12 +93,12 @@ class ConstrainedPrioritySet:
             self._entries[client] = entry
 
     def _stays_in_order(self, queued: Sequence[Entry], offered: Sequence[Entry]) -> bool:
-        """Whether the heap, in order now, is certain to be in order after these offers, however it is laid out.
+        """Whether the heap, in order now, is certain to be in order after these offers, whatever its layout.
 
-        It is when nobody queued has changed. Else said only of the usual case: a client that is not queued is offered
-        before one that is and has got lighter. The first may come to lie below the second, which lies too deep; when
-        the second is taken out, the first rises into its place, and breaks the order if it is less than the parent
-        there, which is less than the second was.
+        It is when no queued client has changed. Otherwise only the usual case is decided: a client that is not queued
+        is offered before one that is queued and has become lighter. The first may end up below the second, which lies
+        too deep. When the second is taken out, the first rises into its place, and breaks the order if it is less than
+        the parent there, which is less than the second was.
         """
         if len(offered) != 2 or queued[0] != _NOT_QUEUED or queued[1] < offered[1]:
             return all(before in (after, _NOT_QUEUED) for before, after in zip(queued, offered, strict=True))
@@ -113,7 +117,7 @@ class ConstrainedPrioritySet:
         return bits | client
 
     def _drain_in_vain(self) -> None:
-        """Draw everybody and put everybody back; doing so twice is doing so once."""
+        """Draws all clients and puts all of them back; a second time changes nothing."""
         if self._freshly_drained:
             return
         self._written_down = [partial(self._heap.refill, self._entries.copy())]
@@ -140,9 +144,9 @@ class _Heap:
         self._rejected_order = _HashSetOrder(processes)
 
     def offer(self, queued: Sequence[Entry], offered: Sequence[Entry]) -> None:
-        """`queued`: the old entries of the clients offered, _NOT_QUEUED for one that is not in it.
+        """`queued`: the old entries of the clients offered, _NOT_QUEUED for a client that is not in the heap.
 
-        Old entries change where they lie, and are then taken out one by one. In a heap out of order, too, `heappush`
+        Old entries change in their places, and are then taken out one by one. In a heap out of order, too, `heappush`
         lets an entry rise as Java does.
         """
         array = self._array
@@ -155,13 +159,15 @@ class _Heap:
             heappush(array, entry)
 
     def draw(self, first: Entry) -> None:
-        """Draw until `first` comes, from a heap in order."""
+        """Draws until `first` comes, from a heap in order."""
         rejected = list(iter(partial(heappop, self._array), first))
         for entry in self._rejected_order.of(rejected):
             heappush(self._array, entry)
 
     def refill(self, entries: Sequence[Entry]) -> None:
-        """Draw everybody from a heap in order, and put them back. `entries`: those in it, _NOT_QUEUED if not."""
+        """Draws all clients from a heap in order, and puts them back. `entries`: those in it, _NOT_QUEUED for the
+        others.
+        """
         self._array = []
         for entry in self._rejected_order.of(sorted([entry for entry in entries if entry != _NOT_QUEUED])):
             heappush(self._array, entry)
@@ -186,7 +192,7 @@ class _Heap:
 
 
 class _HashSetOrder:
-    """In which order a HashSet of processes is walked, without building one each time."""
+    """The order in which a HashSet of processes is walked, without building one each time."""
 
     def __init__(self, processes: Sequence[ProcessId]) -> None:
         self._processes = processes
@@ -194,7 +200,7 @@ class _HashSetOrder:
         self._buckets: dict[int, _Buckets] = {}
 
     def of(self, entries: list[Entry]) -> list[Entry]:
-        """The entries of a set filled in the order given: by bucket, in the bucket by arrival."""
+        """The entries of a set filled in the order given: by bucket, and in a bucket by arrival."""
         if len(entries) < 2:
             return entries
         capacity = 16
@@ -206,7 +212,7 @@ class _HashSetOrder:
         return sorted(entries, key=self._buckets_at(capacity).__getitem__)
 
     def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
-        """Whether, at any size of the growing table, so many keys meet in a bucket that Java orders them otherwise."""
+        """Whether, at any size of the growing table, a bucket gets so many keys that Java orders them differently."""
         size = min(capacity, MIN_TREEIFY_CAPACITY)
         while size <= capacity:
             buckets = self._buckets_at(size)
@@ -225,9 +231,9 @@ class _HashSetOrder:
 
 
 class _Buckets(dict[Entry, int]):
-    """Entry to bucket, kept for those asked for: the same come again, and look-ups in a dict are quick.
+    """Entry to bucket, kept for the entries asked for: the same ones come again, and look-ups in a dict are fast.
 
-    `is_crowded`: whether a bucket would have too many keys with all the clients in it.
+    `is_crowded`: whether a bucket would have too many keys with all clients in the set.
     """
 
     def __init__(self, bucket_of_client: Sequence[int]) -> None:

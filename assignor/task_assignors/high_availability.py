@@ -1,8 +1,8 @@
-"""The default task assignor of Kafka Streams: every task where it is balanced, as soon as its state is there.
+"""The default task assignor of Kafka Streams: every task runs where it is balanced, as soon as its state is there.
 
-First the target, as if everybody were caught up: stateful tasks round robin over the sorted clients, balanced over
-threads, then standbys. Then lag: tasks stay for now where their state is, while the target warms up. Then stateless
-tasks, one by one to the lightest client. Source: `HighAvailabilityTaskAssignor`, KIP-441.
+First come the targets, as if every client were caught up: stateful tasks round robin over the sorted clients, balanced
+over threads, then standbys. Then comes lag: tasks stay for now where their state is, while their targets warm up. Then
+each stateless task goes to the client with the lowest load. Source: `HighAvailabilityTaskAssignor`, KIP-441.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ def assign_active_targets(state: WorkingState) -> None:
 
 
 def assign_stateless_tasks(state: WorkingState, tasks: list[TaskId]) -> list[list[TaskId]]:
-    """Each to the client with the fewest active tasks per thread. Returns the tasks of each client.
+    """Gives each to the client with the fewest active tasks per thread. Returns the tasks of each client.
 
-    Kafka's ConstrainedPrioritySet changes a client's load only while it is drawn here, so a plain heap does the same.
+    In this step of Kafka's ConstrainedPrioritySet a client's load changes only while it is drawn, so a plain heap
+    gives the same clients.
     """
     counts = [len(active) for active in state.active]
     capacity = state.capacity

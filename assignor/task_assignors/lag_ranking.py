@@ -1,9 +1,9 @@
-"""Which clients are caught up on a task, and who is next by lag.
+"""Which clients are caught up on a task, and which come next by lag.
 
-Kafka builds, for every task, the sorted set of caught-up clients and the set of all clients sorted by lag. Nearly every
-client reports nothing about a given task and then has the same lag as every other such client, so here only reported
-lags are kept per task; the clients without one share the task's unreported lag and follow in process order.
-Source: `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`, and
+Kafka builds for every task the sorted set of caught-up clients and the set of all clients sorted by lag. Nearly every
+client reports nothing about a given task, and then has the same lag as every other such client. So only reported lags
+are kept by task; the other clients share the task's unreported lag, and follow in process order. Source:
+`HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`, and
 `TaskMovement.taskIsNotCaughtUpOnClientAndOtherMoreCaughtUpClientsExist`.
 """
 
@@ -21,9 +21,9 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class LagRanking:
-    """`reported[task]`: lag by client, for those that reported one; `unreported[task]`: the lag of all others.
+    """`reported[task]`: lag by client, for clients that reported one; `unreported[task]`: the lag of all others.
 
-    `unreported[task]` is None only where every client has reported. Tasks and clients as in `WorkingState`.
+    `unreported[task]` is None only when every client has reported the task. Tasks and clients as in `WorkingState`.
     """
 
     reported: list[dict[int, int]]
@@ -52,10 +52,10 @@ class LagRanking:
         return caught_up
 
     def is_behind_another(self, task: int, client: int) -> bool:
-        """Whether the client is not caught up on the task while another client is nearer to the end."""
+        """Whether the client is not caught up on the task while another client has a smaller lag."""
         reported = self.reported[task]
         if not reported:
-            return False  # all the same
+            return False  # all clients have the same lag
         lag = self.lag(task, client)
         if is_caught_up(lag, self.acceptable_recovery_lag):
             return False
@@ -63,7 +63,7 @@ class LagRanking:
         return min(reported.values()) < lag or (unreported is not None and unreported < lag)
 
     def ahead_of(self, task: int, client: int) -> Iterator[int]:
-        """The clients before `client` by (lag, process id), nearest to the end first."""
+        """The clients before `client` by (lag, process id), smallest lag first."""
         reported = self.reported[task]
         by_lag: Iterator[tuple[int, int]] = iter(sorted((lag, other) for other, lag in reported.items()))
         unreported = self.unreported[task]
@@ -99,7 +99,7 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
 
 
 def _own_lags(lags: TaskLags, shared: Mapping[TaskId, int], tasks: list[TaskId]) -> Mapping[TaskId, int]:
-    """The lags that differ, or may differ, from the shared ones: all of them when the client does not share them."""
+    """The lags that differ, or may differ, from the shared ones; all lags when the client does not share them."""
     if lags.unreported is shared or lags.unreported == shared:
         return lags.reported
     return {task: lags.lag_for(task) for task in tasks}

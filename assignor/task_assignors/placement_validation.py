@@ -1,8 +1,8 @@
-"""What a task assignor has to keep, checked on what it returned.
+"""The rules that every placement must keep, checked on what a task assignor returned.
 
 Source: `TaskAssignmentUtils.validateTaskAssignment` and `StreamsPartitionAssignor`, which throws a StreamsException
-with the name of the `AssignmentError`. Differs from Kafka: there a task that nobody runs passes, and two copies on one
-client cannot be said; here both are errors.
+with the name of the `AssignmentError`. Differs from Kafka: there a task that nobody runs is accepted, and two copies
+on one client cannot be expressed; here both are errors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from assignor.task_assignors.base import Placement, PlacementProblem
 
 
 class AssignmentFault(StrEnum):
-    """Kafka's `AssignmentError`, and below the two that Kafka does not have."""
+    """Kafka's `AssignmentError`, and at the end two faults that Kafka does not have."""
 
     ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
     INVALID_STANDBY_TASK = "INVALID_STANDBY_TASK"
@@ -29,7 +29,7 @@ _FATAL = frozenset({AssignmentFault.UNKNOWN_PROCESS_ID, AssignmentFault.UNKNOWN_
 
 
 def validate_placement(problem: PlacementProblem, placement: Placement, assignor: str = "the task assignor") -> None:
-    """Raises StreamsError at the first fault; `assignor` is how the message calls the culprit."""
+    """Raises StreamsError for the first fault; `assignor` is its name in the message."""
     fault = _first_fault(problem, placement)
     if fault is not None:
         name, detail = fault

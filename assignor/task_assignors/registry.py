@@ -1,8 +1,8 @@
-"""Task assignors by the name that configs and recordings use.
+"""Task assignors by the names that configs and recordings use.
 
-Kafka's own names and this project's MinimalMovementTaskAssignor are built in; `module:Class` is a user's own class.
-Assignors are imported when they are asked for.
-Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
+Kafka's own names and this project's MinimalMovementTaskAssignor are built in; `module:Class` is a user's own class. An
+assignor is imported when it is asked for. Source: `internal.task.assignor.class` and `task.assignor.class` of
+`StreamsConfig`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def task_assignor_named(name: str) -> TaskAssignor:
     """A new assignor. `name`: one of BUILT_IN_ASSIGNORS, or `module:Class` of a class that takes no arguments.
 
     Importing a user's module runs its code: never pass a name from somebody who may not run code here. Raises
-    InputError saying what is wrong with the name or the class, NotBuiltYet for the public StickyTaskAssignor.
+    InputError with what is wrong with the name or the class, NotBuiltYet for the public StickyTaskAssignor.
     """
     if name == PUBLIC_STICKY_ASSIGNOR:
         raise NotBuiltYet(
@@ -57,7 +57,7 @@ def _load(module_name: str, class_name: str, path: str) -> object:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise InputError(f"{path!r}: there is no module {error.name!r} to import", "assignor") from error
         raise InputError(f"{path!r}: importing {module_name!r} failed: {error}", "assignor") from error
-    except Exception as error:  # anything can go wrong while a user's module is run
+    except Exception as error:  # a user's module can raise anything
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"{path!r}: importing {module_name!r} failed: {reason}", "assignor") from error
     if not class_name or not hasattr(module, class_name):

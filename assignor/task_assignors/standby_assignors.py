@@ -23,7 +23,7 @@ from assignor.types import Role
 
 
 class DefaultStandbyTaskAssignor:
-    """Answers to `StandbyTaskAssignor` of standby_assignors.py."""
+    """Standbys go to the clients with the fewest copies per thread; any client will do."""
 
     def assign(self, state: WorkingState, num_standby_replicas: int) -> None:
         assign_to_least_loaded(state, ((task, num_standby_replicas) for task in range(len(state.tasks))))
@@ -33,7 +33,7 @@ class DefaultStandbyTaskAssignor:
 
 
 def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]]) -> None:
-    """`wanted`: tasks in the order to place them, each with the number of standbys that it lacks.
+    """`wanted`: tasks in the order to place them, each with the number of standbys that it still needs.
 
     Source: `StandbyTaskAssignmentUtils.pollClientAndMaybeAssignAndUpdateRemainingStandbyTasks`.
     """
@@ -63,7 +63,11 @@ Tag = tuple[str, str]
 
 
 class ClientTagStandbyTaskAssignor:
-    """Answers to `StandbyTaskAssignor` of standby_assignors.py. `tag_keys`: rack.aware.assignment.tags."""
+    """Standbys go to clients whose tags (zone, cluster, host, ...) differ from those of the task's other copies.
+
+    Once a task has used every value of a tag, that tag no longer excludes any client for this task. Standbys that find
+    no client on unused tags go to the least loaded clients at the end. `tag_keys`: rack.aware.assignment.tags.
+    """
 
     def __init__(self, state: WorkingState, tag_keys: Sequence[str]) -> None:
         self._all_tags = [frozenset(client.tags.items()) for client in state.clients]
@@ -76,7 +80,7 @@ class ClientTagStandbyTaskAssignor:
         self._exhausted: dict[frozenset[Tag], bool] = {}
 
     def may_move(self, source: int, destination: int) -> bool:
-        """Whether the destination has every tag of the source, also those that are not configured."""
+        """Whether the destination has every tag of the source, including those that are not configured."""
         return self._all_tags[source] <= self._all_tags[destination]
 
     def assign(self, state: WorkingState, num_standby_replicas: int) -> None:
@@ -95,7 +99,7 @@ class ClientTagStandbyTaskAssignor:
     def _assign_on_unused_tags(
         self, state: WorkingState, queue: list[tuple[float, int]], task: int, num_standby_replicas: int
     ) -> list[int]:
-        """Returns the clients chosen; they are out of the queue."""
+        """Returns the clients chosen, which are no longer in the queue."""
         used: set[Tag] = set()
         placed: list[int] = []
         last = state.owner[task]
@@ -111,7 +115,7 @@ class ClientTagStandbyTaskAssignor:
         return placed
 
     def _use_tags_of(self, client: int, used: set[Tag], used_clients: int) -> None:
-        """A tag with no more values than there are used clients is given up, all of its values become free again."""
+        """Once as many clients are used as a tag has values, the tag is dropped: all its values become free again."""
         for tag in self._tags[client]:
             values = self._values[tag[0]]
             if len(values) <= used_clients:
@@ -146,7 +150,7 @@ class ClientTagStandbyTaskAssignor:
 
 
 def _in_map_order(state: WorkingState, missing: Mapping[int, int]) -> list[int]:
-    """The order of a HashMap that had all tasks, in order, and lost those that miss nothing, in order."""
+    """The order of a HashMap that held all tasks, in order, and lost those that need no more standbys, in order."""
     tasks_in_map = JavaHashMap((task, number) for number, task in enumerate(state.tasks))
     if len(missing) < len(state.tasks):
         for number, task in enumerate(state.tasks):
@@ -156,16 +160,19 @@ def _in_map_order(state: WorkingState, missing: Mapping[int, int]) -> list[int]:
 
 
 class StandbyTaskAssignor(Protocol):
+    """Places standbys once active tasks have their targets."""
+
     def assign(self, state: WorkingState, num_standby_replicas: int) -> None:
-        """Give every task so many standbys, or as many as there are clients for."""
+        """Gives every task `num_standby_replicas` standbys, or as many as there are clients for."""
         ...
 
     def may_move(self, source: int, destination: int) -> bool:
-        """Whether any standby may go from one client to another, to balance their load."""
+        """Whether any standby may move from one client to the other, to balance their load."""
         ...
 
 
 def standby_task_assignor(state: WorkingState, configs: AssignmentConfigs) -> StandbyTaskAssignor:
+    """By tags when `rack.aware.assignment.tags` is set."""
     if configs.rack_aware_assignment_tags:
         return ClientTagStandbyTaskAssignor(state, configs.rack_aware_assignment_tags)
     return DefaultStandbyTaskAssignor()

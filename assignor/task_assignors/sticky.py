@@ -19,7 +19,8 @@ from assignor.types import ProcessId, Role, TaskId
 
 
 class StickyPlacement:
-    """A placement in the making. Raises IllegalStateError when the clients have no threads.
+    """A placement in the making; each method gives away some tasks. Raises IllegalStateError when the clients have no
+    threads.
 
     Differs from Kafka: a single client without threads is refused at once, not when it is first compared; and more
     than 46,341 tasks, for which Kafka's count of pairs overflows, are no error.
@@ -37,18 +38,20 @@ class StickyPlacement:
         if any(client.capacity <= 0 for client in self._clients):
             raise IllegalStateError("Capacity of this ClientState must be greater than 0.")
         self.tasks_per_thread = len(problem.tasks) // capacity
-        """Rounded down; a client's fair share is this many for each of its threads."""
+        """Rounded down; a client's fair share is this number for each of its threads."""
         self._pairs = TaskPairs(len(self._clients))
         self._by_room = ClientQueue(self._clients, range(len(self._clients)))
         self._standby_candidates = StandbyCandidates(self._clients)
         self._by_process = {client.process_id: client for client in self._clients}
         self._unassigned = dict.fromkeys(problem.tasks)
-        self._copied_for: TaskId | None = None  # of which task `_copied` are the previous standbys
+        self._copied_for: TaskId | None = None  # the task whose previous standbys `_copied` holds
         self._copied: list[Client] = []
         self._map_previous()
 
     def _map_previous(self) -> None:
-        """Who had what. Of two that claim a task active, the later client wins; the map is in Java's order."""
+        """Previous owners by task. When two clients claim a task as active, the later one counts; the map is in Java's
+        order.
+        """
         active: list[tuple[TaskId, Client]] = []
         standby: dict[TaskId, list[ProcessId]] = {}
         for client in self._problem.clients.values():
@@ -62,13 +65,15 @@ class StickyPlacement:
         }
 
     def keep_previous_active(self, tasks_per_thread: int | None) -> None:
-        """Tasks stay with the client that ran them while it has fewer than `tasks_per_thread`; None: without limit."""
+        """Each task stays with the client that ran it while that client has fewer than `tasks_per_thread`; None:
+        without limit.
+        """
         for task, client in self._previous_active.items():
             if task in self._unassigned and (tasks_per_thread is None or _has_quota(client, tasks_per_thread)):
                 self._assign_active(task, client, DecisionKind.PREVIOUS_ACTIVE)
 
     def give_to_previous_standby(self, tasks_per_thread: int) -> None:
-        """Tasks go to the first client that had a standby of them and has fewer than `tasks_per_thread`."""
+        """Each task goes to the first client that had a standby of it and has fewer than `tasks_per_thread`."""
         if not self._previous_standby:
             return
         for task in self._unassigned_in_set_order():
@@ -78,12 +83,17 @@ class StickyPlacement:
                     break
 
     def place_remaining_active(self) -> None:
+        """By task id: to the previous owner or standby, unless it is full while another client has more room;
+        otherwise to the client with the most room.
+        """
         for task in sorted(self._unassigned):
             client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
             self._assign_active(task, client, kind, passed_over)
 
     def assign_standbys(self) -> None:
-        """Each stateful task gets its standbys before the next task gets any."""
+        """By the same rule, and preferring clients that bring new pairs of tasks together. A task gets all its
+        standbys before the next task gets any.
+        """
         wanted = self._problem.configs.num_standby_replicas
         for task in self._problem.stateful_tasks:
             for placed in range(wanted):
@@ -103,7 +113,7 @@ class StickyPlacement:
         return Placement(probing_rebalance_needed, clients)
 
     def _unassigned_in_set_order(self) -> list[TaskId]:
-        """Kafka copies all tasks and takes out the assigned ones, which can reshape a crowded bucket."""
+        """Kafka copies all tasks and removes the assigned ones, which can reshape a crowded bucket."""
         unassigned = JavaHashSet.copy_of(self._problem.tasks, task_hash)
         assigned = [task for task in self._previous_active if task in unassigned and task not in self._unassigned]
         unassigned.remove_all(JavaHashSet(assigned, hash_of=task_hash))
@@ -120,7 +130,9 @@ class StickyPlacement:
     def _find_client(
         self, task: TaskId, least_loaded: Callable[[TaskId], Client]
     ) -> tuple[Client, DecisionKind, Client | None]:
-        """The client for one more copy of `task`, why, and the previous owner that was passed over for its load."""
+        """The client for one more copy of `task`, the reason, and the previous owner that was passed over because of
+        its load.
+        """
         if len(self._clients) - self._pairs.holder_count(task) == 1:
             return least_loaded(task), DecisionKind.LEAST_LOADED, None
         owner = self._previous_active.get(task)
@@ -134,7 +146,7 @@ class StickyPlacement:
         return least_loaded(task), DecisionKind.LEAST_LOADED, owner or standby
 
     def _should_balance(self, client: Client) -> bool:
-        """Whether `client` is full and another one has more room."""
+        """Whether `client` is full and another client has more room."""
         return client.reached_capacity() and self._roomiest_of_all().room < client.room
 
     def _roomiest_of_all(self, _: TaskId | None = None) -> Client:
@@ -164,12 +176,12 @@ class StickyPlacement:
         )
 
     def _in_copied_set_order(self, previous: list[ProcessId]) -> list[Client]:
-        """Kafka looks for candidates in a copy of the set of previous standbys, which can be in another order."""
+        """Kafka looks for candidates in a copy of the set of previous standbys, which can have another order."""
         order = previous if len(previous) == 1 else hash_set_copy_order(previous, process_hash)
         return [self._by_process[process_id] for process_id in order]
 
     def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
-        """An empty client is as good: Kafka takes it without looking at pairs."""
+        """An empty client counts: Kafka takes it without looking at pairs."""
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
 
 
@@ -182,7 +194,16 @@ def _decision(kind: DecisionKind, task: TaskId, role: Role, client: Client, pass
 
 
 class LegacyStickyTaskAssignor:
-    """Never asks for a probing rebalance. Raises IllegalStateError when the clients have no threads."""
+    """Tasks stay where they were as long as the load allows it. Never asks for a probing rebalance.
+
+    1. Active tasks stay with their owner up to its fair share (tasks per thread, rounded down).
+    2. Tasks left over go to a client that had a standby of them, up to the same share.
+    3. The rest goes, by task id, to the previous owner or standby unless it is full while another client has more room,
+       else to the client with the most room.
+    4. Standbys are placed by the same rule, preferring clients that bring new pairs of tasks together.
+
+    Raises IllegalStateError when the clients have no threads.
+    """
 
     name = "LegacyStickyTaskAssignor"
 
@@ -196,7 +217,12 @@ class LegacyStickyTaskAssignor:
 
 
 class FallbackPriorTaskAssignor:
-    """Does not look at lags. Raises IllegalStateError when the clients have no threads."""
+    """What the leader uses when lags cannot be computed.
+
+    Every active task stays with its previous owner, whatever its load; the rest is placed as the sticky assignor does.
+    A probing rebalance is always due, since lags may be known by then. Raises IllegalStateError when the clients have
+    no threads.
+    """
 
     name = "FallbackPriorTaskAssignor"
 

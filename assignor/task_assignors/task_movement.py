@@ -1,8 +1,9 @@
-"""From where tasks belong to where they can run now: keep, swap with a caught-up standby, or move and warm up.
+"""From where tasks belong to where they can run now: stay, swap with a caught-up standby, or move while the target
+warms up.
 
-A task whose client is not caught up, while another one is nearer to the end, is given to that other one for the time
-being; its client restores the state as a warm-up, as long as max.warmup.replicas allows, and gets the task at a later
-rebalance. Standbys move likewise. Source: `TaskMovement`, KIP-441.
+When a task's target is not caught up and another client has a smaller lag, that client gets the task for the time
+being. The target restores the state as a warm-up, as far as max.warmup.replicas allows, and gets the task in a later
+rebalance. The same holds for standbys. Source: `TaskMovement`, KIP-441.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role
 
 StandbyMovement = tuple[int, int, int]
-"""How many clients are caught up, the task, the client that should hold the standby."""
+"""The number of caught-up clients, the task, the client that should hold the standby."""
 
 
 @dataclass(slots=True)
 class WarmUpBudget:
-    """What is left of max.warmup.replicas; active movements draw on it first."""
+    """What remains of max.warmup.replicas; active movements use it first."""
 
     remaining: int
 
@@ -37,7 +38,7 @@ class WarmUpBudget:
 
 
 def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
-    """Returns how many active tasks could not stay where they belong."""
+    """Returns how many active tasks could not stay on their targets."""
     movements: list[tuple[int, int, list[int]]] = []
     for task, owner in enumerate(state.owner):
         if lags.is_behind_another(task, owner):
@@ -48,7 +49,7 @@ def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudge
     if not movements:
         return 0
     queue = ConstrainedPrioritySet(state.processes, state.load)
-    # Few caught-up clients first. No two movements are of the same task here, so no heap is needed to order them.
+    # Fewest caught-up clients first. No two movements here have the same task, so sorting gives the order of the heap.
     for _, task, caught_up in sorted(movements):
         _move_active_task(state, lags, budget, queue, task, caught_up)
     return len(movements)
@@ -62,7 +63,7 @@ def _move_active_task(
     task: int,
     caught_up: list[int],
 ) -> None:
-    """To a caught-up standby, else to any caught-up client, else to the client nearest to the end."""
+    """To a caught-up standby, otherwise to any caught-up client, otherwise to the client with the smallest lag."""
     owner = state.owner[task]
     standby = queue.poll([client for client in caught_up if task in state.standby[client]])
     if standby is not None:
@@ -98,7 +99,7 @@ def _swap(
 
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
-    """Returns how many standbys could not stay where they belong and had somewhere to go."""
+    """Returns how many standbys could not stay on their targets and found another client."""
     movements: list[StandbyMovement] = []
     caught_up: dict[int, list[int]] = {}
     for client, standby_tasks in enumerate(state.standby):
@@ -119,7 +120,9 @@ def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudg
 
 
 def _in_drawing_order(movements: list[StandbyMovement], distinct_tasks: int) -> Iterable[StandbyMovement]:
-    """Few caught-up clients first, then by task. One task may be queued for several clients: Java's heap decides."""
+    """Fewest caught-up clients first, then by task. A task may be queued for several clients: then Java's heap
+    decides.
+    """
     if len(movements) == distinct_tasks:
         return sorted(movements)
     heap = JavaPriorityQueue(itemgetter(0, 1), movements)
@@ -135,7 +138,9 @@ def _move_standby_task(
     client: int,
     caught_up: list[int],
 ) -> int:
-    """To a caught-up client without a copy, else to the nearest one ahead. Returns 1 if it moved, else 0."""
+    """To a caught-up client without a copy, otherwise to the one with the smallest lag before it. Returns 1 if it
+    moved, else 0.
+    """
     kind = DecisionKind.MOVED_TO_CAUGHT_UP
     source = queue.poll([other for other in caught_up if not state.holds(other, task)])
     if source is None:

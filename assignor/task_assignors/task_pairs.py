@@ -1,8 +1,9 @@
-"""Which tasks already share a client: the sticky assignor would rather bring new pairs together.
+"""Which tasks already share a client: the sticky assignor prefers to bring new pairs together.
 
-Kafka keeps every pair of tasks that was ever put on one client, which is quadratic in tasks. As nothing is taken away
-from a client while a placement is made, a pair is known exactly when some client holds both; so it is enough to count,
-for each client, its tasks by the set of clients that hold them. Source: `LegacyStickyTaskAssignor.TaskPairs`.
+Kafka keeps every pair of tasks that was ever put on one client, which is quadratic in tasks. While a placement is
+made, nothing is taken away from a client, so a pair is known exactly when some client holds both tasks. It is enough
+to count, for each client, its tasks by the set of clients that hold them. Source:
+`LegacyStickyTaskAssignor.TaskPairs`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ class TaskPairs:
 
     def __init__(self, clients: int) -> None:
         self._holders: dict[TaskId, int] = {}
-        # per client: how many of its tasks have which holders
+        # by client: the number of its tasks for each set of holders
         self._groups: list[dict[int, int]] = [{} for _ in range(clients)]
-        # the task that was given to clients last is counted only when the next one comes, once for all its copies
+        # the task placed last is counted when the next one comes, once for all its copies
         self._current: TaskId | None = None
         self._counted = 0
 
@@ -38,11 +39,11 @@ class TaskPairs:
         return self._holders.get(task, 0).bit_count()
 
     def has_new_pair(self, task: TaskId, client: int) -> bool:
-        """Whether `client`, which does not hold `task`, holds a task that is on no client together with `task`."""
+        """Whether `client`, which does not hold `task`, holds a task that shares no client with `task` yet."""
         if task != self._current:
             self._count_current()
         groups, holders = self._groups[client], self._holders.get(task, 0)
-        if 1 << client in groups:  # a task that nobody else holds; saves the walk in nearly all cases
+        if 1 << client in groups:  # a task that no other client holds; nearly always true, and saves the walk
             return True
         return any(not group & holders for group in groups)
 

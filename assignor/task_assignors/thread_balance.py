@@ -1,10 +1,11 @@
-"""Move tasks from clients with many tasks per thread to clients with few, in Kafka's own order of moves.
+"""Moves tasks from clients with many tasks per thread to clients with few, in Kafka's own order of moves.
 
-For each source in process order, for each destination in process order: give away the lowest tasks as long as a move
-narrows the gap, and start over until nothing moves. Source: `HighAvailabilityTaskAssignor.balanceTasksOverThreads`.
+For each source in process order, and each destination in process order: move the lowest tasks as long as a move
+narrows the gap; start over until nothing moves. Source: `HighAvailabilityTaskAssignor.balanceTasksOverThreads`.
 
 Kafka looks at all pairs of clients, and sorts the source's tasks for each. Whether a pair can move anything is a
-comparison of two numbers, one per client, so a source is skipped when the least loaded of all could not take from it.
+comparison of two numbers, one for each client, so a source is skipped when even the least loaded client could not take
+a task from it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from assignor.types import Role
 
 
 def balance_active_over_threads(state: WorkingState) -> None:
-    """To be called while there are no standbys."""
+    """To be called before there are standbys."""
     _balance(state, state.active, state.move_active, lambda source, destination: True, Role.ACTIVE)
 
 
 def balance_standbys_over_threads(state: WorkingState, may_move: Callable[[int, int], bool]) -> None:
-    """`may_move(source, destination)`: the standby assignor's word on these two clients."""
+    """`may_move(source, destination)`: whether the standby assignor allows moves between these two clients."""
     _balance(state, state.standby, state.move_standby, may_move, Role.STANDBY)
 
 
@@ -60,7 +61,7 @@ def _balance(
 
 
 def _moves(state: WorkingState, held: set[int], source: int, destination: int) -> Iterator[int]:
-    """The tasks to move, lowest first; each is moved before the next is asked for."""
+    """The tasks to move, lowest first; the caller moves each before it asks for the next."""
     for task in sorted(held):
         if not _should_move(state, source, destination):
             return
@@ -69,7 +70,7 @@ def _moves(state: WorkingState, held: set[int], source: int, destination: int) -
 
 
 def _should_move(state: WorkingState, source: int, destination: int) -> bool:
-    """Whether one task less here and one more there narrows the gap without turning it around.
+    """Whether moving one task narrows the gap without reversing it.
 
     Source: `HighAvailabilityTaskAssignor.shouldMoveATask`, in the same doubles.
     """

@@ -1,7 +1,7 @@
-"""Who holds what while an assignment is being worked out.
+"""Which client holds which task while an assignor works.
 
 Tasks and clients are plain numbers here: a task is its place among the sorted stateful tasks, a client its place among
-the sorted process ids, so that comparing numbers is comparing ids in Kafka's order. Source: the assigned tasks of
+the sorted process ids. So comparing numbers compares ids in Kafka's order. Source: the assigned tasks of
 `ClientState`; `HighAvailabilityTaskAssignor` works on a TreeMap of clients and a TreeSet of tasks.
 """
 
@@ -20,8 +20,8 @@ from assignor.types import ProcessId, Role, TaskId
 class WorkingState:
     """`tasks`: the stateful ones, sorted; `clients`: sorted by process id. Everything else is indexed by these places.
 
-    `owner[task]` is the client with the active copy, -1 before there is one. `assigned[client]` counts active and
-    standby copies of stateful tasks. `warm_ups[client]` are those of `standby[client]` that only restore.
+    `owner[task]`: the client with the active copy, -1 before there is one. `assigned[client]`: the number of active
+    and standby copies of stateful tasks. `warm_ups[client]`: those of `standby[client]` that only restore.
     """
 
     tasks: list[TaskId]
@@ -96,7 +96,7 @@ class WorkingState:
         self.assign_standby(destination, task)
 
     def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
-        """`standby` becomes the owner and `owner` its standby; nobody's load changes."""
+        """`standby` becomes the owner and `owner` its standby; no load changes."""
         self.active[owner].remove(task)
         self.standby[owner].add(task)
         self.standby[standby].remove(task)
@@ -111,7 +111,7 @@ class WorkingState:
         client: int,
         other: int | None = None,
     ) -> None:
-        """Log one step about a stateful task."""
+        """Logs one step of a stateful task."""
         processes = self.processes
         self.log.append(
             Decision(kind, self.tasks[task], role, processes[client], None if other is None else processes[other])

@@ -1,10 +1,11 @@
-"""Step 4: what every member is sent.
+"""Step 4: what the leader sends to each member.
 
-A task whose partition another member still owns is held back until that member has given it up: its receiver is told
-to rejoin at once (next rebalance 0), and keeps the state open as a temporary standby when it had one. When the round
-asks for a probing rebalance, the first member of the leader's process is told the time, unless it rejoins at once
-anyway; then nobody of that process is. Source: `StreamsPartitionAssignor.computeNewAssignment`,
-`addClientAssignments`, `populateActiveTaskAndPartitionsLists`, `buildStandbyTaskMap`; KIP-429, KIP-441.
+A task whose partition another member still owns is held back until that member has given it up. The leader tells its
+receiver to rejoin at once (next rebalance 0), and the receiver keeps the state open as a temporary standby if it had
+one. When a probing rebalance is due, the first member of the leader's process gets its time, unless that member
+rejoins at once anyway; then no member of that process gets it. Source:
+`StreamsPartitionAssignor.computeNewAssignment`, `addClientAssignments`, `populateActiveTaskAndPartitionsLists`,
+`buildStandbyTaskMap`; KIP-429, KIP-441.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _BY_PARTITION = itemgetter(0)
 
 @dataclass(slots=True)
 class ConsumerAssignments:
-    """`by_member`: bytes of ConsumerProtocolAssignment. `probing_rebalance_encoded`: a member was told the time.
-    `followup_rebalance`: a member was told to rejoin at once.
+    """`by_member`: bytes of ConsumerProtocolAssignment. `probing_rebalance_encoded`: whether a member gets the time of
+    the probing rebalance. `followup_rebalance`: whether a member is to rejoin at once.
     """
 
     by_member: dict[str, bytes] = field(default_factory=dict)
@@ -44,6 +45,8 @@ class ConsumerAssignments:
 
 @dataclass(frozen=True, slots=True)
 class _GroupAssignment:
+    """What all members' assignments are made from, and the result that they are added to."""
+
     group: GroupMetadata
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
     in_java_order: PartitionsInJavaOrder
@@ -69,8 +72,8 @@ def consumer_assignments(
     probing_deadline: tuple[ProcessId, int] | None,
     log: DecisionLog,
 ) -> ConsumerAssignments:
-    """`partitions_for_task`: sorted partitions of every task. `probing_deadline`: the process to tell, and the time in
-    milliseconds. Raises IllegalStateError should a member get what another still owns.
+    """`partitions_for_task`: sorted partitions of every task. `probing_deadline`: the process that gets the time, and
+    the time in milliseconds. Raises IllegalStateError when a member would get what another still owns.
     """
     versions = group.versions
     encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
@@ -88,7 +91,7 @@ def consumer_assignments(
 
 
 def error_assignments(clients: Mapping[ProcessId, ClientMetadata], code: AssignorErrorCode) -> dict[str, bytes]:
-    """No partitions and an error code for everybody. Source: `StreamsPartitionAssignor.errorAssignment`."""
+    """No partitions and an error code for every member. Source: `StreamsPartitionAssignor.errorAssignment`."""
     encoder = AssignmentInfoEncoder(LATEST_SUPPORTED_VERSION, LATEST_SUPPORTED_VERSION, {}, {}, code)
     raw = encode_assignment(Assignment((), encoder.encode((), {})))
     return {consumer: raw for client in clients.values() for consumer in client.consumers}
@@ -148,7 +151,9 @@ def _tasks_of_threads(state: ClientState, placed: ClientPlacement, log: Decision
 def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
 ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
-    """Partitions with their tasks, sorted by partition; and the tasks that are held back whole."""
+    """Returns partitions with their tasks, sorted by partition, and the tasks that are held back; a task is held back
+    as a whole.
+    """
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []
     owners = group_assignment.group.owners
@@ -157,7 +162,7 @@ def _hand_out(
         partitions = group_assignment.partitions_for_task[task]
         for partition in partitions:
             if partition in owners and owned.get(partition) != consumer:
-                break  # it is still owned
+                break  # another member still owns it
         else:
             assigned.extend([(partition, task) for partition in partitions])
             continue
@@ -180,7 +185,7 @@ def _hand_out(
 def _temporary_standbys(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, held_back: Sequence[TaskId]
 ) -> list[TaskId]:
-    """Stateful tasks held back whose state this process has as a standby, and must not lose meanwhile."""
+    """Stateful tasks held back that this process had as standbys, and whose state it must not lose meanwhile."""
     if not held_back:
         return []
     kept = [task for task in held_back if task in state.previous_standby and task in state.lags]
@@ -196,7 +201,7 @@ def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> li
 
 
 def _check_cooperative(group: GroupMetadata, consumer: str, partitions: Sequence[TopicPartition]) -> None:
-    """Nobody gets what another still owns. Source: `ConsumerCoordinator.validateCooperativeAssignment`."""
+    """No member gets what another still owns. Source: `ConsumerCoordinator.validateCooperativeAssignment`."""
     for partition in partitions:
         owners = group.owners.get(partition)
         if owners is not None and consumer not in owners:

@@ -1,9 +1,9 @@
 """Step 3: which host answers queries for which partitions.
 
-Every process with an endpoint is in the maps, one without tasks too, or it would ask for another rebalance at once.
-They show where tasks belong after this round, also those that are still to be revoked elsewhere. When processes claim
-the same endpoint, the last in the order of the leader's HashMap has it.
-Source: `StreamsPartitionAssignor.populatePartitionsByHostMaps`.
+The maps contain every process with an endpoint, even one without tasks: it would otherwise ask for another rebalance
+at once. They show where tasks belong after this rebalance, including tasks that another process has yet to give up.
+When processes claim the same endpoint, the last one in the order of the leader's HashMap gets it. Source:
+`StreamsPartitionAssignor.populatePartitionsByHostMaps`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 
 class HostMaps(NamedTuple):
-    """Partitions of active tasks and of standby tasks by host, hosts and partitions in Kafka's order."""
+    """Partitions of active tasks and of standby tasks by host; hosts and partitions in Kafka's order."""
 
     active: Mapping[HostInfo, tuple[TopicPartition, ...]]
     standby: Mapping[HostInfo, tuple[TopicPartition, ...]]

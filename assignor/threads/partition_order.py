@@ -1,7 +1,7 @@
 """The partitions of one task in the order in which Kafka writes them: that of the HashSet the partition grouper fills.
 
-Only the bytes depend on it; after decoding the partitions of a standby task and of a host are sets.
-Source: `PartitionGrouper.partitionGroups`.
+Only the bytes depend on it; once decoded, the partitions of a standby task and of a host are sets. Source:
+`PartitionGrouper.partitionGroups`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from assignor.types import TaskId, TopicPartition
 
 
 class PartitionsInJavaOrder:
-    """Answers per task, and works out the order only for tasks that are asked for."""
+    """Computes the order only for tasks that are asked for."""
 
     def __init__(
         self, topology: GroupTopology, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]

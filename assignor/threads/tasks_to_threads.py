@@ -1,10 +1,10 @@
 """Within one process: which of its stream threads runs which task.
 
-Three passes that share one load per thread: stateful active, standby, stateless active. In each, a thread first keeps
-what it had, least lag first, up to the fair share; then threads below it take turns with the tasks in order; what is
-left goes to threads at exactly the fair share, previous owners first. The last tasks come in the order in which they
-happen to lie in the array of a `java.util.PriorityQueue`, so that array is kept exactly as Java would.
-Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
+Three passes share one load per thread: stateful active, standby, stateless active tasks. In each pass a thread first
+keeps what it had, smallest lag first, up to the fair share. Then threads below the fair share take turns with the
+tasks in order. The tasks left over go to threads at exactly the fair share, previous owners first. The last tasks come
+in the order in which they lie in the array of a `java.util.PriorityQueue`, so that array is kept exactly as Java would
+keep it. Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ThreadTasks = dict[str, list[TaskId]]
 """Member id to its tasks, in the order assigned."""
 
 Say = Callable[[DecisionKind, TaskId, str], None]
-"""Told of every choice: the kind, the task, the consumer."""
+"""Called for every choice: the kind, the task, the consumer."""
 
 
 def assign_tasks_to_threads(
@@ -30,8 +30,8 @@ def assign_tasks_to_threads(
     thread_load: dict[str, int],
     say: Say,
 ) -> ThreadTasks:
-    """`tasks`: in the iteration order of the leader's Java collection. `previous_tasks_by_lag`: per consumer, empty for
-    stateless tasks. `consumers`: sorted. `thread_load`: tasks per consumer so far, brought up to date here.
+    """`tasks`: in the iteration order of the leader's Java collection. `previous_tasks_by_lag`: by consumer, empty for
+    stateless tasks. `consumers`: sorted. `thread_load`: tasks by consumer so far; updated here.
     """
     if len(consumers) == 1:
         return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, say)}
@@ -56,7 +56,7 @@ def _all_to_one(
     thread_load: dict[str, int],
     say: Say,
 ) -> list[TaskId]:
-    """The only thread is always below its fair share: what it had comes first, then the others in order."""
+    """The only thread is always below its fair share: the tasks it had come first, then the others in order."""
     left = dict.fromkeys(tasks)
     assigned = [task for task in previous_tasks_by_lag.get(consumer, ()) if task in left]
     for task in assigned:
@@ -108,7 +108,7 @@ def _fill_in_turns(queue: _TaskQueue, assignment: ThreadTasks, missing: Mapping[
 def _hand_out_rest(
     queue: _TaskQueue, assignment: ThreadTasks, skipped: Mapping[TaskId, str], missing: Mapping[str, int], say: Say
 ) -> None:
-    """Every thread has its fair share or one more; those without the one more take one each."""
+    """Every thread has its fair share or one task more; those without the extra task take one each."""
     to_fill = dict.fromkeys(consumer for consumer, assigned in assignment.items() if len(assigned) == missing[consumer])
     for task, consumer in sorted(skipped.items()):
         if consumer in to_fill and task in queue:
@@ -124,8 +124,8 @@ def _hand_out_rest(
 class _TaskQueue:
     """A `java.util.PriorityQueue` of distinct tasks that also knows where each task lies.
 
-    Java looks for a task to remove from the front of the array, which makes the whole pass quadratic; the layout after
-    every step is the same here. Tasks are handled as their rank, the place in sorted order.
+    Java searches for a task to remove from the front of the array, which makes the whole pass quadratic; the layout
+    after every step is the same here. Tasks are represented by their rank, the place in sorted order.
     """
 
     __slots__ = ("_heap", "_place", "_rank", "_tasks")

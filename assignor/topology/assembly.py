@@ -1,4 +1,4 @@
-"""From the node graph to the parsed topology: subtopologies with their topics and stores, and co-partitioned groups.
+"""From the node graph to the group's topology: subtopologies with their topics and stores, and co-partitioned groups.
 
 Topics come out in the order in which the JVM walks them, because tasks and partition counts follow it. Source:
 `InternalTopologyBuilder.subtopologyToTopicsInfo`, `copartitionGroups`, `validateCopartition`, `decorateTopic`.
@@ -115,7 +115,7 @@ def _check_fixed_counts(definition: TopologyDefinition) -> None:
 
 
 def _copartition_groups(definition: TopologyDefinition, application_id: str) -> tuple[tuple[str, ...], ...]:
-    """Groups that share a topic become one. As in Kafka a group joins the first it meets, and only that one."""
+    """Groups that share a topic become one. As in Kafka, a group joins only the first such group."""
     groups: list[list[str]] = []
     group_of: dict[str, int] = {}
     for sources in definition.copartitioned_sources:

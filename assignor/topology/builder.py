@@ -1,8 +1,8 @@
-"""Say what a topology is made of, node by node; get Kafka's subtopologies with Kafka's numbers.
+"""Builds a topology node by node, and gives Kafka's subtopologies with Kafka's numbers.
 
-Every call is checked when it is made, and one that is refused changes nothing. Topics are given by the name the user
-knows; `build` puts the application id in front of internal ones. Source: `InternalTopologyBuilder`, `Topology`.
-Differs from Kafka: there are no sources by pattern and no sinks that choose their topic per record.
+Every call is checked at once, and a call that is refused changes nothing. Topics have the names that the user knows;
+`build` puts the application id in front of internal ones. Source: `InternalTopologyBuilder`, `Topology`. Differs from
+Kafka: there are no sources by pattern, and no sinks that choose a topic for each record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ LOGGED = ChangelogConfig()
 
 
 class TopologyBuilder:
-    """Collects a topology. Every method raises TopologyError for what Kafka's builder refuses, and answers itself."""
+    """Collects a topology. Every method returns the builder, and raises TopologyError for what Kafka's builder
+    refuses.
+    """
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -40,7 +42,7 @@ class TopologyBuilder:
         self._copartitioned_sources: list[tuple[str, ...]] = []
 
     def add_source(self, name: str, topics: str | Sequence[str], *, supplier: object = None) -> TopologyBuilder:
-        """A node that reads `topics`; a topic has one source only."""
+        """A node that reads `topics`; a topic can have only one source."""
         self._check_new_node(name)
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
@@ -55,7 +57,7 @@ class TopologyBuilder:
     def add_processor(
         self, name: str, parents: str | Sequence[str], *, stores: Iterable[str] = (), supplier: object = None
     ) -> TopologyBuilder:
-        """A node that gets the records of its parents. `stores`: state stores added before that it uses."""
+        """A node that receives the records of its parents. `stores`: state stores, added before, that it uses."""
         self._check_new_node(name)
         node = ProcessorNode(name, self._checked_parents(name, parents), supplier=supplier)
         wanted = tuple(dict.fromkeys(stores))
@@ -82,8 +84,8 @@ class TopologyBuilder:
     ) -> TopologyBuilder:
         """A store and the processors that use it. `changelog` None: not logged.
 
-        The same store may be added again for more processors. Differs from Kafka: then all of them share it; there,
-        only those of the last call do, and the others are left with a store that nobody logs.
+        The same store may be added again for more processors. Differs from Kafka: all of them then share it; in Kafka
+        only those of the last call do, and the others keep a store that is not logged.
         """
         store = StoreDefinition(name, changelog, None, supplier)
         if name in self._global_stores or self._stores.get(name, store) != store:
@@ -97,7 +99,7 @@ class TopologyBuilder:
         return self
 
     def connect_processor_and_stores(self, processor: str, stores: str | Iterable[str]) -> TopologyBuilder:
-        """Let a processor use stores that were added before; whoever shares a store is one subtopology."""
+        """Lets a processor use stores that were added before. Processors that share a store run in one subtopology."""
         wanted = _names(stores)
         if not wanted:
             raise _invalid(f"No StateStore is named to connect to Processor {processor}.")
@@ -109,7 +111,7 @@ class TopologyBuilder:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> TopologyBuilder:
-        """An internal topic by its short name, to be used in sources and sinks.
+        """An internal topic, by its short name, for use in sources and sinks.
 
         `partitions`: a fixed count, or None for the largest count upstream.
         """
@@ -119,9 +121,9 @@ class TopologyBuilder:
         return self
 
     def copartition(self, sources: Iterable[str]) -> TopologyBuilder:
-        """Topics of these source nodes must have the same number of partitions.
+        """The topics of these source nodes must have the same number of partitions.
 
-        Differs from Kafka: a name that is no source node is refused.
+        Differs from Kafka: a name that is not a source node is refused.
         """
         group = tuple(dict.fromkeys(sources))
         for name in group:
@@ -133,7 +135,7 @@ class TopologyBuilder:
     def use_source_topic_as_changelog(self, store: str, topic: str) -> TopologyBuilder:
         """The store is restored from a source topic of its subtopology and gets no changelog of its own.
 
-        Source: `connectSourceStoreAndTopic`, as the optimised source KTable and read-only state stores use it.
+        Source: `connectSourceStoreAndTopic`, which the optimised source KTable and read-only state stores use.
         """
         self._check_store(store)
         if self._stores[store].source_topic is not None:
@@ -145,7 +147,9 @@ class TopologyBuilder:
     def add_global_store(
         self, name: str, *, source: str, topic: str, processor: str, supplier: object = None
     ) -> TopologyBuilder:
-        """A store that every instance reads in full from `topic`. Its two nodes make no tasks but take a number."""
+        """A store that every instance reads completely from `topic`. Its two nodes have no tasks, but take a
+        subtopology number.
+        """
         self._check_new_node(source)
         self._check_unread_topic(topic)
         self._check_new_node(processor)
@@ -169,7 +173,7 @@ class TopologyBuilder:
         )
 
     def build(self, application_id: str) -> GroupTopology:
-        """The parsed topology. Raises TopologyError, see `assemble`."""
+        """The group's topology. Raises TopologyError, see `assemble`."""
         return assemble(self.definition(), application_id)
 
     def subtopology_nodes(self, subtopology_id: int) -> tuple[Node, ...]:

@@ -1,8 +1,8 @@
-"""Step 2b: the changelogs behind stateful tasks: which there are, which to create, which to ask for offsets.
+"""Step 2: the changelogs of stateful tasks: which exist, which to create, which have offsets to look up.
 
-A task is stateful when its subtopology has a changelog; a source topic that serves as changelog counts, a store without
-logging does not. A changelog that is created now has no offsets yet, so nobody asks for them.
-Source: `ChangelogTopics`.
+A task is stateful when its subtopology has a changelog. A source topic that serves as changelog counts; a store
+without logging does not. A changelog that is created now has no offsets yet, so none are looked up. Source:
+`ChangelogTopics`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from assignor.types import TaskId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ChangelogTopics:
-    """`stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `changelog_partitions`: of stateful tasks only.
+    """`stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `changelog_partitions`: for stateful tasks
+    only.
 
-    `pre_existing_source_based`: partitions of source topics that serve as changelog; `pre_existing_non_source_based`:
-    partitions of the other changelogs that were there before this rebalance. `ready`: counts of the latter and of the
-    created ones.
+    `pre_existing_source_based`: partitions of source topics that serve as changelog. `pre_existing_non_source_based`:
+    partitions of the other changelogs that existed before this rebalance. `ready`: partition counts of the latter and
+    of the created ones.
     """
 
     stateful_tasks: tuple[TaskId, ...] = ()
@@ -36,7 +37,7 @@ class ChangelogTopics:
     ready: Mapping[str, int] = field(default_factory=dict)
 
     def pre_existing_partitions_for(self, task: TaskId) -> tuple[TopicPartition, ...]:
-        """The task's changelog partitions without those of topics that this rebalance creates."""
+        """The task's changelog partitions, without those of topics that this rebalance creates."""
         partitions = self.changelog_partitions.get(task, ())
         if not self.created:
             return partitions

@@ -15,7 +15,7 @@ from assignor.topology.group_topology import ChangelogConfig
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Reads topics. `supplier` is opaque here: whatever a runtime needs to read them."""
+    """Reads topics. `supplier`: opaque here; what a runtime needs to read them."""
 
     name: str
     topics: tuple[str, ...]
@@ -28,7 +28,7 @@ class SourceNode:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorNode:
-    """Does the work. `stores` are the state stores it may use; `supplier` is opaque: whatever makes the processor."""
+    """Processes records. `stores`: the state stores it may use; `supplier`: opaque here; makes the processor."""
 
     name: str
     parents: tuple[str, ...]
@@ -38,7 +38,7 @@ class ProcessorNode:
 
 @dataclass(frozen=True, slots=True)
 class SinkNode:
-    """Writes one topic."""
+    """Writes to one topic."""
 
     name: str
     parents: tuple[str, ...]
@@ -51,7 +51,7 @@ Node = SourceNode | ProcessorNode | SinkNode
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """`changelog` None: not logged. `source_topic`: the source topic that serves as changelog, if any."""
+    """`changelog` None: not logged. `source_topic`: the source topic that serves as changelog, if one does."""
 
     name: str
     changelog: ChangelogConfig | None = field(default_factory=ChangelogConfig)
@@ -61,7 +61,7 @@ class StoreDefinition:
 
 @dataclass(frozen=True, slots=True)
 class GlobalStore:
-    """A store that every instance reads in full; its two nodes make no tasks."""
+    """A store that every instance reads completely; its two nodes have no tasks."""
 
     name: str
     source: str
@@ -72,7 +72,8 @@ class GlobalStore:
 
 @dataclass(frozen=True, slots=True)
 class TopologyDefinition:
-    """`nodes`: in the order added, so parents come first. `repartition_topics`: fixed count, or None, by short name.
+    """`nodes`: in the order added, so parents come first. `repartition_topics`: the fixed count or None, by short
+    name.
 
     `copartitioned_sources`: groups of source nodes, each in the order of the call.
     """
@@ -84,12 +85,12 @@ class TopologyDefinition:
     copartitioned_sources: tuple[tuple[str, ...], ...]
 
     def source_topics(self, node: str) -> tuple[str, ...]:
-        """Topics that the node reads, short names; none when it is not a source."""
+        """The topics that the node reads, by short name; none when it is not a source."""
         source = self.nodes.get(node)
         return source.topics if isinstance(source, SourceNode) else ()
 
     def full_topic(self, topic: str, application_id: str) -> str:
-        """The name on the brokers: internal topics carry the application id in front."""
+        """The name on the brokers: internal topics have the application id in front."""
         return f"{application_id}-{topic}" if topic in self.repartition_topics else topic
 
     def global_nodes(self) -> frozenset[str]:
@@ -98,7 +99,12 @@ class TopologyDefinition:
 
 
 def node_groups(definition: TopologyDefinition) -> dict[int, tuple[str, ...]]:
-    """Node names by group id, each group in the order added."""
+    """Node names by group id, each group in the order added. Nodes connected by an edge or by a shared store run
+    together.
+
+    Groups are numbered in the order in which their first nodes were added. Global stores have numbers too, so those of
+    subtopologies can have gaps.
+    """
     root_of: dict[str, str] = {}
 
     def root(name: str) -> str:

@@ -1,7 +1,8 @@
-"""The node graph as text, word for word what `Topology#describe` prints, so that both can be compared.
+"""The node graph as the text that Kafka's `Topology#describe` prints, so that both can be compared.
 
-Nodes of a subtopology are sorted by the number of paths below them, largest first, then by name; the neighbours of a
-node by the sizes known when they were linked. Source: `InternalTopologyBuilder.describe`, `TopologyDescription`.
+Nodes of a subtopology are sorted by the number of paths below them, largest first, then by name. The neighbours of a
+node are sorted by the numbers at the time when they were linked. Source: `InternalTopologyBuilder.describe`,
+`TopologyDescription`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from assignor.types import utf16_order
 
 
 class _Described:
-    """One node with its neighbours. `size`: itself and all paths below it, grows while nodes are linked."""
+    """One node with its neighbours. `size`: one for itself and one for each path below it; it grows while nodes are
+    linked.
+    """
 
     __slots__ = ("node", "predecessors", "size", "successors")
 

@@ -1,4 +1,5 @@
-"""A parsed topology: what `rebalance/1` carries and the pipeline reads.
+"""The topology of a group, as `rebalance/1` carries it and the pipeline reads it: topics and stores by subtopology, no
+nodes.
 
 Source: `TopicsInfo`, `InternalTopologyBuilder`.
 """
@@ -11,6 +12,8 @@ from enum import StrEnum
 
 
 class ChangelogType(StrEnum):
+    """Which of Kafka's three kinds of changelog config a topic gets."""
+
     UNWINDOWED = "unwindowed"
     WINDOWED = "windowed"
     VERSIONED = "versioned"
@@ -18,7 +21,7 @@ class ChangelogType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangelogConfig:
-    """How a changelog topic is to be created. `retention_ms`: the store's own, windowed only; times in milliseconds."""
+    """How to create a changelog topic. `retention_ms`: the store's own, for a windowed one; times in milliseconds."""
 
     type: ChangelogType = ChangelogType.UNWINDOWED
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -28,7 +31,7 @@ class ChangelogConfig:
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyStore:
-    """At most one of the two topics is set; neither means that the store is not logged."""
+    """A store of a subtopology. At most one of the two topics is set; with neither the store is not logged."""
 
     name: str
     changelog_topic: str | None = None
@@ -38,7 +41,7 @@ class SubtopologyStore:
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopic:
-    """`partitions`: a fixed count asked for by the user, None to take the maximum over upstream topics."""
+    """`partitions`: a fixed count that the user asked for; None for the largest count upstream."""
 
     name: str
     partitions: int | None = None
@@ -46,7 +49,9 @@ class RepartitionTopic:
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """Connected nodes, run together. `source_topics` include the repartition topics, full names, in Kafka's order."""
+    """Connected nodes, which run together. `source_topics` include the repartition topics. All topics have their full
+    names, in Kafka's order.
+    """
 
     id: int
     source_topics: tuple[str, ...]

@@ -1,10 +1,10 @@
 """Internal topics: their configs, and which of them have to be created.
 
-Configs: what the library sets, overridden by the application's `topic.` configs, overridden by the store's own; only
-the retention of a windowed and the compaction lag of a versioned changelog are computed last and yield to the store's
-own alone. An internal topic that exists must have exactly the partition count that is needed now.
-Source: `InternalTopicManager.makeReady`, `RepartitionTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`,
-`WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`.
+A topic's configs are the library's own, overridden by the application's `topic.` configs, overridden by the store's
+own. Two of them are computed last, and only the store's own value overrides them: the retention of a windowed
+changelog and the compaction lag of a versioned one. An internal topic that exists must have exactly the partition
+count that is needed now. Source: `InternalTopicManager.makeReady`, `RepartitionTopicConfig`,
+`UnwindowedUnversionedChangelogTopicConfig`, `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """One topic that has to be there. `changelog` is None for a repartition topic.
+    """One topic that has to exist. `changelog`: None for a repartition topic.
 
-    `partitions`: None while it is not known. `fixed_partitions`: the user asked for that count, nothing may change it.
-    IllegalArgumentError when a count is below one.
+    `partitions`: None while not known. `fixed_partitions`: the user asked for that count, and nothing may change it.
+    Raises IllegalArgumentError for a count below 1.
     """
 
     name: str
@@ -68,7 +68,7 @@ class InternalTopic:
         return self if self.fixed_partitions else replace(self, partitions=partitions)
 
     def configs(self, configs: AssignmentConfigs) -> dict[str, str]:
-        """Everything to create the topic with, sorted by key."""
+        """All configs to create the topic with, sorted by key."""
         values = {MESSAGE_TIMESTAMP_TYPE: "CreateTime"}
         if self.changelog is None:
             values |= {**_REPARTITION_DEFAULTS, **configs.topic_configs}
@@ -90,13 +90,13 @@ def _computed(changelog: ChangelogConfig, configs: AssignmentConfigs) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class InternalTopicCatalog:
-    """What the brokers know of internal topics before this rebalance. `failures`: see `failures` of rebalance/1."""
+    """The internal topics that existed before this rebalance. `failures`: see `failures` of rebalance/1."""
 
     existing: Mapping[str, TopicMetadata] = field(default_factory=dict)
     failures: frozenset[str] = frozenset()
 
     def with_created(self, created: Mapping[str, CreatedTopic]) -> InternalTopicCatalog:
-        """What the brokers know once `created` are there."""
+        """The catalog once the topics of `created` exist."""
         if not created:
             return self
         existing = {name: TopicMetadata(topic.partitions) for name, topic in created.items()}
@@ -105,7 +105,7 @@ class InternalTopicCatalog:
 
 @dataclass(frozen=True, slots=True)
 class ReadyTopics:
-    """`created`: topics to create now; `ready`: every topic asked for, with its partition count."""
+    """`created`: topics to create now; `ready`: all topics asked for, with their partition counts."""
 
     created: Mapping[str, CreatedTopic] = field(default_factory=dict)
     ready: Mapping[str, int] = field(default_factory=dict)
@@ -114,10 +114,10 @@ class ReadyTopics:
 def make_ready(
     topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> ReadyTopics:
-    """Check the topics that exist and say how to create the others.
+    """Checks the topics that exist, and says how to create the others.
 
     Raises StreamsError for an existing topic with another partition count, for a topic without a count, and when the
-    brokers cannot be asked or refuse. Differs from Kafka: nothing is asked again until a timeout, a failure is final.
+    brokers cannot be asked or refuse. Differs from Kafka: a failure is final, nothing is asked again until a timeout.
     """
     walk = hash_set_copy_order(topics, string_hash)
     if walk and DESCRIBE_TOPICS_FAILURE in catalog.failures:

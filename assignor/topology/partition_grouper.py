@@ -1,4 +1,4 @@
-"""Step 2a: partitions into tasks. Partition p of every source topic of a subtopology makes task `subtopology_p`.
+"""Step 2: partitions into tasks. Partition p of every source topic of a subtopology belongs to task `subtopology_p`.
 
 A subtopology has as many tasks as its largest source topic has partitions. Source: `PartitionGrouper`.
 """
@@ -13,18 +13,19 @@ from assignor.topology.topics_info import source_topics_walk
 from assignor.types import TaskId, TopicPartition, utf16_order
 
 MAX_GROUP_PARTITIONS = 1_000_000
-"""Source partitions, or changelog partitions, of one group: partition counts are a few bytes, what we make of them is
-not, and a document may come from anywhere."""
+"""Source partitions, or changelog partitions, of one group. A document from anywhere can name a large count in a few
+bytes; this bounds the memory that it can take.
+"""
 
 
 def partition_groups(topology: GroupTopology, cluster: Cluster) -> dict[TaskId, tuple[TopicPartition, ...]]:
     """Every task with its source partitions, sorted.
 
-    The order of the tasks is that of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. `cluster` has the
+    Tasks are in the order of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. `cluster` includes the
     repartition topics. Raises IllegalStateError for a source topic without partitions (in Kafka a plain
     RuntimeException). Linear in the number of partitions.
 
-    Differs from Kafka: above MAX_GROUP_PARTITIONS it is an InputError before memory is taken.
+    Differs from Kafka: more than MAX_GROUP_PARTITIONS is an InputError, raised before memory is allocated.
     """
     counts_by_subtopology = [
         (subtopology, _partition_counts(subtopology, cluster))
@@ -44,7 +45,7 @@ def partition_groups(topology: GroupTopology, cluster: Cluster) -> dict[TaskId, 
 
 
 def check_group_size(partitions: int, kind: str) -> None:
-    """Raises InputError for more partitions than one group can have. `kind`: what they are, for the message."""
+    """Raises InputError for more partitions than one group can have. `kind` names them in the message."""
     if partitions > MAX_GROUP_PARTITIONS:
         raise InputError(
             f"the group would have {partitions} {kind} partitions; no more than {MAX_GROUP_PARTITIONS} are placed",

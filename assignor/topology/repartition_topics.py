@@ -26,7 +26,7 @@ from assignor.types import utf16_order
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopics:
-    """`cluster`: the cluster with the repartition topics in it. `ready`: their partition counts."""
+    """`cluster`: the cluster with the repartition topics added. `ready`: their partition counts."""
 
     cluster: Cluster
     created: Mapping[str, CreatedTopic] = field(default_factory=dict)
@@ -36,11 +36,11 @@ class RepartitionTopics:
 def prepare_repartition_topics(
     topology: GroupTopology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> RepartitionTopics:
-    """Count, check and create the repartition topics.
+    """Counts, checks and creates the repartition topics.
 
-    Raises MissingSourceTopicError when an input topic is not in the cluster, TaskAssignmentError when a count cannot be
-    found, TopologyError for topics that are not co-partitioned, StreamsError for a topic that cannot be made ready.
-    Co-partitioning is looked at only when there are repartition topics, as in Kafka.
+    Raises MissingSourceTopicError when the cluster lacks an input topic, TaskAssignmentError when a count cannot be
+    computed, TopologyError for topics that are not co-partitioned, StreamsError for a topic that cannot be made ready.
+    As in Kafka, co-partitioning is checked only when there are repartition topics.
     """
     missing = missing_source_topics(topology, cluster)
     if missing:
@@ -51,14 +51,14 @@ def prepare_repartition_topics(
     for group in topology.copartition_groups:
         topics |= enforce_copartitioning(group, topics, cluster)
     ready = make_ready(topics, catalog, configs)
-    # Kafka adds partitions to the metadata and takes none away, should it know the topic already
+    # Kafka adds partitions to the metadata, and removes none when it knows the topic already
     counts = {name: max(partitions, cluster.partition_count(name) or 0) for name, partitions in ready.ready.items()}
     full_cluster = cluster.with_topics({name: TopicMetadata(partitions) for name, partitions in counts.items()})
     return RepartitionTopics(full_cluster, ready.created, ready.ready)
 
 
 def missing_source_topics(topology: GroupTopology, cluster: Cluster) -> tuple[str, ...]:
-    """Input topics that the cluster does not have, sorted; repartition topics are not input."""
+    """Input topics that the cluster lacks, sorted; repartition topics are not input."""
     missing: set[str] = set()
     for subtopology in topology.subtopologies:
         repartition = {topic.name for topic in subtopology.repartition_source_topics}
@@ -124,7 +124,7 @@ def enforce_copartitioning(
 ) -> dict[str, InternalTopic]:
     """The repartition topics of `group` with the count that the group needs.
 
-    Raises TopologyError when outside topics, or fixed counts, do not agree, and IllegalStateError for a topic that is
+    Raises TopologyError when other topics, or fixed counts, disagree, and IllegalStateError for a topic that is
     neither a repartition topic nor in the cluster.
     """
     walk = hash_set_order(group, string_hash)

@@ -1,4 +1,4 @@
-"""What Java's hash order makes of a subtopology: its hash code, and the order in which hash maps walk subtopologies.
+"""Java's hash code of a subtopology, and the orders in which Java's hash maps walk subtopologies.
 
 Partition counts of chained repartition topics and the order of tasks follow these walks, so they are part of the
 behaviour. Source: `InternalTopologyBuilder.TopicsInfo.hashCode`, `TopologyMetadata.Subtopology.hashCode`, and
@@ -18,7 +18,7 @@ _REMAINDER = 0xFFFFFFFF
 
 
 def changelog_configs(subtopology: Subtopology) -> dict[str, ChangelogConfig]:
-    """Every changelog of the subtopology by topic, source topics that serve as one included."""
+    """Every changelog of the subtopology by topic, including source topics that serve as one."""
     changelogs: dict[str, ChangelogConfig] = {}
     for store in subtopology.stores:
         topic = store.changelog_topic or store.source_topic_as_changelog
@@ -40,9 +40,9 @@ def java_hash_code(subtopology: Subtopology) -> int:
 
 
 def subtopology_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """In the order of a `HashSet<TopicsInfo>`, in which `RepartitionTopics` looks at them.
+    """In the order of a `HashSet<TopicsInfo>`, in which `RepartitionTopics` walks them.
 
-    Of subtopologies with the same sources and changelogs the set has the first only, sinks do not tell them apart.
+    Of subtopologies with the same sources and changelogs the set holds only the first; sinks do not make a difference.
     """
     distinct: dict[object, Subtopology] = {}
     for subtopology in subtopologies:
@@ -53,20 +53,21 @@ def subtopology_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
 
 
 def topic_groups_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """In the order of `TopologyMetadata.subtopologyTopicsInfoMapExcluding`, a `HashMap<Subtopology, ..>` filled by
-    `putAll`, which makes room first."""
+    """In the order of `TopologyMetadata.subtopologyTopicsInfoMapExcluding`: a `HashMap<Subtopology, ..>` that `putAll`
+    has sized in advance.
+    """
     by_id = {subtopology.id: subtopology for subtopology in subtopologies}
     return list(JavaHashMap.copy_of(by_id, _subtopology_key_hash).values())
 
 
 def source_topics_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """In the order of `sourceTopicsByGroup`, a `HashMap<Subtopology, ..>` filled one by one from the map above."""
+    """In the order of `sourceTopicsByGroup`: a `HashMap<Subtopology, ..>` filled one by one from the map above."""
     by_id = {subtopology.id: subtopology for subtopology in topic_groups_walk(subtopologies)}
     return [by_id[subtopology_id] for subtopology_id in hash_set_order(by_id, _subtopology_key_hash)]
 
 
 def _equality_key(subtopology: Subtopology) -> object:
-    """Equal for what `TopicsInfo.equals` takes for equal."""
+    """Equal when `TopicsInfo.equals` is true."""
     changelogs = {
         (topic, config.type, frozenset(config.configs.items()), _own_time_ms(config))
         for topic, config in changelog_configs(subtopology).items()
@@ -75,7 +76,7 @@ def _equality_key(subtopology: Subtopology) -> object:
 
 
 def _own_time_ms(config: ChangelogConfig) -> int | None:
-    """The one time that this type of changelog has, None for a type without."""
+    """The one time that this type of changelog has; None for a type without."""
     if config.type is ChangelogType.WINDOWED:
         return config.retention_ms or 0
     return (config.min_compaction_lag_ms or 0) if config.type is ChangelogType.VERSIONED else None

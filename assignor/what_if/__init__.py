@@ -1,6 +1,6 @@
-"""A recorded round under other conditions: `Changes` say which, `changed` makes the round, `difference` compares two.
+"""A recorded rebalance under other conditions: `Changes` names them, `changed` applies them, `difference` compares.
 
-The changed round goes through the very code that decides (`assignor.rerun`); nothing of it is estimated.
+The changed rebalance goes through the code that leads a real group (`assignor.rerun`); nothing of it is estimated.
 """
 
 from assignor.what_if.changed_rebalance import changed, changed_document

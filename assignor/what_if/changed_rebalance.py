@@ -45,9 +45,9 @@ def changed(recorded: Recorded, changes: Changes) -> Recorded: ...
 def changed(recorded: Recorded, changes: Changes) -> Recorded:
     """The same kind of line with its input changed and without output; `Changes()` leaves the input as it is.
 
-    Raises InputError naming the field of `changes` that cannot be met in this round, with the candidates for a name
-    that fits none or several; NotBuiltYet for a config of a later release; DecodeError for members whose bytes have to
-    be read and cannot be.
+    Raises InputError naming the field of `changes` that cannot be applied, with the candidates when a name fits no
+    process or several; NotBuiltYet for a config that needs a later release; DecodeError for members whose bytes have
+    to be read and cannot be.
     """
     if isinstance(recorded, RecordedRebalance):
         return replace(recorded, snapshot=_changed_snapshot(recorded.snapshot, changes), output=None)
@@ -77,7 +77,7 @@ def _with_members(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSna
     removed = remove_instances(group, changes.remove)
     leader = snapshot.leader_process_id
     if leader in removed:
-        leader = min(group.processes())  # somebody has to lead; the lowest, for want of a better rule
+        leader = min(group.processes())  # any process can lead; the lowest id makes the choice repeatable
     set_threads(group, changes.threads, ends, snapshot.application_id)
     set_tags(group, changes.tags)
     if changes.add_instances:
@@ -100,8 +100,8 @@ def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
 
 
 def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: Changes) -> dict[str, object]:
-    """rebalance/1 or placement/1 of what `changed` gave, under its id, without output. A rebalance has the source
-    `generated` and says in its note what was changed, so that nobody takes it for a recording.
+    """rebalance/1 or placement/1 of what `changed` returned, under its id and without output. A rebalance gets the
+    source `generated` and a note that lists the changes, so that nobody takes it for a recording.
     """
     if isinstance(recorded, RecordedPlacement):
         return {**_placement(recorded), "meta": {"what_if": changes_document(changes)}}

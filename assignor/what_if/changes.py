@@ -30,7 +30,7 @@ EVERY_PROCESS = "*"
 
 @dataclass(frozen=True, slots=True)
 class AddedInstances:
-    """`count` processes of `threads` stream threads each, which have no state. `tags`: their client tags."""
+    """`count` new processes with `threads` stream threads each and no state. `tags`: their client tags."""
 
     count: int
     threads: int = 1
@@ -39,12 +39,13 @@ class AddedInstances:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """All of it optional; `Changes()` changes nothing.
+    """Every field is optional; `Changes()` changes nothing.
 
-    `configs`: dotted names, over the recorded ones. `remove`: processes that are gone, and what they ran with them.
-    `threads`: process to its stream threads. `tags`: process to client tags, over those it has. `partitions`: topic to
-    partitions. `topology`: instead of the recorded one. `lags`: task, or `process/task`, to the records that every
-    process which reported the task, or that one process, is behind; running tasks stay running.
+    `configs`: dotted names; they override recorded ones. `remove`: processes to take away, with all that they ran.
+    `threads`: how many stream threads a process gets. `tags`: client tags of a process; they override those it has.
+    `partitions`: partition counts of input topics. `topology`: replaces the recorded one. `lags`: a task, or
+    `process/task`, with the number of records by which every process that reported the task, or only that process, is
+    behind; a running task keeps running.
     """
 
     assignor: str | None = None
@@ -59,13 +60,15 @@ class Changes:
 
 
 MAX_INSTANCES = 10_000
-"""Instances added in one go, and threads of one: beyond every real group; a document may come from anywhere."""
+"""The most instances added at once, and the most threads of one. No real group comes near it; it bounds what a
+document from anywhere can ask for.
+"""
 
 _FIELDS = ("assignor", "configs", "add_instances", "remove", "threads", "tags", "partitions", "topology", "lags")
 
 
 def changes_document(changes: Changes) -> dict[str, object]:
-    """What is asked for, under the names of the fields."""
+    """The changes under the names of their fields. A field that changes nothing is left out, so `Changes()` is `{}`."""
     document: dict[str, object] = {
         "assignor": changes.assignor,
         "configs": dict(changes.configs),
@@ -84,7 +87,7 @@ def changes_document(changes: Changes) -> dict[str, object]:
 
 
 def changes_from_document(document: object, where: str = "changes") -> Changes:
-    """Raises InputError with the path of what is wrong. Names of processes are looked up when a round is changed."""
+    """Raises InputError with the path of the mistake. Process names are looked up later, by `changed`."""
     fields = Fields(document, where, (), _FIELDS)
     return Changes(
         assignor=fields.read_or_none("assignor", as_assignor),
@@ -100,7 +103,7 @@ def changes_from_document(document: object, where: str = "changes") -> Changes:
 
 
 def check_count(value: object, where: str) -> int:
-    """A number of instances, or of threads of one. Raises InputError."""
+    """Checks a number of instances, or of threads of one. Raises InputError."""
     return as_integer(value, where, 1, MAX_INSTANCES)
 
 

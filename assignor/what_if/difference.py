@@ -18,15 +18,16 @@ from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 RESTORE_RECORDS_PER_S = 100_000.0
-"""What one stream thread restores in a second, where nobody says."""
+"""How many records one stream thread restores in a second, unless the caller gives another rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRebalance:
-    """`measures` is None when no task was placed; then `error` says why, and is None otherwise.
+    """`measures`: None when no task was placed; then `error` is the reason, and None otherwise.
 
-    `records_by_process`: what each process has to read until all its copies have caught up; None when a lag is not
-    known. `restore_s`: seconds until the slowest process has done so, with all its threads; None as well.
+    `records_by_process`: how many records each process has to read until all its copies have caught up; None when a
+    lag is not known. `restore_s`: how many seconds the slowest process needs for that with all its threads; None
+    likewise.
     """
 
     measures: RebalanceMeasures | None
@@ -39,10 +40,10 @@ class ComparedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
-    """A task whose copies are not the same. `active_from`, `active_to`: None where the task is not there at all.
+    """A task whose copies differ. `active_from`, `active_to`: None where the rebalance does not have the task.
 
-    Standbys are without warm-ups. `records`: what each of its copies in the second round has to restore, None when that
-    is not known; empty for a stateless task.
+    Standbys are listed without warm-ups. `records`: how many records each copy in the second rebalance has to restore,
+    None when not known; empty for a stateless task.
     """
 
     task: TaskId
@@ -56,15 +57,16 @@ class TaskDifference:
 
     @property
     def active_is_elsewhere(self) -> bool:
-        """Whether the task is there in both rounds, active on different processes."""
+        """Whether both rebalances have the task, active on different processes."""
         return None not in (self.active_from, self.active_to) and self.active_from != self.active_to
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`tasks`: those with copies elsewhere, in order; empty when one of the rounds placed none. Counts are of copies
-    that the second round has, or has not, compared with the first; what moves compared with what members hold is in the
-    measures of each. `processes_new`, `processes_gone`, `tasks_new`, `tasks_gone`: only in the second, in the first.
+    """`tasks`: those whose copies differ, in order; empty when one of the rebalances placed none. The counts say which
+    copies the second rebalance has and the first has not, and the other way round; the measures of each say what
+    moves, compared with what the members hold. `processes_new`, `tasks_new`: only in the second rebalance;
+    `processes_gone`, `tasks_gone`: only in the first.
     """
 
     before: ComparedRebalance
@@ -82,7 +84,9 @@ class Difference:
 
     @property
     def standbys_new(self) -> int:
-        """On a process that has no copy of the task in the first round: standbys that only change role are none."""
+        """Standbys on a process that has no copy of the task in the first rebalance; a copy that only changes its role
+        does not count.
+        """
         return sum(
             process != each.active_from and process not in each.warm_up_gone
             for each in self.tasks
@@ -91,7 +95,7 @@ class Difference:
 
     @property
     def standbys_gone(self) -> int:
-        """Of a process that has no copy of the task in the second round."""
+        """Standbys of a process that has no copy of the task in the second rebalance."""
         return sum(
             process != each.active_to and process not in each.warm_up_new
             for each in self.tasks
@@ -108,7 +112,7 @@ class Difference:
 
 
 def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
-    """`restore_records_per_s`: of one stream thread. Raises InputError unless that is a number above 0."""
+    """`restore_records_per_s`: the rate of one stream thread. Raises InputError unless it is a number above 0."""
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")
     old, new = before.placed, after.placed
@@ -129,7 +133,7 @@ def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RE
 
 
 def summary(ran: Rerun, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> ComparedRebalance:
-    """One round in numbers."""
+    """One rebalance in numbers."""
     both = ran.placed
     if both is None:
         assert isinstance(ran, RerunRebalance)
@@ -202,10 +206,11 @@ def _records(problem: PlacementProblem, task: TaskId, copies: _TaskCopies) -> di
 
 @dataclass(frozen=True, slots=True)
 class ProcessCopies:
-    """Numbers of copies. `active_kept`: tasks that ran there; `active_moved_in`: that ran elsewhere or nowhere.
+    """Numbers of copies. `active_kept`: tasks that ran on this process before; `active_moved_in`: tasks that ran
+    elsewhere or nowhere.
 
-    `standby_kept`: of tasks that the process had a copy of, whatever its role; `standby_new`: of tasks that it had
-    nothing of. Warm-ups count for themselves. `threads`: stream threads.
+    `standby_kept`: standbys of tasks of which the process had a copy before, in any role; `standby_new`: standbys of
+    tasks of which it had none. Warm-ups are counted separately. `threads`: stream threads.
     """
 
     process: ProcessId
@@ -218,7 +223,7 @@ class ProcessCopies:
 
 
 def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[ProcessCopies, ...]:
-    """One for each client, in the order of `problem`."""
+    """One entry for each client, in the order of `problem`."""
     copies = []
     for process, client in problem.clients.items():
         after = placement.clients[process]
@@ -240,7 +245,7 @@ def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[
 
 
 def difference_document(difference: Difference) -> dict[str, object]:
-    """Processes and tasks as text; times in seconds. Every task that is elsewhere is in it."""
+    """The difference as JSON: processes and tasks as text, times in seconds, every task whose copies differ."""
     return {
         "before": _round(difference.before),
         "after": _round(difference.after),

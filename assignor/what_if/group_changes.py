@@ -1,4 +1,4 @@
-"""Instances gone and new, stream threads and client tags, in the members of a group."""
+"""Removed and added instances, stream threads and client tags, in the members of a group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from assignor.what_if.process_names import by_process, instance_name, new_member
 
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:
-    """Gives those removed. Raises InputError for a name that is not of one process, and when nobody would be left."""
+    """Returns the removed processes. Raises InputError for a name that fits no process or several, and when no process
+    would be left.
+    """
     known = group.names()
     removed = frozenset(process_called(name, known, "remove") for name in names)
     if len(removed) == len(known):
@@ -32,7 +34,7 @@ def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[Proces
 
 
 def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums, application_id: str) -> None:
-    """`ends`: where changelogs end. Raises InputError for unusable names."""
+    """`ends`: where the changelogs end. Raises InputError for a name that fits no process or several."""
     processes = group.processes()
     for process, threads in by_process(asked, group.names(), "threads").items():
         members = processes[process]
@@ -46,7 +48,7 @@ def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums,
 
 
 def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
-    """Raises InputError for unusable names, and for members whose version carries no tags."""
+    """Raises InputError for a name that fits no process or several, and for members whose version carries no tags."""
     everybody = asked.get(EVERY_PROCESS, {})
     merged = {name: {**everybody, **tags} for name, tags in asked.items()}
     processes = group.processes()
@@ -58,7 +60,9 @@ def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedInstances]) -> None:
-    """Instances without state, which subscribe as the others do. Raises InputError when there is nobody to copy."""
+    """Adds instances without state, which subscribe to the same topics as the others. Raises InputError when there is
+    no member to copy.
+    """
     process_ids = new_process_ids(application_id, frozenset(group.processes()))
     template = _template(group)
     for added in asked:
@@ -76,7 +80,7 @@ def _template(group: OpenGroup) -> OpenMember:
 
 
 def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str]) -> OpenMember:
-    """Subscribes to the same and speaks the same versions; where it runs (endpoint, rack) nobody has said."""
+    """Subscribes to the same topics and speaks the same versions; it has no endpoint and no rack."""
     if tags:
         _must_carry_tags(like, "add_instances")
     info = SubscriptionInfo(like.info.version, like.info.latest_supported_version, process, client_tags=tags)
@@ -84,7 +88,7 @@ def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str])
 
 
 def _new_thread(like: OpenMember) -> OpenMember:
-    """Another thread of the same process, which has nothing."""
+    """Another thread of the same process, which holds no task."""
     info = replace(like.info, task_offset_sums={}, listed_twice=frozenset(), unique_field=0, error_code=0)
     return replace(like, subscription=Subscription(like.subscription.topics, rack=like.subscription.rack), info=info)
 
@@ -107,9 +111,10 @@ def _add_threads(
 
 
 def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffsetSums) -> OpenMember:
-    """The state of threads that are gone stays on disk, and the first thread tells of it.
+    """The state of removed threads stays on disk, and the first thread reports it.
 
-    A running task is at the end of its changelogs; versions that carry no offsets cannot say where a task is.
+    A running task is at the end of its changelogs; a version that carries no offsets cannot say how far a task has
+    come.
     """
     has_offsets = first.info.version >= FIRST_VERSION_WITH_OFFSET_SUMS
     sums = dict(first.info.task_offset_sums)

@@ -1,6 +1,7 @@
-"""How far behind instances are on tasks, in the members of a group and in a placement problem.
+"""How far instances are behind on tasks, in the members of a group and in a placement problem.
 
-A lag is given by the offset sum that is reported: where the changelogs end, less the lag. Running tasks stay running.
+A member's lag is set through the offset sum it reports: where the changelogs end, less the lag. A running task keeps
+running.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _TASKS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class _AskedLags:
-    """`of_process`: by process, then task; `of_all`: by task; None instead of a task stands for every task."""
+    """`of_process`: by process, then by task; `of_all`: by task. The key None stands for every task."""
 
     of_all: Mapping[TaskId | None, int]
     of_process: Mapping[ProcessId, Mapping[TaskId | None, int]]
 
     def lag(self, process: ProcessId, task: TaskId, *, reported: bool) -> int | None:
-        """The most particular one that was asked for; None for none."""
+        """The most specific lag that the user asked for; None when there is none."""
         own = self.of_process.get(process, {})
         if task in own:
             return own[task]
@@ -45,8 +46,8 @@ class _AskedLags:
 
 
 def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums) -> None:
-    """Raises InputError for unusable names and tasks, for members whose version carries no offsets, and when nobody
-    knows where changelogs end.
+    """Raises InputError for names and tasks that cannot be used, for members whose version carries no offsets, and
+    when it is not known where the changelogs end.
     """
     if not ends.known:
         raise InputError("the end offsets of this round are not known, so neither is any lag", "lags")
@@ -71,7 +72,7 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
 
 
 def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
-    """One client of a placement problem. A task that it had nothing of it now has a standby of."""
+    """One client of a placement problem. If it had no copy of a task that gets a lag, it has a standby of it now."""
     held = client.previous_active | client.previous_standby
     reported = dict(client.lags.reported)
     standby = set(client.previous_standby)
@@ -88,7 +89,7 @@ def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Itera
 def read_placement_lags(
     asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], stateful: Iterable[TaskId]
 ) -> _AskedLags:
-    """Raises InputError for unusable names and tasks."""
+    """Raises InputError for names and tasks that cannot be used."""
     return _read(asked, names, frozenset(stateful))
 
 

@@ -1,6 +1,6 @@
-"""The members of a snapshot with their bytes read, so that what they say can be changed.
+"""The members of a snapshot with their bytes decoded, so that a what-if can change them.
 
-A member that nothing is changed of keeps its bytes; the others are written again in the versions they came in.
+A member that does not change keeps its bytes; a changed one is encoded again in the versions it came in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assignor.what_if.process_names import instance_name
 
 @dataclass(frozen=True, slots=True)
 class OpenMember:
-    """`process_id`: the one that the pipeline counts the member to. `wire_version`: of the ConsumerProtocol."""
+    """`process_id`: the process that the leader counts the member to. `wire_version`: of the ConsumerProtocol."""
 
     member_id: str
     process_id: ProcessId
@@ -30,7 +30,7 @@ class OpenMember:
 
 
 class OpenGroup:
-    """Members in the order received. Changes go into it in place; `closed` gives the members of the next snapshot."""
+    """Members in the order received. It is changed in place; `closed` returns the members of the changed snapshot."""
 
     def __init__(self, snapshot: RebalanceSnapshot) -> None:
         """Raises DecodeError naming the member whose bytes cannot be read."""
@@ -46,7 +46,7 @@ class OpenGroup:
         return found
 
     def names(self) -> dict[ProcessId, list[str]]:
-        """What the members of each process are called."""
+        """The names of each process: those of its instance and its members."""
         return {
             process: [
                 name
@@ -61,7 +61,7 @@ class OpenGroup:
         del self._members[member.member_id]
 
     def put(self, member: OpenMember) -> None:
-        """A new one comes last; one with the id of another takes its place."""
+        """Appends a new member, or replaces the one with the same id."""
         if self._members.get(member.member_id) != member:
             self._members[member.member_id] = member
             self._edited.add(member.member_id)
@@ -75,7 +75,7 @@ class OpenGroup:
 
 
 def must_be_known(member: OpenMember, where: str) -> None:
-    """Raises InputError for a member whose version is read only as far as its number."""
+    """Raises InputError for a member of a future version, of which only the version can be read."""
     if member.info.is_future:
         raise InputError(f"member {member.member_id} speaks version {member.info.version}, not known here", where)
 

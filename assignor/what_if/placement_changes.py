@@ -1,4 +1,4 @@
-"""The same changes on a placement problem, which knows clients and lags, but no topics and no bytes."""
+"""The same changes on a placement problem, which has clients and lags, but no topics and no bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Clients = dict[ProcessId, PlacementClient]
 
 
 def changed_problem(problem: PlacementProblem, changes: Changes) -> PlacementProblem:
-    """Everything but assignor and configs. Raises InputError for what cannot be met."""
+    """Applies everything but assignor and configs. Raises InputError for a change that cannot be applied."""
     if changes.partitions or changes.topology is not None:
         field = "partitions" if changes.partitions else "topology"
         raise InputError("a placement problem has no topics; change a recorded rebalance (rebalance/1)", field)
@@ -60,7 +60,7 @@ def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
 
 
 def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
-    """A new client has all of a task before it, which is as much as the client furthest behind is known to have."""
+    """A new client has to restore every task in full. How much that is, only the client furthest behind can tell."""
     furthest = _furthest_lags(problem)
     process_ids = new_process_ids(_NAMESPACE, frozenset(clients))
     has_consumers = any(client.consumers for client in problem.clients.values())
@@ -81,7 +81,7 @@ def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:
 
 
 def _in_order(clients: Clients, recorded: Iterable[ProcessId]) -> Clients:
-    """The leader's Java hash order, where that is the order that was recorded; else new clients come last."""
+    """In the leader's Java hash order if the recorded clients are in it; otherwise new clients come last."""
     before = list(recorded)
     if clients.keys() == set(before) or hash_set_order(before, process_hash) != before:
         return clients

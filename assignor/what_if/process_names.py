@@ -24,13 +24,15 @@ _THREAD_SUFFIX = re.compile(r"-StreamThread-\d+-consumer\Z")
 
 
 def instance_name(client_id: str) -> str | None:
-    """What the client ids of an instance's threads have in common, None for one that Kafka Streams did not make."""
+    """The part that the client ids of an instance's threads have in common; None for a client id that Kafka Streams
+    did not make.
+    """
     match = _THREAD_SUFFIX.search(client_id)
     return client_id[: match.start()] if match is not None and match.start() else None
 
 
 def process_called(name: str, names: Mapping[ProcessId, Iterable[str]], where: str) -> ProcessId:
-    """Raises InputError with the candidates when no process or several are called so."""
+    """The process that `name` names. Raises InputError with the candidates when there is none or more than one."""
     known = {process: (str(process), *called) for process, called in names.items()}
     begins = {process for process, called in known.items() if any(each.startswith(name) for each in called)}
     begins |= {process for process in known if str(process).startswith(name.lower())}
@@ -55,9 +57,9 @@ def _listed(processes: Iterable[ProcessId], known: Mapping[ProcessId, tuple[str,
 def by_process(
     asked: Mapping[str, Value], names: Mapping[ProcessId, Iterable[str]], where: str
 ) -> dict[ProcessId, Value]:
-    """What is asked of all and of some processes, by process; what is asked of one goes before what is asked of all.
+    """What the user asked for, by process. What is asked for one process overrides what is asked for all.
 
-    Raises InputError also when a process is called by two names.
+    Raises InputError also when two names mean the same process.
     """
     found: dict[ProcessId, Value] = {}
     if EVERY_PROCESS in asked:
@@ -78,8 +80,8 @@ _DIGITS = 8
 
 
 def process_labels(rounds: Iterable[Rerun]) -> dict[ProcessId, str]:
-    """Every process of the rounds. The name that its client ids begin with where that is short and its own; else the
-    first digits of its id, or all of them.
+    """A label for every process of the rebalances: the common beginning of its client ids when that is short and
+    unique; otherwise the first digits of its id, or all of them.
     """
     names: dict[ProcessId, str | None] = {}
     for ran in rounds:
@@ -106,7 +108,7 @@ def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
 
 
 def new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
-    """Endless; none of `taken`."""
+    """Endless; never one of `taken`."""
     number = 0
     while True:
         number += 1
@@ -116,13 +118,13 @@ def new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessI
 
 
 def new_member(process: ProcessId, thread: int, client_prefix: str) -> tuple[str, str]:
-    """Client id and member id of a stream thread; `thread` counts from 1. Named as Kafka Streams names them."""
+    """Client id and member id of a stream thread; `thread` counts from 1. The names have Kafka Streams' form."""
     client_id = f"{client_prefix}-StreamThread-{thread}-consumer"
     return client_id, f"{client_id}-{_uuid(f'member:{process}:{thread}')}"
 
 
 def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
-    """Client id and member id of `count` more threads, none of them among the `taken` names."""
+    """Client id and member id of `count` more threads, none of them among `taken`."""
     thread = 0
     while count:
         thread += 1
@@ -133,7 +135,7 @@ def new_members(process: ProcessId, count: int, client_prefix: str, taken: Conta
 
 
 def _uuid(text: str) -> ProcessId:
-    """A UUID of a hash (RFC 9562, version 8)."""
+    """A UUID made from a hash (RFC 9562, version 8)."""
     raw = bytearray(hashlib.sha256(text.encode()).digest()[:16])
     raw[6] = raw[6] & 0x0F | 0x80
     raw[8] = raw[8] & 0x3F | 0x80

@@ -1,8 +1,8 @@
 """Other partition counts and another topology, in a snapshot.
 
 Kafka does not change the partition count of an application with state: its internal topics would have the wrong count,
-and the round would end in an error until the application is reset. A what-if takes that step as done, with the state
-of the tasks that are still there kept: internal topics get the count they need, with empty new partitions.
+and each rebalance would fail until the application is reset. A what-if assumes that this has been done and that the
+remaining tasks kept their state: internal topics have the count they need, and new partitions are empty.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ Value = TypeVar("Value")
 
 
 def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnapshot:
-    """`snapshot` with the topology and the partition counts of `changes`. Raises InputError for an unusable topic.
+    """`snapshot` with the topology and the partition counts of `changes`. Raises InputError for a topic that cannot be
+    used.
 
-    Where the topics do not fit together the round itself will say so; the internal topics then stay as they are.
+    When the topics do not fit together, the internal topics stay as they are, and the rebalance itself reports the
+    error.
     """
     if changes.topology is not None:
         snapshot = replace(snapshot, topology=changes.topology)
@@ -77,7 +79,7 @@ def _no_input(topic: str, inputs: Iterable[str], topology: GroupTopology) -> str
 
 
 def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> GroupTopology:
-    """Repartition topics with the count that the user asks for, as with `Repartitioned.numberOfPartitions`."""
+    """Repartition topics with the count that the user asks for, as `Repartitioned.numberOfPartitions` sets it."""
 
     def with_fixed(subtopology: Subtopology) -> Subtopology:
         topics = tuple(
@@ -90,7 +92,7 @@ def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> Gro
 
 
 def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]) -> RebalanceSnapshot:
-    """Those that are there, with the count they need; the others are created by the round."""
+    """Existing internal topics get the count they need; the rebalance creates the others."""
     ends = snapshot.changelog_end_offsets
     if ends is not None:
         ends = {topic: _resized_ends(snapshot, topic, offsets, needed) for topic, offsets in ends.items()}
@@ -105,7 +107,7 @@ def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]
 def _resized_ends(
     snapshot: RebalanceSnapshot, topic: str, offsets: tuple[int, ...], needed: Mapping[str, int]
 ) -> tuple[int, ...]:
-    """A look-up that was short of partitions before stays short of them."""
+    """A look-up that returned too few partitions still returns too few."""
     existing = snapshot.existing_internal_topics.get(topic)
     if topic not in needed or existing is None or len(offsets) < existing.partitions:
         return offsets
@@ -117,7 +119,7 @@ def _resized_topics(topics: Mapping[str, TopicMetadata], needed: Mapping[str, in
 
 
 def _resized_or_new(known: TopicMetadata | None, partitions: int) -> TopicMetadata:
-    """New partitions lie where the first ones do, round robin."""
+    """New partitions lie on the brokers of the first ones, round robin."""
     if known is None or known.partitions == partitions:
         return known or TopicMetadata(partitions)
     return TopicMetadata(
@@ -136,7 +138,7 @@ def _resized(values: tuple[Value, ...], count: int, new: Value) -> tuple[Value, 
 
 
 def _without_vanished_tasks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RebalanceSnapshot:
-    """Nobody owns, or reports state of, a task that is not there any more."""
+    """No member owns, or reports state of, a task that no longer exists."""
     group = OpenGroup(snapshot)
     sources = tasks.task_by_partition().keys()
     for members in group.processes().values():

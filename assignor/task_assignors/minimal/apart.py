@@ -1,8 +1,8 @@
-"""Active tasks that a pin keeps apart from others: placed first, one by one, all the others fill up around them.
+"""Active tasks that a pin keeps apart from others: they are placed first, one by one, before all other tasks.
 
-A task stays at home if nothing there is in its way. A task that finds no free client may push another one aside that
-finds a free client in turn. Source of that: Kuhn's augmenting paths, which find a place for every task of a rule
-whenever there is one; with several rules for the same task they may miss one.
+A task stays on its home client if no other task is in its way. A task that finds no free client may push another task
+aside that finds a free client in turn: Kuhn's augmenting paths, which find a place for every task of a rule whenever
+there is one. With several rules for the same task they may miss one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from assignor.task_assignors.minimal.pins import ApartRule, is_free, use
 from assignor.task_assignors.minimal.targets import TaskToPlace
 
 _LONGEST_EXCHANGE = 100
-"""So many tasks at most make room one after the other."""
+"""The most tasks that make room one after the other."""
 
 
 class ApartPlacement:
-    """`present[client]`: tasks there already; the tasks placed here are added to it."""
+    """`present[client]`: the tasks already there; tasks placed here are added to it."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class ApartPlacement:
         capacity: Sequence[int],
         present: list[int],
     ) -> None:
-        """`rules`: of each of `tasks`, at least one."""
+        """`rules`: for each of `tasks`, at least one."""
         self._tasks = tasks
         self._rules = rules
         self._capacity = capacity
@@ -37,8 +37,8 @@ class ApartPlacement:
         self._named = Counter(rule for of_task in rules for rule in of_task)
 
     def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The client of each task, and which tasks found no place apart. `most[client]`: so many tasks should a client
-        have at most, as long as another free client has less.
+        """Returns the client of each task, and the tasks that found no place apart. `most[client]`: how many tasks a
+        client should have at most, as long as another free client has fewer.
         """
         order = sorted(
             range(len(self._tasks)),
@@ -63,7 +63,7 @@ class ApartPlacement:
         return self._owner, set_aside
 
     def _preferred(self, number: int) -> list[int]:
-        """Home, then the nearest to caught up, then the one with fewest tasks per thread."""
+        """Home, then the nearest to caught up, then the one with the fewest tasks per thread."""
         each = self._tasks[number]
         return sorted(
             each.allowed.clients,
@@ -76,11 +76,11 @@ class ApartPlacement:
         )
 
     def _has_room(self, number: int) -> bool:
-        """Whether every rule names no more tasks than there are places; else no exchange can help."""
+        """Whether every rule names no more tasks than there are places; otherwise no exchange can help."""
         return all(self._named[rule] <= len(set(rule.value)) for rule in self._rules[number])
 
     def _exchange(self, number: int, tried: set[int]) -> bool:
-        """Place the task where one other task is in the way, and that one elsewhere. Changes nothing when it fails."""
+        """Places the task where one other task is in the way, and that one elsewhere. Changes nothing when it fails."""
         tried.add(number)
         if len(tried) > _LONGEST_EXCHANGE:
             return False

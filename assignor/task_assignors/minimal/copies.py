@@ -1,8 +1,9 @@
-"""What there already is of every task: who runs it, who has how much of its state, and what it weighs.
+"""What already exists of every task: which client runs it, which clients have how much of its state, and what it
+weighs.
 
-A task's home is the client that had it active, unless that client is not caught up while another is nearer to the end:
-such a task leaves its client at once (KIP-441), so it has no home to keep. How far a copy has come is a level from 0,
-caught up, to `NO_COPY`; levels instead of records, so that a copy that grows a little does not turn a decision around.
+A task's home is the client that had it active, unless that client is not caught up while another has a smaller lag:
+such a task leaves its client at once (KIP-441), so it has no home to keep. How far a copy has come is a level, from 0
+(caught up) to `NO_COPY`. Levels instead of records keep a decision from changing because a copy has grown a little.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ NO_COPY = 8
 NOBODY = -1
 
 _HEAVIEST = 1_000_000
-"""Weights are compared to one part in a million of the heaviest."""
+"""Weights are compared to one millionth of the heaviest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """By task as in `WorkingState`. `home[task]`: see above, NOBODY when there is none; `previous[task]`: who had it
-    active, home or not. `level[task]`: of the clients that have some of it, nearest to the end first;
-    `elsewhere[task]`: of all others, NO_COPY unless even those count as caught up. `weight[task]`: at least 1.
+    """By task as in `WorkingState`. `home[task]`: see above, NOBODY when there is none. `previous[task]`: the client
+    that had it active, whether home or not. `level[task]`: for the clients that have some of its state, smallest lag
+    first; `elsewhere[task]`: for all others, NO_COPY unless even those count as caught up. `weight[task]`: at least 1.
     """
 
     home: list[int]
@@ -68,7 +69,7 @@ def copies_before(state: WorkingState, acceptable_recovery_lag: int, weights: Ta
 
 
 def stateful_weights(tasks: list[TaskId], restore_sizes: list[int], weights: TaskWeights | None) -> list[int]:
-    """`restore_sizes`: records, by task."""
+    """`restore_sizes`: in records, by task."""
     if weights is None:
         return [1] * len(tasks)
     if weights.by_restore_size:
@@ -85,7 +86,7 @@ def _as_whole(weights: list[float]) -> list[int]:
 
 
 def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
-    """The client that reports the task as running; else one that had it active. The first of several."""
+    """The client that reports the task as running, otherwise one that had it active. The first of several."""
     owner = [NOBODY] * len(state.tasks)
     place = {task: number for number, task in enumerate(state.tasks)}
     for client in range(len(state.clients) - 1, -1, -1):
@@ -100,9 +101,9 @@ def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
 
 
 def _with_unknown_as_whole(lags: LagRanking, whole: list[int]) -> LagRanking:
-    """Kafka sorts an unknown lag before all others, as it is a negative number; here it is the whole changelog.
+    """An unknown lag counts as the whole changelog; Kafka sorts it before all others, because it is a negative number.
 
-    `whole[task]`: what a client without any of the task has to restore, as far as anybody knows.
+    `whole[task]`: what a client without state of the task has to restore, as far as known.
     """
     reported = [
         {client: whole[task] if lag == UNKNOWN_OFFSET_SUM else lag for client, lag in of_task.items()}
@@ -120,8 +121,8 @@ def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:
 
 
 def _levels(lags: LagRanking, task: int, whole: int, is_known: bool) -> dict[int, int]:
-    """Of the clients that have some of it. `is_known`: whether `whole` is more than the most that was reported; then
-    everybody who reported the task has some.
+    """For the clients that have some state. `is_known`: `whole` is the changelog's length, not just the largest lag
+    reported; then every client that reported the task has some state.
     """
     levels: dict[int, int] = {}
     for client, lag in sorted(lags.reported[task].items(), key=lambda entry: (entry[1], entry[0])):

@@ -1,9 +1,9 @@
-"""The cheapest maximum flow through a small network of whole numbers.
+"""The cheapest maximum flow through a small network with whole numbers.
 
-Successive shortest paths with potentials: one Dijkstra finds how far the sink is, then all paths of that length are
-filled at once, by Dinic's levels among the arcs that lie on shortest paths. As few distances are met as there are
-different costs, which are few where tasks weigh the same. The result does not depend on anything but the order in
-which nodes and arcs were added.
+Successive shortest paths with potentials: one Dijkstra finds the distance to the sink, then all paths of that length
+are filled at once, by Dinic's levels over the arcs that lie on shortest paths. There are only as many distances as
+there are different costs, which are few when tasks weigh the same. The result depends only on the order in which nodes
+and arcs were added.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class FlowNetwork:
         return self._capacity[arc ^ 1]
 
     def fill(self, source: int, sink: int) -> None:
-        """As much as goes from source to sink, for the least that it can cost."""
+        """Sends as much as possible from source to sink, at the lowest cost."""
         while self._reprice(source, sink):
             while (level := self._levels(source, sink)) is not None:
                 self._fill_levels(source, sink, level)
 
     def _reprice(self, source: int, sink: int) -> bool:
-        """Make every arc on a shortest path cost nothing. False when no path is left."""
+        """Makes every arc on a shortest path cost nothing. False when no path is left."""
         arcs_of, target, capacity, cost, potential = (
             self._arcs_of,
             self._target,
@@ -84,14 +84,14 @@ class FlowNetwork:
         if not done[sink]:
             return False
         to_sink = reached[-1][1]
-        # A node that is not nearer than the sink would rise by the sink's distance; only differences count, so instead
-        # the nearer ones fall by what they are nearer.
+        # A node at least as far as the sink would rise by the sink's distance. Only differences count, so instead each
+        # nearer node falls by how much nearer it is.
         for node, so_far in reached:
             potential[node] += so_far - to_sink
         return True
 
     def _levels(self, source: int, sink: int) -> list[int] | None:
-        """Steps from the source over arcs of shortest paths; None when the sink is not reached."""
+        """Steps from the source over arcs of shortest paths; None when they do not reach the sink."""
         arcs_of, target, capacity, cost, potential = (
             self._arcs_of,
             self._target,
@@ -115,7 +115,7 @@ class FlowNetwork:
         return None if level[sink] == _FAR else level
 
     def _fill_levels(self, source: int, sink: int, level: list[int]) -> None:
-        """Every path that goes one level up with each arc, until none is left."""
+        """Fills every path whose arcs each go one level up, until none is left."""
         arcs_of, target, capacity, cost, potential = (
             self._arcs_of,
             self._target,

@@ -1,12 +1,12 @@
-"""A placement that moves less than Kafka's: every task stays where it is unless balance demands a move.
+"""A placement that moves fewer tasks than Kafka's: every task stays where it is unless balance requires a move.
 
-This project's own, opt-in. It keeps Kafka's protocol (a task never leaves a client that is caught up for one that is
-not; warm-ups, max.warmup.replicas, standbys, tags, probing rebalances) and reaches the same balance. What differs is
-the target: Kafka's HighAvailabilityTaskAssignor deals the tasks out anew over the sorted process ids each time, so a
-new client shifts nearly all of them; here only as many tasks move as the new client is to have.
+This assignor is this project's own, and opt-in. It keeps Kafka's protocol (a task never leaves a caught-up client for
+one that is not; warm-ups, max.warmup.replicas, standbys, tags, probing rebalances) and reaches the same balance. It
+differs in the targets: Kafka's HighAvailabilityTaskAssignor deals all tasks out again over the sorted process ids each
+time, so a new client shifts nearly all of them; here only as many tasks move as the new client is to have.
 
-First where active tasks belong (`targets.py`), then standbys (`standbys.py`), then what lag makes of it
-(`transition.py`), then stateless tasks, which can move at once.
+In this order: targets of active tasks (`targets.py`), targets of standbys (`standbys.py`), what lag allows for now
+(`transition.py`), and stateless tasks, which can move at once.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def _assign_stateful_targets(state: WorkingState, copies: Copies, pins: PinnedTa
 def _assign_stateless_tasks(
     state: WorkingState, problem: PlacementProblem, pins: PinnedTasks, counts: list[int], carried: list[int]
 ) -> list[list[TaskId]]:
-    """`counts`, `carried`: stateful tasks where they belong. Returns the tasks of each client."""
+    """`counts`, `carried`: how many stateful tasks belong to each client, and their weight. Returns the tasks of each
+    client.
+    """
     names = sorted(set(problem.tasks).difference(state.tasks))
     previous = {
         task: client
@@ -93,7 +95,7 @@ def _assign_stateless_tasks(
 
 @dataclass(frozen=True, slots=True)
 class _PlacedTasks:
-    """`owner`: of each task; `set_aside`: tasks whose pins no client can keep."""
+    """`owner`: the client of each task; `set_aside`: tasks whose pins no client can keep."""
 
     owner: list[int]
     set_aside: frozenset[int]
@@ -102,7 +104,7 @@ class _PlacedTasks:
 def _placed(
     tasks: Sequence[TaskToPlace], capacity: list[int], present: list[int], carried: list[int], pins: PinnedTasks
 ) -> _PlacedTasks:
-    """Those that a pin keeps apart first, then all others around them."""
+    """Tasks that a pin keeps apart are placed first, then all others around them."""
     present, carried = list(present), list(carried)
     rules = [pins.apart_rules(each.task) for each in tasks]
     apart = [number for number, of_task in enumerate(rules) if of_task]

@@ -1,6 +1,6 @@
-"""The pins of the configs, looked up for the tasks and the clients of one round.
+"""The pins of the configs, looked up for the tasks and clients of one rebalance.
 
-A pin that no client can keep is set aside for that task, and a decision says so: a task has to run somewhere.
+A pin that no client can keep is set aside for that task, and a decision reports it: a task has to run somewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from assignor.task_assignors.base import PlacementClient
 from assignor.types import TaskId
 
 TagValue = str | int
-"""The value of a client tag; a client's number, where tasks are apart by process."""
+"""The value of a client tag; the client's number for tasks kept apart by process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class AllowedClients:
 
 @dataclass(slots=True, eq=False)
 class ApartRule:
-    """Equal only to itself. `value[client]`: what must differ, None for a client without the tag, which is in nobody's
-    way. `used` counts the copies that lie there.
+    """Equal only to itself. `value[client]`: the value that must differ; None for a client without the tag, which
+    conflicts with nobody. `used`: how many copies lie on clients with each value.
     """
 
     pin: Pin
@@ -43,7 +43,7 @@ class ApartRule:
 
 
 class PinnedTasks:
-    """Which clients a task may go to. Tasks are asked for by id, clients are numbers."""
+    """Which clients a task may go to. Tasks are looked up by id; clients are numbers."""
 
     def __init__(self, pins: Sequence[Pin], clients: Sequence[PlacementClient]) -> None:
         self._everybody = AllowedClients.of(range(len(clients)))
@@ -57,7 +57,7 @@ class PinnedTasks:
         ]
 
     def allowed(self, task: TaskId) -> AllowedClients:
-        """By tags: everybody when no pin names the task, or when nobody has the tags that its pins ask for."""
+        """By tags. All clients when no pin names the task, or when no client has the tags that its pins ask for."""
         if not self._tag_pins:
             return self._everybody
         rules = tuple(number for number, pin in enumerate(self._tag_pins) if pin.names(task))
@@ -74,7 +74,7 @@ class PinnedTasks:
 
 
 def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = None) -> bool:
-    """Whether no other copy lies where the client is. `instead_of`: the client whose copy would go."""
+    """Whether no other copy conflicts with one on `client`. `instead_of`: a client whose copy would move away."""
     for rule in rules:
         value = rule.value[client]
         if value is None:
@@ -86,7 +86,7 @@ def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = No
 
 
 def use(rules: Sequence[ApartRule], client: int, copies: int = 1) -> None:
-    """A copy is there from now on; -1 when it is not any more."""
+    """Counts a copy on `client`; with -1 it is no longer there."""
     for rule in rules:
         value = rule.value[client]
         if value is not None:

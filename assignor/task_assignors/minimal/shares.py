@@ -1,8 +1,8 @@
 """How many tasks each client should have, in proportion to its threads: the bounds that balance means.
 
-A client's share is a fraction; it gets the whole number below or above it. Shares that nothing narrows are worked out
-in whole numbers, so that no rounding error decides. Where pins keep tasks on some clients, the others are filled up to
-the same height first, like water in connected vessels.
+A client's share is a fraction; the client gets it rounded down or up. Shares that no pin narrows are computed in whole
+numbers, so that no rounding error decides. Where pins keep tasks on some clients, the others are filled to the same
+height first, like water in connected vessels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 
 _SWEEPS = 8
 _ROUNDING = 9
-"""Decimals to which a share is taken as exact, where it had to be found by sweeps."""
+"""The number of decimals of a share that count, when it had to be found by sweeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ShareBounds:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """`of_client[client]`: all tasks to be placed there; `of_class[class][client]`: those of one class."""
+    """`of_client[client]`: for all tasks to be placed there; `of_class[class][client]`: for those of one class."""
 
     of_client: list[ShareBounds]
     of_class: list[dict[int, ShareBounds]]
@@ -35,7 +35,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class TaskClass:
-    """`count` tasks that may go to `allowed` clients (sorted). Balance asks for each class to be spread."""
+    """`count` tasks that may go to the `allowed` clients (sorted). Balance spreads each class evenly."""
 
     count: int
     allowed: tuple[int, ...]
@@ -52,8 +52,8 @@ def even_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: 
 
 
 def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[Fraction]:
-    """`total` poured over clients by threads, with at least `least` and at most `most` each; what fits nowhere is left
-    out. Shares as exact fractions.
+    """`total` distributed over clients by threads, with at least `least` and at most `most` each; what fits nowhere is
+    dropped. Shares are exact fractions.
     """
     shares: list[Fraction | None] = [None] * len(capacity)
     left, free = max(min(total, sum(most)), sum(least)), set(range(len(capacity)))
@@ -77,7 +77,7 @@ def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most
 
 
 def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares | None:
-    """None when some client has more than its share already, so that the rest is not in proportion to threads."""
+    """None when some client already has more than its share, so that the rest is not in proportion to threads."""
     threads = sum(capacity)
     total = sum(present) + sum(each.count for each in classes)
     of_client: list[ShareBounds] = []
@@ -97,8 +97,8 @@ def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], pres
 
 
 def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
-    """Tasks with the same choice are poured together, those with the least choice first; then, as the later ones may
-    have filled up what the earlier ones share with them, all of them again.
+    """Tasks with the same choice of clients are distributed together, those with the least choice first. Later ones
+    may fill clients that earlier ones share with them, so all are distributed again.
     """
     groups: dict[tuple[int, ...], int] = {}
     for each in classes:
@@ -125,7 +125,7 @@ def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], presen
 
 
 def _pour(count: int, allowed: tuple[int, ...], capacity: Sequence[int], height: Sequence[float]) -> dict[int, float]:
-    """To where there is least per thread already, until all of those are level."""
+    """To the clients with the least per thread, until those are level."""
     by_height = sorted(allowed, key=lambda client: (height[client] / capacity[client], client))
     there, threads, level = 0.0, 0, 0.0
     for number, client in enumerate(by_height):

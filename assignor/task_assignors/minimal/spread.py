@@ -1,8 +1,7 @@
-"""On which clients a task's standbys may lie: off its other copies, spread over tags, within its pins.
+"""On which clients a task's standbys may lie: not on its other copies, spread over tags, within its pins.
 
-Spreading follows the rule of Kafka's ClientTagAwareStandbyTaskAssignor: a standby is to have none of the tags of the
-copies before it, a tag key whose values are all used does not count any more, and when no client is left, any will do.
-Source: KIP-708, `ClientTagAwareStandbyTaskAssignor`.
+Tags follow the rule of Kafka's ClientTagAwareStandbyTaskAssignor: a standby should have none of the tags of the copies
+before it; a tag whose values are all used no longer counts; and when no client is left, any will do. Source: KIP-708.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _ORDERS_OF = 4
 
 
 class StandbySpread:
-    """Reads who holds what from `state`; `tag_keys`: rack.aware.assignment.tags."""
+    """Reads from `state` which client holds what. `tag_keys`: rack.aware.assignment.tags."""
 
     def __init__(self, state: WorkingState, tag_keys: Sequence[str], pins: PinnedTasks) -> None:
         self._state = state
@@ -36,7 +35,7 @@ class StandbySpread:
         return self._allowed[task]
 
     def used_tags(self, copies: Sequence[int]) -> frozenset[Tag]:
-        """What the next standby must not have; `copies`: the client of the active task first."""
+        """The tags that the next standby should not have. `copies`: the clients of the copies, the active one first."""
         used: set[Tag] = set()
         for number, client in enumerate(copies, start=1):
             for tag in self._tags[client]:
@@ -48,7 +47,7 @@ class StandbySpread:
         return frozenset(used)
 
     def may_hold(self, task: int, client: int) -> bool:
-        """Whether nothing but tags speaks against a standby there."""
+        """Whether nothing but tags forbids a standby there."""
         return (
             not self._state.holds(client, task)
             and client in self._allowed[task].members
@@ -59,25 +58,25 @@ class StandbySpread:
         return not used or used.isdisjoint(self._tags[client])
 
     def anyone_has_unused_tags(self, task: int, used: frozenset[Tag], copies: Sequence[int]) -> bool:
-        """Whether a client without a copy is left that a standby should rather lie on."""
+        """Whether a client without a copy is left that a standby should prefer."""
         return any(
             used.isdisjoint(self._tags[client]) and client not in copies for client in self._allowed[task].clients
         )
 
     def spreads(self, task: int) -> bool:
-        """Whether tags count. A task that a pin keeps apart from others is not spread over tags besides."""
+        """Whether tags count. A task that a pin keeps apart from others is not spread over tags as well."""
         return self._spreads and not self._rules[task]
 
     def is_spread(self, task: int, standbys: Sequence[int]) -> bool:
-        """Whether Kafka's rule could have chosen these clients, in any order (for many standbys: in this order)."""
+        """Whether Kafka's rule could have chosen these clients, in any order (with many standbys: in this order)."""
         if not self.spreads(task):
             return True
         orders = permutations(standbys) if len(standbys) <= _ORDERS_OF else (standbys,)
         return any(self._is_spread_in_order(task, order) for order in orders)
 
     def spread_first(self, task: int, there: Sequence[int]) -> list[int]:
-        """Of clients that have a copy, those that keep it: as the rule would choose among them, until it would choose
-        a client that has none.
+        """Which of the clients that have a copy keep it: those that the rule would choose among them, until it would
+        choose a client without one.
         """
         copies, left = [self._state.owner[task]], list(there)
         while left:
@@ -104,7 +103,7 @@ class StandbySpread:
         return True
 
     def may_move(self, task: int, source: int, destination: int, standbys: Iterable[int]) -> bool:
-        """Whether a standby may go there: pins are kept, and the copies are spread over tags as before."""
+        """Whether a standby may move there: pins are kept, and the copies stay spread over tags."""
         if self._state.holds(destination, task) or destination not in self._allowed[task].members:
             return False
         if not is_free(self._rules[task], destination, instead_of=source):

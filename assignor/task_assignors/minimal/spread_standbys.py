@@ -1,8 +1,10 @@
-"""Where standbys belong that tags spread, that pins keep apart, or that are many: few of them are restored anew.
+"""Targets of standbys that tags spread, that pins keep apart, or that are many: found step by step, few of them
+restored.
 
-First every task keeps the copies that it has, among them the one of the client that gives the active task up. Then the
-missing ones go to the clients with the fewest copies per thread. Then clients with more than their share of all copies
-give to those with less: what the other already has some of first, then what this one has least of.
+First every task keeps the copies that it has, including the one on the client that gives the active task up. Then
+missing standbys go to the clients with the fewest copies per thread. Then clients with more than their share of all
+copies give some to those with less: first tasks of which the receiver has some state, then those of which the giver
+has least.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ class SpreadStandbys:
         self._of_task: dict[int, list[int]] = {task: [] for task in tasks}
 
     def placed(self, num_standby_replicas: int, balance: bool) -> dict[int, list[int]]:
-        """Each task with the clients of its standbys. `balance`: not when other tasks will fill up around these."""
+        """Returns each task with the clients of its standbys. `balance`: false when other tasks will fill up around
+        these.
+        """
         self._keep_what_is_there(num_standby_replicas)
         self._place_missing(num_standby_replicas)
         if balance:
@@ -34,7 +38,7 @@ class SpreadStandbys:
         return self._of_task
 
     def _keep_what_is_there(self, wanted: int) -> None:
-        """Tasks that have a choice between caught-up copies come last, and take those on the lightest clients."""
+        """Tasks that can choose between caught-up copies come last, and take those on the lightest clients."""
         choosing: list[int] = []
         for task in self._of_task:
             if self._has_choice(task, wanted):
@@ -50,7 +54,7 @@ class SpreadStandbys:
         return sum(client != owner for client in caught_up) > wanted
 
     def _keep(self, task: int, wanted: int, by_load: bool) -> None:
-        """The nearest to caught up first; a standby before the client that ran it until now."""
+        """The nearest to caught up first; a standby before the client that ran the task until now."""
         copies, state = self._copies, self._state
         there = sorted(
             (client for client in copies.level[task] if self._spread.may_hold(task, client)),
@@ -123,7 +127,9 @@ class SpreadStandbys:
                     break
 
     def _quotas(self) -> list[int]:
-        """Copies of each client. Who already has the higher of two numbers keeps it, so that nothing moves for it."""
+        """The number of copies of each client. A client that already has the higher of two numbers keeps it, so that
+        nothing moves for it.
+        """
         state = self._state
         active = [len(tasks) for tasks in state.active]
         shares = level_shares(sum(state.assigned), state.capacity, active, [len(state.tasks)] * len(active))
@@ -136,7 +142,7 @@ class SpreadStandbys:
         return quota
 
     def _take_what_is_there(self, quota: list[int]) -> None:
-        """Moves to clients that have some of the task already, the nearest to caught up first."""
+        """Moves standbys to clients that already have some state of the task, the nearest to caught up first."""
         copies, state = self._copies, self._state
         claims = sorted(
             (level, task, client)
@@ -154,7 +160,7 @@ class SpreadStandbys:
                 self._move(task, source, client)
 
     def _give_one(self, source: int, quota: list[int]) -> bool:
-        """What the client has least of, then the lightest, to whoever lacks most."""
+        """Gives the task of which the client has least state, then the lightest one, to the client that lacks most."""
         state = self._state
         lacking = [client for client in range(len(quota)) if state.assigned[client] < quota[client]]
         lacking.sort(key=lambda client: ((state.assigned[client] - quota[client]) / state.capacity[client], client))
@@ -166,7 +172,7 @@ class SpreadStandbys:
         return False
 
     def _give_along_a_chain(self, source: int, quota: list[int]) -> bool:
-        """Through clients that give another task on, where nobody lacking may take one from here."""
+        """Through clients that pass on another task, when no lacking client may take one directly."""
         state = self._state
         came_from: dict[int, tuple[int, int]] = {}
         front = [source]
@@ -187,7 +193,7 @@ class SpreadStandbys:
         return False
 
     def _move_along(self, source: int, taker: int, came_from: dict[int, tuple[int, int]]) -> bool:
-        """The last one first. False when an earlier move forbids a later one, which only tags and pins can."""
+        """The last move first. False when an earlier move forbids a later one, which only tags and pins can cause."""
         moved = False
         while taker != source:
             giver, task = came_from[taker]

@@ -27,7 +27,9 @@ from assignor.types import Role
 def assign_standby_targets(
     state: WorkingState, copies: Copies, spread: StandbySpread, num_standby_replicas: int
 ) -> list[list[int]]:
-    """Puts standbys into `state`, whose active tasks are where they belong. Returns their clients by task, sorted."""
+    """Puts standbys into `state`, whose active tasks are on their targets. Returns the clients of each task's
+    standbys, sorted.
+    """
     tasks = range(len(state.tasks))
     exactly = [task for task in tasks if not spread.spreads(task) and not spread.is_apart(task)]
     if len(exactly) * len(state.clients) > MAX_ARCS:
@@ -66,15 +68,17 @@ def _say_why(state: WorkingState, copies: Copies, task: int, standbys: list[int]
 MAX_ARCS = 5_000
 
 _TOO_MANY = 4
-"""So many copies above its share cost a client more each; any more cost the same. Only pins make it come to that."""
+"""The first copies above a client's share get more expensive one by one, up to this many; further ones cost the same.
+Only pins lead to that.
+"""
 
 
 def cheapest_standbys(
     state: WorkingState, copies: Copies, spread: StandbySpread, tasks: Sequence[int], num_standby_replicas: int
 ) -> dict[int, list[int]]:
-    """Each of `tasks` with the clients of its standbys; fewer than wanted where fewer clients may hold one.
+    """Each of `tasks` with the clients of its standbys; fewer than wanted when fewer clients may hold one.
 
-    What `state` holds already stays where it is.
+    What `state` already holds stays where it is.
     """
     able = {task: [client for client in spread.allowed(task).clients if client != state.owner[task]] for task in tasks}
     wanted = {task: min(num_standby_replicas, len(able[task])) for task in tasks}
@@ -106,7 +110,7 @@ def cheapest_standbys(
 
 
 def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: int, uneven: int) -> list[int]:
-    """The node of each client. `uneven`: more than all that is paid for copies."""
+    """The node of each client. `uneven`: more than all copies together can cost."""
     most = [len(state.tasks)] * len(state.clients)
     nodes: list[int] = []
     for client, share in enumerate(level_shares(sum(state.assigned) + units, state.capacity, state.assigned, most)):
@@ -122,5 +126,5 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
 
 
 def _price(level: int, ran_it_until_now: bool) -> int:
-    """A standby is kept before the client that gives the active task up becomes one."""
+    """A client that has a standby keeps it before the client that gives the active task up gets one."""
     return 2 * level + ran_it_until_now

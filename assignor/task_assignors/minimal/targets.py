@@ -1,13 +1,13 @@
-"""Where active tasks belong, so that the fewest of them change their client.
+"""Where active tasks belong, so that as few of them as possible change their client.
 
-Each client has the whole number below or above its share of all tasks, and of each subtopology's (`shares.py`).
-Among all such placements: fewest tasks away from home, then the least weight away from home, then the nearest to
-caught up where they go, all of it exactly, as the cheapest flow of tasks through clients. A task without a home is at
-home wherever it is caught up. Because every round finds the same optimum that an earlier round was on its way to, what
-that one has warmed up is never given up for another choice.
+Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Among all
+such placements this finds, exactly, the one with the fewest tasks away from home; then the least weight away from
+home; then the nearest to caught up where tasks go. It is the cheapest flow of tasks through clients. A task without a
+home is at home on any client where it is caught up. Every rebalance finds the same optimum that an earlier one was
+moving towards, so what has been warmed up is never given up for another choice.
 
-Most tasks need no flow: a client to which no more of a subtopology belong than its share keeps all of it, and a client
-to which more belong takes in no others. Tasks between which nothing decides go through the flow as one.
+Most tasks need no flow: a client that is home to no more tasks of a subtopology than its share keeps all of them, and
+a client that is home to more takes no others. Tasks between which nothing decides pass through the flow as one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class TaskToPlace:
-    """`home`, `level` (nearest to the end first), `elsewhere`, `weight` as in `Copies`."""
+    """`home`, `level` (smallest lag first), `elsewhere`, `weight` as in `Copies`."""
 
     task: TaskId
     home: int
@@ -38,7 +38,7 @@ class TaskToPlace:
 def place_evenly(
     tasks: Sequence[TaskToPlace], capacity: Sequence[int], present: Sequence[int], weights: Sequence[int]
 ) -> list[int]:
-    """The client of each task. `present`, `weights`: tasks that each client has already, and what they weigh."""
+    """Returns the client of each task. `present`, `weights`: how many tasks each client has, and their weight."""
     classes = _by_class(tasks)
     kinds = [TaskClass(len(members), tasks[members[0]].allowed.clients) for members in classes]
     shares = even_shares(kinds, capacity, present)
@@ -77,7 +77,9 @@ def _within(bounds: ShareBounds, count: int) -> bool:
 
 @dataclass(slots=True)
 class _TaskGroup:
-    """Tasks between which nothing decides. `arcs`: client and arc of the network, for those that have some of them."""
+    """Tasks between which nothing decides. `arcs`: client and arc in the network, for clients that have some of their
+    state.
+    """
 
     members: list[int] = field(default_factory=list)
     arcs: list[tuple[int, int]] = field(default_factory=list)
@@ -85,7 +87,7 @@ class _TaskGroup:
 
 @dataclass(slots=True)
 class _Cell:
-    """What one client may still get of one class, after those tasks that stay in any case."""
+    """How many tasks of one class one client may still get, after those that stay in any case."""
 
     client: int
     low: int
@@ -96,14 +98,14 @@ class _Cell:
 
 
 _GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool]
-"""Homes that have room, nearest to the end first; weight; the levels that decide; the level elsewhere; whether it is
-at home anywhere.
+"""Homes that have room, smallest lag first; weight; the levels that decide; the level elsewhere; whether the task has
+any home.
 """
 
 
 class _EvenPlacement:
-    """`may_be_uneven`: whether a client's share of all tasks may ask for more or less of a class than its share of it,
-    which only tasks that are there already can bring about; the share of all tasks goes first then.
+    """`may_be_uneven`: whether a client's share of all tasks may require more or fewer tasks of a class than its share
+    of that class. Only tasks that are there already can cause that; the share of all tasks then has priority.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class _EvenPlacement:
         return self._owner
 
     def _cells(self, members: Sequence[int], bounds: Mapping[int, ShareBounds]) -> dict[int, _Cell]:
-        """Keeps what stays at home in any case."""
+        """Keeps the tasks that stay at home in any case."""
         at_home: dict[int, list[int]] = {}
         homeless: dict[int, list[int]] = {}
         for number in members:
@@ -167,14 +169,14 @@ class _EvenPlacement:
         return cells
 
     def _caught_up(self, number: int) -> list[int]:
-        """Where a task without a home is at home, nearest to the end first; nowhere when it makes no difference."""
+        """The clients where a task without a home is at home, smallest lag first; none when it makes no difference."""
         each = self._tasks[number]
         if each.elsewhere == CAUGHT_UP:
             return []
         return [client for client, level in each.level.items() if level == CAUGHT_UP and client in each.allowed.members]
 
     def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
-        """Of more than `low` tasks, those of `own` that are heavier than the lightest that certainly stays."""
+        """Of more than `low` tasks, those of `own` that are heavier than the lightest task that certainly stays."""
         if low == 0:
             return []
         weights = sorted((self._tasks[number].weight for number in own + also), reverse=True)
@@ -184,7 +186,7 @@ class _EvenPlacement:
         groups: dict[_GroupKey, _TaskGroup] = {}
         taking = {client for client, cell in cells.items() if cell.takes_others}
         # The flow serves the first groups first, so the last tasks stay where nothing else decides. Warm-ups begin with
-        # the first tasks: those that leave are the same again at the next round.
+        # the first tasks, so the same tasks leave again in the next rebalance.
         for number in reversed(members):
             if self._owner[number] != NOBODY:
                 continue
@@ -246,7 +248,9 @@ class _EvenPlacement:
             network.arc(node, hub, size, prices.of_placing(moves, weight, elsewhere))
 
     def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _TaskGroup]) -> list[int]:
-        """To their homes and to clients that have some of them. Returns the tasks for clients that have nothing."""
+        """Gives tasks to their homes and to clients with some of their state. Returns the tasks for clients that have
+        none.
+        """
         left: list[int] = []
         for group in groups.values():
             given = 0
@@ -266,7 +270,7 @@ class _EvenPlacement:
         capacity: Sequence[int],
         carried: list[int],
     ) -> None:
-        """As many to each client as the flow says; the heaviest task to where there is least weight per thread."""
+        """As many to each client as the flow says; the heaviest task goes where the weight per thread is lowest."""
         room = {cell.client: network.flow(cell.from_hub) for cell in cells.values() if cell.from_hub != NOBODY}
         queue = [(carried[client] / capacity[client], client) for client, units in room.items() if units]
         heapify(queue)
@@ -285,10 +289,11 @@ class _EvenPlacement:
 
 @dataclass(frozen=True, slots=True)
 class _Prices:
-    """Each is more than everything below it can add up to, so that comparing sums is comparing one after the other.
+    """Each price is more than everything below it can add up to, so comparing sums compares one criterion after the
+    other.
 
-    `level`: of one level of one unit of weight; `weight`: of one unit of weight away from home; `move`: of one task
-    away from home; `uneven_class`, `uneven_client`: of one more than the lower bound, and thereby one less elsewhere.
+    `weight`: of one unit of weight away from home; `move`: of one task away from home; `uneven_class`,
+    `uneven_client`: of one task more than the lower bound, and so one fewer elsewhere.
     """
 
     weight: int
@@ -308,5 +313,5 @@ class _Prices:
         return cls(weight, move, uneven_class, uneven_class * 4 * (len(moving) + 2))
 
     def of_placing(self, moves: bool, weight: int, level: int) -> int:
-        """`moves`: whether there is a home that it would be away from."""
+        """`moves`: whether the task has a home that it would be away from."""
         return (self.move + self.weight * weight if moves else 0) + level * weight

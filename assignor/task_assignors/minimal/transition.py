@@ -1,9 +1,10 @@
 """From where tasks belong to where they can run now. The rules are those of KIP-441 (`task_movement.py`).
 
-A task whose target is not caught up, while another client is nearer to the end, waits for it where it runs; when nobody
-may go on running it, it goes to the nearest to the end. The target restores the state meanwhile, as a warm-up, while
-max.warmup.replicas lasts, and gets the task at a later rebalance. Differs from Kafka, and is why so little moves: a
-task that waits stays with the client that has it, and its standbys stay, too, until their places are taken over.
+When a task's target is not caught up and another client has a smaller lag, the task waits for its target where it
+runs; if it may not stay there, it goes to the client with the smallest lag. The target restores the state meanwhile,
+as a warm-up, as far as max.warmup.replicas allows, and gets the task in a later rebalance. Differs from Kafka, and is
+why so little moves: a waiting task stays with the client that has it, and its standbys stay, too, until their places
+are taken over.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role
 
 _WantedWarmUp = tuple[int, int, int, int]
-"""Level, lag, task, client: what is nearly there comes first, so that nothing that has begun is left for another."""
+"""Level, lag, task, client: the copy that has come furthest is first, so that a warm-up that has begun is not dropped
+for another.
+"""
 
 
 @dataclass(slots=True)
@@ -33,7 +36,7 @@ class MovementTransition:
     _keeper: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def apply(self, budget: WarmUpBudget) -> bool:
-        """Moves the copies in `state` to where they are for now. Returns whether anything waits for a warm-up."""
+        """Moves the copies in `state` to where they are for now. Returns whether any copy waits for a warm-up."""
         state = self.state
         targets = list(state.owner)
         waiting = [task for task, target in enumerate(targets) if self.copies.lags.is_behind_another(task, target)]
@@ -76,7 +79,7 @@ class MovementTransition:
         state.say(kind, task, Role.ACTIVE, source, target)
 
     def _place_standbys(self, task: int, target: int) -> bool:
-        """Where they belong if they can be there already, else where they are. Returns whether any waits."""
+        """Puts standbys where they belong, or for now where they are. Returns whether any of them waits."""
         state = self.state
         owner = state.owner[task]
         belong = self.standbys[task]
@@ -103,7 +106,7 @@ class MovementTransition:
         return standby_waits
 
     def _is_better_for_now(self, task: int, substitute: int, client: int, target: int) -> bool:
-        """The target that the task waits for is better than a client that has no more of it: it takes over sooner."""
+        """Of two clients with equal lags, the target that the task waits for is better: it can take over sooner."""
         lags = self.copies.lags
         ahead = lags.lag(task, client) - lags.lag(task, substitute)
         return lags.is_behind_another(task, client) and (ahead > 0 or (ahead == 0 and substitute == target))
@@ -115,8 +118,8 @@ class MovementTransition:
             self.state.say(DecisionKind.WAITS, task, Role.STANDBY, here, client)
 
     def _substitutes(self, task: int, target: int) -> list[int]:
-        """Clients that may stand in for a standby, the nearest to the end first: those that have some of the task but
-        are not to keep it, and the target while the task waits for it.
+        """Clients that may stand in for a standby, smallest lag first: those that have some of the state but are not
+        to keep it, and the target while the task waits for it.
         """
         owner = self.state.owner[task]
         needed = (owner, target, *self.standbys[task])

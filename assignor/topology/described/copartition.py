@@ -1,13 +1,15 @@
-"""Which sources of a described topology are co-partitioned: the joins, told by the stores that both sides use.
+"""Which sources of a described topology are co-partitioned: joins, recognised by the stores that both sides use.
 
-Every co-partitioning join of the DSL (streams, tables, a stream with a table, by foreign key, cogroup) gives a store
-that is filled below one source to a processor below another. So: when a processor uses a store whose first user has
-other sources above it, the sources of both belong together. A merge, or an aggregate behind it, does not make such a
-pair. A processor of the user's own that shares a store does, though Kafka asks nothing of its topics; when the
-cluster's counts differ, Kafka cannot have asked for them to be equal, and the pair is left out. It stays when
-the processor has a name that only joins of the DSL get: the topics have gone apart since, and Kafka throws. Differs
-from Kafka: of a cogroup, it takes the topics before they are repartitioned, here it is those after, which get the same
-counts. Source: `AbstractStream.ensureCopartitionWith`, `InternalTopologyBuilder.copartitionSources`.
+Every co-partitioning join of the DSL (streams, tables, a stream with a table, by foreign key, cogroup) gives a
+processor below one source a store that is filled below another. So when a processor uses a store whose first user has
+other sources above it, the sources of both are co-partitioned. A merge, or an aggregate after it, does not make such a
+pair.
+
+A user's own processor that shares a store makes one, though Kafka requires nothing of its topics. When the cluster's
+counts differ, Kafka cannot have required them to be equal, and the pair is left out. It is kept when the processor has
+a name that only joins of the DSL get: then the topics have changed since, and Kafka throws. Differs from Kafka: for a
+cogroup Kafka takes the topics before they are repartitioned, and this code those after, which get the same counts.
+Source: `AbstractStream.ensureCopartitionWith`, `InternalTopologyBuilder.copartitionSources`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _JOINS = tuple(
     }.items()
     for numbered in names
 )
-"""How names of joins begin that need equal counts; those by foreign key do not."""
+"""How the names of joins begin that need equal counts; joins by foreign key do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class CopartitionedSources:
 def copartitioned_sources(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> CopartitionedSources:
-    """`partition_counts`: topics of the cluster by full name, empty when not known."""
+    """`partition_counts`: topics of the cluster by full name; empty when not known."""
     groups: dict[frozenset[str], tuple[str, ...]] = {}
     refused: dict[frozenset[str], str] = {}
     for sources, store, user in _sharing(definition):
@@ -56,7 +58,7 @@ def copartitioned_sources(
 
 
 def _sharing(definition: TopologyDefinition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Sources that belong together, with the store and its user that say so, in the order of the joins."""
+    """Sources that belong together, with the store and the user that show it, in the order of the joins."""
     above = _sources_above(definition)
     global_nodes = definition.global_nodes()
     first_user: dict[str, str] = {}
@@ -68,7 +70,7 @@ def _sharing(definition: TopologyDefinition) -> Iterator[tuple[tuple[str, ...], 
 
 
 def _sources_above(definition: TopologyDefinition) -> dict[str, tuple[str, ...]]:
-    """The source nodes from which the records of a node come, itself if it is one."""
+    """The source nodes that a node's records come from; a source has itself."""
     above: dict[str, tuple[str, ...]] = {}
     for name, node in definition.nodes.items():  # parents come first
         if isinstance(node, SourceNode):

@@ -30,7 +30,7 @@ from assignor.topology.repartition_topics import prepare_repartition_topics
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
-    """`assumptions`: in plain words, one each, what could not be told for sure and what was taken instead."""
+    """`assumptions`: one sentence for each thing that the text does not say and that was assumed."""
 
     topology: GroupTopology
     assumptions: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ def topology_from_description(
 ) -> DescribedTopology:
     """The topology as Kafka's leader has it, with the application id in front of internal topics.
 
-    `partition_counts`: all topics of the cluster; without them every store is taken as logged. `has_run`: the group has
-    been through a rebalance, so a changelog that is not there is not wanted, even when none is. `creates_missing`: the
-    caller creates topics that are not there, so a changelog that is not there is one still to be made. By store:
-    `not_logged`, `source_changelogs` (the source topic that serves as changelog), `retention_ms` (of windowed ones).
-    Raises InputError: with the line for text that is no description, and for options that do not fit it.
+    `partition_counts`: all topics of the cluster; without them every store counts as logged. `has_run`: the group has
+    completed a rebalance, so a changelog that does not exist is not wanted, even when none exists. `creates_missing`:
+    the caller creates missing topics, so a changelog that does not exist will be created. By store: `not_logged`;
+    `source_changelogs`, the source topic that serves as changelog; `retention_ms` of windowed ones. Raises InputError:
+    with the line for text that is not a description, and for options that do not fit it.
     """
     graph = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
@@ -79,8 +79,9 @@ def topology_from_description(
 
 
 def _as_led(topology: GroupTopology) -> GroupTopology:
-    """A subtopology whose patterns fit no topic has no tasks, and Kafka's leader does not see it; nor does it see the
-    topic of a sink that chooses it record by record."""
+    """Kafka's leader does not see a subtopology whose patterns fit no topic, which has no tasks, nor the topic of a
+    sink that chooses it for each record.
+    """
     return replace(
         topology,
         subtopologies=tuple(
@@ -99,7 +100,7 @@ def _said_of_groups(topology: GroupTopology) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class RepartitionCounts:
-    """`fixed`: the count by short name, None for one that follows from upstream."""
+    """`fixed`: the count by short name; None when it follows from the topics upstream."""
 
     fixed: Mapping[str, int | None]
     assumptions: tuple[str, ...]
@@ -108,7 +109,7 @@ class RepartitionCounts:
 def repartition_counts(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> RepartitionCounts:
-    """`partition_counts`: topics of the cluster by full name, empty when not known."""
+    """`partition_counts`: topics of the cluster by full name; empty when not known."""
     fixed = dict(definition.repartition_topics)
     existing = {
         topic: partition_counts[name]
@@ -116,7 +117,7 @@ def repartition_counts(
         if (name := definition.full_topic(topic, application_id)) in partition_counts
     }
     assumptions: list[str] = []
-    for _ in existing:  # one at a time: others may follow from it
+    for _ in existing:  # one at a time: the counts of others may follow from it
         counted = _counted(replace(definition, repartition_topics=fixed), application_id, partition_counts)
         odd = next(
             (t for t, count in existing.items() if counted.get(definition.full_topic(t, application_id)) != count), None
@@ -138,7 +139,7 @@ def repartition_counts(
 def _counted(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """What Kafka would create on a cluster without these topics; nothing when it cannot."""
+    """The counts that Kafka would create on a cluster without these topics; empty when it cannot."""
     internal = {definition.full_topic(topic, application_id) for topic in definition.repartition_topics}
     topics = {name: TopicMetadata(count) for name, count in partition_counts.items() if name not in internal}
     try:

@@ -33,7 +33,9 @@ _NAME = re.compile(
 
 
 def is_repartition_name(topic: str) -> bool:
-    """Whether the DSL may have given this name, without the application id in front, to a topic of its own."""
+    """Whether the DSL may have given this name, without the application id, to a topic of its own: `...-repartition`,
+    or one of the two topics of a foreign-key join.
+    """
     return _NAME.fullmatch(topic) is not None
 
 
@@ -43,7 +45,7 @@ _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class DescribedGraph:
-    """`definition`: no stores yet, and no counts of repartition topics."""
+    """`definition`: without stores, and without counts of repartition topics."""
 
     definition: TopologyDefinition
     assumptions: tuple[str, ...] = ()
@@ -52,7 +54,9 @@ class DescribedGraph:
 def described_graph(
     read: Sequence[ReadSubtopology], application_id: str, partition_counts: Mapping[str, int] | None
 ) -> DescribedGraph:
-    """Raises InputError for a graph that is not as Kafka numbers it, and for a pattern without the cluster's topics."""
+    """Raises InputError for a graph that is not numbered as Kafka numbers it, and for a source by pattern when the
+    cluster's topics are not known.
+    """
     topics = dict(_source_topics(read, partition_counts))
     nodes = _nodes(read, topics)
     assumptions = [*_said_of_sources(read, topics), *_said_of_sinks(read)]
@@ -63,7 +67,9 @@ def described_graph(
 
 
 def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:
-    """Parents first, else in the order of the numbers that the DSL gives; one with a name comes after its parents."""
+    """Parents first, otherwise in the order of the numbers that the DSL gives; a node with a user's own name comes
+    after its parents.
+    """
     nodes: dict[str, Node] = {}
     added: dict[str, int] = {}
     for subtopology in read:
@@ -105,7 +111,7 @@ def _source_topics(
     read: Sequence[ReadSubtopology], partition_counts: Mapping[str, int] | None
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     for node in (node for each in read for node in each.nodes if node.kind == "Source"):
-        # what looks like topics without brackets is a list of an old release, or a pattern for other topics
+        # topics without brackets are a list of an old release, or a pattern that only looks like one
         if node.pattern is None or (
             node.items and (partition_counts is None or all(topic in partition_counts for topic in node.items))
         ):
@@ -139,7 +145,7 @@ def _said_of_sinks(read: Sequence[ReadSubtopology]) -> Iterator[str]:
 def _internal_topics(
     nodes: Mapping[str, Node], application_id: str, topics: Mapping[str, int], assumptions: list[str]
 ) -> list[str]:
-    """Short names."""
+    """By short name."""
     read = {topic for node in nodes.values() if isinstance(node, SourceNode) for topic in node.topics}
     written = dict.fromkeys(node.topic for node in nodes.values() if isinstance(node, SinkNode) and node.topic)
     internal: list[str] = []

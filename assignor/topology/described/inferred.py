@@ -1,9 +1,9 @@
-"""A parsed topology out of what a running group shows, when nobody has its `Topology#describe` text.
+"""A group's topology from what a running group shows, when its `Topology#describe` text is not at hand.
 
-A task's id and its source partitions tell which topics a subtopology reads. Internal topics are told by Kafka's names
-(`<application id>-...-repartition`, `-changelog`), and a changelog goes to the subtopology that its name speaks of or
-whose tasks it has as many partitions as. Sinks are not seen; so repartition topics keep the counts that they have.
-Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
+A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
+names (`<application id>-...-repartition`, `-changelog`). A changelog belongs to the subtopology that its name
+mentions, or to one with as many tasks as it has partitions. Sinks cannot be seen, so repartition topics keep the
+counts that they have. Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAYS_NOTHING = frozenset(
 
 @dataclass(slots=True)
 class _InferredSubtopology:
-    """One subtopology while it is put together. `tasks`: as many as its largest topic has partitions."""
+    """One subtopology while it is being assembled. `tasks`: as many as its largest topic has partitions."""
 
     id: int
     tasks: int
@@ -49,12 +49,13 @@ def topology_from_cluster(
     stateful: Collection[TaskId] = (),
     changelogs: Mapping[str, int] | None = None,
 ) -> DescribedTopology:
-    """The topology as far as it shows, with every guess in words.
+    """The topology as far as it can be seen, with every guess in words.
 
-    `partition_counts`: all topics of the cluster; `subscribed`: topics that members subscribe to; `assigned`: tasks
-    with their source partitions, active and standby, of as many generations as are known; `stateful`: tasks for which
-    members report offset sums. `changelogs`: what the caller knows, the subtopology of a changelog or of a source topic
-    that serves as one. Raises InputError when there is no task, or tasks and partitions do not fit.
+    `partition_counts`: all topics of the cluster. `subscribed`: topics that members subscribe to. `assigned`: tasks
+    with their source partitions, active and standby, from as many generations as are known. `stateful`: tasks for
+    which members report offset sums. `changelogs`: what the caller knows: the subtopology of a changelog, or of a
+    source topic that serves as one. Raises InputError when there is no task, or when tasks and partitions contradict
+    each other.
     """
     assumptions: list[str] = []
     subtopologies = [
@@ -133,7 +134,9 @@ def _place_changelogs(
     known: Mapping[str, int],
     assumptions: list[str],
 ) -> None:
-    """First those whose place is sure, so that a subtopology which needs one is seen to have none."""
+    """Changelogs whose place is certain come first, so that a subtopology which still needs one is preferred for the
+    others.
+    """
     sums_known = any(each.stateful for each in seen)
     unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
     for topic in sorted(partition_counts):
@@ -165,7 +168,9 @@ def _place_changelogs(
 
 
 def _unlikely(store: str, seen: _InferredSubtopology, application_id: str) -> tuple[int, bool, bool, int]:
-    """Sorts what is likely first: words in common, no changelog yet, a repartition topic and so an aggregate behind."""
+    """Sorts likely subtopologies first: words in common, no changelog yet, a repartition topic (which an aggregate
+    reads).
+    """
     aggregates = any(_is_repartition(topic, application_id) for topic in seen.topics)
     return -_words_in_common(store, seen, application_id), bool(seen.stores), not aggregates, seen.id
 
@@ -180,7 +185,9 @@ def _words(name: str) -> set[str]:
 
 
 def _speaks_of(store: str, seen: _InferredSubtopology, application_id: str) -> bool:
-    """Kafka names a table's store after its topic, and the repartition topic before an aggregate after its store."""
+    """Kafka names a table's store after its topic, and the repartition topic before an aggregate after the aggregate's
+    store.
+    """
     topic_of_table, named_by_kafka, _ = store.rpartition(_STORE_OF_TOPIC)
     return f"{application_id}-{store}{_REPARTITION}" in seen.topics or (
         bool(named_by_kafka) and topic_of_table in seen.topics
@@ -190,7 +197,7 @@ def _speaks_of(store: str, seen: _InferredSubtopology, application_id: str) -> b
 def _place_source_changelogs(
     seen: Sequence[_InferredSubtopology], application_id: str, known: Mapping[str, int], assumptions: list[str]
 ) -> None:
-    """Those that the caller names; and a subtopology with state and no changelog restores from a source topic."""
+    """Places those that the caller names. A subtopology with state but no changelog is restored from a source topic."""
     for each in seen:
         named = sorted(topic for topic in each.topics if topic in known)
         each.stores += [SubtopologyStore(f"{topic}-STORE", None, topic, LOGGED) for topic in named]

@@ -1,10 +1,12 @@
-"""The stores of a described topology: which are logged, and where.
+"""The stores of a described topology: which are logged, and to which topic.
 
 The text does not say it. Kafka calls a changelog `<application id>-<store>-changelog` and creates all of them in the
-first rebalance. So when some are there and one is not, its store is not logged; or, when it is the store of a table
-that is read from one topic, that topic serves as its changelog. A leader cannot conclude that: the topology may have a
-new store, or the leader before it died in the middle of creating them; an empty changelog too many does no harm, one
-that is missing stops a task. Source: `InternalTopologyBuilder`, `TableSourceNode`.
+first rebalance. So when some exist and one does not, its store is not logged; or, for the store of a table that is
+read from one topic, that topic serves as changelog.
+
+A leader that creates missing topics cannot conclude that: the topology may have a new store, or the leader before it
+died while it was creating them. An unneeded empty changelog does no harm, a missing one stops a task. Source:
+`InternalTopologyBuilder`, `TableSourceNode`.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What the caller knows, by store: `source_changelogs` to topics, `retention_ms` of windowed stores.
-    `creates_missing`: whether a changelog that is not there is still to be made.
+    """What the caller knows, by store. `source_changelogs`: the topic that serves as changelog; `retention_ms`: of
+    windowed stores. `creates_missing`: whether a changelog that does not exist will be created.
     """
 
     not_logged: Collection[str]
@@ -44,8 +46,9 @@ def described_stores(
     has_run: bool,
     options: StoreOptions,
 ) -> DescribedStores:
-    """Every store that a processor uses. Raises InputError for an option that names another one, or a topic that is
-    not read where the store is."""
+    """Every store that a processor uses. Raises InputError for an option that names another store, or a topic that the
+    store's subtopology does not read.
+    """
     users = _users(definition)
     _check_options(definition, users, options)
     there = {store for store in users if f"{application_id}-{store}-changelog" in (partition_counts or {})}
@@ -89,7 +92,7 @@ def _changelog(store: str, options: StoreOptions) -> ChangelogConfig:
 
 
 def _users(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
-    """The processors that use a store, the one that was added first in front."""
+    """The processors that use a store, in the order added."""
     global_nodes = definition.global_nodes()
     users: dict[str, list[ProcessorNode]] = {}
     for name, node in definition.nodes.items():
@@ -100,9 +103,10 @@ def _users(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
 
 
 def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[ProcessorNode]) -> str | None:
-    """The one topic, not internal, of the source right above the processor that fills a table's store.
+    """The one topic, not an internal one, of the source right above the processor that fills a table's store.
 
-    That processor is told by the DSL's name, or its store by the name it has from the topic, or there is only one.
+    That processor is recognised by the DSL's name, or by its store's name, which contains the topic, or because it is
+    the only one.
     """
     topics: dict[str, str] = {}
     for user in users:

@@ -1,9 +1,9 @@
-"""Reading the text of `Topology#describe`: subtopologies, nodes and edges, each with its line.
+"""Reads the text of `Topology#describe`: subtopologies, nodes and edges, each with its line.
 
-The text may stand in a log: whatever is in front of a line is left out, as are lines before and after the description,
-CR, tabs, and a `\\n` that a JSON log wrote as two characters. A line in the midst of it that is no part of it is an
-error, and so is an edge whose other end is missing: a topology that was cut off would be another one.
-Source: `TopologyDescription`, `InternalTopologyBuilder`.
+The text may be part of a log. What the log puts in front of a line is left out, as are lines before and after the
+description, CR, tabs, and a `\\n` that a JSON log wrote as two characters. A foreign line in the middle of it is an
+error, and so is an edge whose other end is missing: a text that was cut off would describe another topology. Source:
+`TopologyDescription`, `InternalTopologyBuilder`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WORDS = re.compile(
     r"(?:(?P<header>Topologies|Sub-topologies):\s*\Z"
     r"|(?P<kind>Topology|Sub-topology|Source|Processor|Sink): |(?P<arrow>-->|<--) )"
 )
-"""Where the description begins in a line; what is in front is the log's."""
+"""Where the description begins in a line; what is in front of it is the log's."""
 
 _SUBTOPOLOGY = re.compile(r"(?P<id>\d+)(?P<global> for global store \(.{0,80}\))?\s*\Z", re.ASCII)
 _NAMED = re.compile(r"(?P<name>\S+):\s*\Z")
@@ -33,7 +33,8 @@ _LONGEST_EXCERPT = 80
 @dataclass(slots=True)
 class ReadNode:
     """One node. `items`: topics of a source, stores of a processor, the topic of a sink. `pattern`: of a source that
-    takes topics by pattern; `by_record`: a sink that chooses its topic record by record."""
+    reads topics by pattern. `by_record`: a sink that chooses its topic for each record.
+    """
 
     kind: str
     name: str
@@ -46,13 +47,13 @@ class ReadNode:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """Each once: Kafka can print a neighbour twice, because its set sorts by sizes that change."""
+        """Each parent once: Kafka can print a neighbour twice, because its set sorts by sizes that change."""
         return tuple(dict.fromkeys(self.predecessors or ()))
 
 
 @dataclass(slots=True)
 class ReadSubtopology:
-    """`of_global_store`: its two nodes make no tasks."""
+    """`of_global_store`: its two nodes have no tasks."""
 
     id: int
     line: int
@@ -62,7 +63,7 @@ class ReadSubtopology:
 
 @dataclass(slots=True)
 class _Block:
-    """One description; `strange`: the first line since the last one understood that is no part of it."""
+    """One description. `strange`: the first foreign line since the last line that belongs to it."""
 
     line: int
     named: str | None = None
@@ -74,8 +75,8 @@ class _Block:
 def read_description(text: str) -> tuple[ReadSubtopology, ...]:
     """Every subtopology, by id. Raises InputError with the number of the line that is wrong.
 
-    A text that holds the same description several times, as the log of an application that was restarted does, is read
-    once; different ones are an error.
+    A text may hold the same description several times, as the log of a restarted application does; different
+    descriptions are an error.
     """
     if "\n" not in text.strip() and "\\n" in text:
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t")
@@ -114,7 +115,7 @@ def _blocks(text: str) -> list[_Block]:
 
 @dataclass(frozen=True, slots=True)
 class _DescribedLine:
-    """A line that has words of a description; `rest` is behind them."""
+    """A line with words of a description; `rest`: what follows them."""
 
     number: int
     text: str
@@ -146,7 +147,7 @@ def _read_line(block: _Block, line: _DescribedLine) -> None:
 
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
-    """An empty line is one also behind what the log puts in front of every line, apart from the figures in it."""
+    """A line is also empty when it holds only what the log puts in front of every line, apart from the digits in it."""
     rest = line.strip()
     if rest and block.subtopologies and _shape_of_prefix(rest) != _shape_of_prefix(block.before):
         block.strange = block.strange or (number, rest)
@@ -157,7 +158,7 @@ def _shape_of_prefix(text: str) -> str:
 
 
 def _node(kind: str, line: _DescribedLine) -> ReadNode | None:
-    """None when the line goes on in another way."""
+    """None when the line is not a node after all."""
     for mark in _MARKS[kind]:
         name, found, items = line.rest.partition(mark)
         if not found or not items.endswith(_ENDS[kind]):
@@ -178,7 +179,7 @@ def _node(kind: str, line: _DescribedLine) -> ReadNode | None:
 
 
 def _read_topics(node: ReadNode, items: str) -> None:
-    """`[a, b]`; releases before 2.1 wrote `a, b`; a pattern stands without brackets. `[ab].*` is a pattern."""
+    """`[a, b]`; releases before 2.1 wrote `a, b`; a pattern has no brackets around it. `[ab].*` is a pattern."""
     inside = items[1:-1] if items.startswith("[") and items.endswith("]") else items
     if _TOPICS.match(inside):
         node.items = tuple(topic.strip() for topic in inside.split(","))
