@@ -1,4 +1,4 @@
-"""One call to the cluster: tries with growing pauses until there is an answer or `default.api.timeout.ms` is over.
+"""One call to the cluster: tries with growing pauses, until an answer comes or `default.api.timeout.ms` has passed.
 
 Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
 """
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """What `attempt` returns in the end. `what` names for the user what was asked for.
+    """Repeat `attempt` while it raises NotNow, and return its result. `what`: the request, for error messages.
 
-    Raises KafkaUnavailable when the time is over, and what `attempt` raises besides NotNow.
+    Raises KafkaUnavailable when the time is over, and any other error of `attempt`.
     """
     last: list[BaseException] = []
 

@@ -1,8 +1,7 @@
-"""A Kafka cluster for groups of the coordinator, which finds this by the entry point `kafka`.
+"""A Kafka cluster for groups of the coordinator, which finds this class by the entry point `kafka`.
 
-Rules: the coordinator calls from threads; one event loop in a thread of its own serves them all. TLS and SASL come from
-a properties file of Kafka's client, named by ASSIGNOR_KAFKA_CLIENT_CONFIG, because an address is all that a group's
-definition may name.
+The coordinator calls from threads, and one event loop in a thread of its own serves them all. A group's definition may
+name nothing but an address, so TLS and SASL come from a properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 """
 
 from __future__ import annotations
@@ -27,12 +26,13 @@ except ModuleNotFoundError as missing:
 CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
-"""Shorter than the coordinator waits for a cluster, so that a rebalance is placed without lags rather than put off."""
+"""Shorter than the coordinator waits for a cluster, so that it places tasks without lags rather than put it off."""
 
 
 def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:
-    """`host:port,...`; `;` may stand between them, too, as in the coordinator's setting. Connects when it is
-    asked first. Raises InputError.
+    """`bootstrap_servers`: `host:port,...`, or with `;` between them as in the coordinator's setting.
+
+    Connects with its first call. Raises InputError.
     """
     servers = bootstrap_servers.removeprefix("kafka:").replace(";", ",")
     path = os.environ.get(CLIENT_CONFIG)
@@ -52,13 +52,13 @@ class KafkaClusterProvider:
         return self._loop.run(cluster_view(self._admin, definition, offsets_timeout_s=LONGEST_WAIT_FOR_OFFSETS_S))
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
-        """Partitions of those topics of the topology that are there: one request. Raises KafkaClientError."""
+        """Partitions of the topology's existing topics, by one request. Raises KafkaClientError."""
         names = source_topics(definition.topology) | internal_topics(definition.topology)
         found = self._loop.run(self._admin.topics(names))
         return {name: topic.partitions for name, topic in found.items()}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Raises KafkaClientError; TopicHasOtherPartitions for one that is there with another number of partitions."""
+        """Raises KafkaClientError; TopicHasOtherPartitions when one exists with another number of partitions."""
         self._loop.run(self._admin.create_topics(topics))
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """A Kafka cluster as the leader of a rebalance sees it: topics, racks, changelog ends and committed offsets, now.
 
-Rules: topics that cannot be listed fail the rebalance. Offsets that cannot be had do not: the leader does without lags
-for once, as Kafka's does. End offsets are high watermarks, and a source topic that serves as changelog ends at the
-application's committed offset. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
+Rules: when topics cannot be listed, the rebalance fails. When offsets cannot be read, it goes on without lags, as
+Kafka's does. End offsets are high watermarks. A source topic that serves as changelog ends at the application's
+committed offset. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
 `StreamsPartitionAssignor.populateClientStatesMap`.
 """
 
@@ -29,9 +29,10 @@ _logger = logging.getLogger(__name__)
 async def cluster_view(
     admin: ClusterAdmin, definition: RebalanceSnapshot, *, offsets_timeout_s: float | None = None
 ) -> ClusterView:
-    """Of `definition` only topology and application id are read. `offsets_timeout_s`: None for the client's own.
+    """Reads topology and application id of `definition`. `offsets_timeout_s`: None for the client's own time-out.
 
-    Raises KafkaUnavailable, KafkaRefused when topics cannot be listed; look-ups of offsets that fail are in `failures`.
+    Raises KafkaUnavailable, KafkaRefused when topics cannot be listed. Failed look-ups of offsets are in the view's
+    `failures`.
     """
     topology = definition.topology
     internal = internal_topics(topology)
@@ -57,12 +58,12 @@ async def cluster_view(
 
 
 def source_topics(topology: GroupTopology) -> set[str]:
-    """All that is read, repartition topics among them."""
+    """All topics that the topology reads, including repartition topics."""
     return {topic for each in topology.subtopologies for topic in each.source_topics}
 
 
 def internal_topics(topology: GroupTopology) -> set[str]:
-    """Changelog and repartition topics by their full names."""
+    """The full names of the changelog and repartition topics."""
     repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
     return _changelogs(topology) | repartition
 

@@ -1,9 +1,10 @@
-"""Connections to the brokers of one cluster, opened when they are needed, and why one cannot be had.
+"""Connections to the brokers of one cluster, opened on demand, and the reasons why one cannot be opened.
 
-Rules: any broker is one with an open connection, else one that the last metadata named, else a bootstrap server, so a
-cluster whose brokers have all moved is found again. What no second try mends (credentials, certificates) is
-`KafkaRefused` at once; what may pass (nothing listens, connection lost, too slow) is `NotNow`. Below is aiokafka's own
-connection: its client keeps such reasons to itself and never goes back to the bootstrap servers.
+Rules: a request for any broker goes over an open connection, else to a broker of the last metadata, else to a bootstrap
+server. So a cluster whose brokers have all moved is found again. A failure that no retry can mend (credentials,
+certificates) raises KafkaRefused; one that may pass (nothing listens, connection lost, too slow) raises NotNow. This
+builds on aiokafka's connections, not on its client, which hides such reasons and never returns to the bootstrap
+servers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ Address = tuple[str, int]
 
 
 class Connections:
-    """Of one event loop at a time: in another loop (as after a fork) new ones are opened, and the old ones let go."""
+    """Belongs to one event loop at a time. In another loop, as after a fork, it drops its connections and opens new
+    ones.
+    """
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
@@ -44,15 +47,17 @@ class Connections:
         self._process_id = os.getpid()
 
     def set_brokers(self, brokers: Mapping[int, Address]) -> None:
-        """All brokers that there are, as the newest metadata says."""
+        """Replace the known brokers by those of the newest metadata."""
         self._brokers = dict(brokers)
 
     def add_broker(self, node_id: int, address: Address) -> None:
-        """One that an answer named and the newest metadata may not know yet."""
+        """Add a broker named by an answer, which the newest metadata may not have yet."""
         self._brokers[node_id] = address
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
-        """The answer of that broker, or of any. Raises NotNow, KafkaRefused."""
+        """Send a request to a broker and return its answer. `node_id`: None for any broker. Raises NotNow,
+        KafkaRefused.
+        """
         self._follow_loop()
         if node_id is None:
             address, connection = await self._any()
@@ -99,7 +104,7 @@ class Connections:
             self._open.pop(address, None)
             setup_s = self._settings.milliseconds("socket.connection.setup.timeout.ms") / 1000
             try:
-                if self._arguments is None:  # reads files, and the system's certificates take their time
+                if self._arguments is None:  # this reads files, and loading the system's certificates is slow
                     self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
                 async with asyncio.timeout(setup_s):
                     connection = await create_conn(
@@ -108,9 +113,9 @@ class Connections:
                         **self._arguments,
                     )
             except TimeoutError:
-                raise NotNow(f"{_text(address)} did not take a connection within {setup_s:g} s") from None
+                raise NotNow(f"{_text(address)} did not accept a connection within {setup_s:g} s") from None
             except (OSError, KafkaError, NotImplementedError) as error:
-                self._arguments = None  # the next one reads the files anew: certificates are renewed in their place
+                self._arguments = None  # the next connection reads the files again: certificates may have been renewed
                 raise _reason(address, error) from error
             self._open[address] = connection
             return connection
@@ -124,20 +129,20 @@ class Connections:
         self._open, self._locks, self._loop, self._process_id = {}, {}, loop, os.getpid()
 
 
-# kept for good: collecting one in the child of a fork would close it in the parent's name
+# never released: collecting such a connection in the child of a fork would close it for the parent
 _OF_A_PARENT: list[AIOKafkaConnection] = []
 
 
 def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
-    """Looks behind aiokafka's "connection closed", too."""
+    """The reason behind aiokafka's error, including the cause of a "connection closed"."""
     where, cause = _text(address), error
     while isinstance(cause, KafkaConnectionError) and cause.__cause__ is not None:
         cause = cause.__cause__
     match cause:
         case UnsupportedSaslMechanismError():
-            return KafkaRefused(f"{where} does not take this way to log in: check sasl.mechanism")
+            return KafkaRefused(f"{where} does not support this SASL mechanism: check sasl.mechanism")
         case IllegalSaslStateError():
-            return KafkaRefused(f"{where} takes no login: check security.protocol")
+            return KafkaRefused(f"{where} does not expect a SASL login: check security.protocol")
         case SaslAuthenticationFailed():
             return KafkaRefused(
                 f"{where} does not accept these credentials ({_words(cause)}): "
@@ -156,7 +161,7 @@ def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
                 "ssl.enabled.protocols"
             )
         case IncompatibleBrokerVersion() | NotImplementedError():
-            return KafkaRefused(f"{where} is of a version that does not know this request: {cause}")
+            return KafkaRefused(f"{where} runs a version that does not know this request: {cause}; use a newer broker")
         case ConnectionRefusedError():
             return NotNow(f"nothing listens on {where}")
         case EOFError() | ConnectionError():
@@ -171,6 +176,6 @@ def _text(address: Address) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """What the broker said, or else the kind of error; aiokafka adds its own name and number to the text."""
+    """The broker's own text, else the kind of error. aiokafka adds its own name and number to the text."""
     said = next((argument for argument in error.args if isinstance(argument, str)), "")
     return said or type(error).__name__

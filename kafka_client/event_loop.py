@@ -1,8 +1,8 @@
-"""An event loop in a thread of its own, for callers that are threads: a synchronous face for asynchronous clients.
+"""An event loop in a thread of its own: a synchronous face of asynchronous clients for callers that are threads.
 
-Rules: any thread but the loop's own may call `run`, several at once. After a fork the child has no such thread, so it
-gets a new one with a new loop at its next call; what was bound to the old loop (connections) stays the parent's and is
-not touched in the child.
+Rules: any thread except the loop's own may call `run`, several at once. After a fork the child has no such thread, so
+its next call starts a new thread and loop. What belongs to the old loop, such as connections, stays with the parent,
+and the child does not touch it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST_STOP_S = 5.0
 
 
 class EventLoopThread:
-    """Starts with the first `run`. `close` ends the thread; it does not wait for coroutines of other callers."""
+    """Starts with the first `run`. `close` ends the thread and cancels the coroutines of other callers."""
 
     def __init__(self, name: str = "kafka-client") -> None:
         self._name = name
@@ -32,13 +32,13 @@ class EventLoopThread:
         _all.add(self)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """What the coroutine returns or raises. After `timeout_s` it is cancelled, and TimeoutError raised.
+        """Run the coroutine and return its result. After `timeout_s` it is cancelled and TimeoutError raised.
 
-        Raises RuntimeError after `close`, also for what was running then, and in the loop's own thread.
+        Raises RuntimeError after `close`, when `close` cancels the coroutine, and in the loop's own thread.
         """
         try:
             if self._thread is threading.current_thread():
-                raise RuntimeError("waiting in the loop's own thread would never end")
+                raise RuntimeError(f"{self._name}: a call from the loop's own thread would wait for ever")
             future = asyncio.run_coroutine_threadsafe(coroutine, self._running())
         except BaseException:
             coroutine.close()
@@ -55,7 +55,7 @@ class EventLoopThread:
             future.cancel()
 
     def close(self) -> None:
-        """Cancels what runs. Safe to call again."""
+        """Cancel what runs and end the thread. Safe to call again."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -67,7 +67,7 @@ class EventLoopThread:
             thread.join(_LONGEST_STOP_S)
 
     def reset_after_fork(self) -> None:
-        """In the child of a fork: the thread is not there, and the lock may be held by one that is not there."""
+        """In the child of a fork, where the thread does not exist and a missing thread may hold the lock."""
         if self._loop is not None:
             _PARENTS_LOOPS.append(self._loop)
         self._lock = threading.Lock()
@@ -102,7 +102,7 @@ async def _end_tasks() -> None:
     await asyncio.gather(*unfinished, return_exceptions=True)
 
 
-# a loop that is collected in the child would take the parent's sockets out of the epoll set that both share
+# collecting such a loop in the child would remove the parent's sockets from the epoll set that both share
 _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 _all: weakref.WeakSet[EventLoopThread] = weakref.WeakSet()
 

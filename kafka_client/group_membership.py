@@ -1,14 +1,14 @@
-"""One member of a classic group on raw bytes: join, sync, heartbeat, leave.
+"""One member of a classic group, on raw bytes: join, sync, heartbeat, leave.
 
-The library's own consumer reads every subscription as version 0 and writes them anew, which loses what Kafka Streams
-members own; here metadata and assignments go in and out as they are. Rules:
+aiokafka's own consumer reads each subscription as version 0 and writes it again, which loses what members of Kafka
+Streams own. Here metadata and assignments pass through unchanged. Rules:
 
-- Calls are repeated while the coordinator moves, loads, or cannot be reached, up to `default.api.timeout.ms`; then
-  KafkaUnavailable. What the coordinator decided comes as a MembershipError.
-- A join may be parked by the broker for a whole rebalance, and the broker reads no other request of that connection
-  meanwhile: so the requests of a member have a connection of their own, and leaving goes over another one.
-- The member id is kept here, over rebalances; after UnknownMember it is forgotten and the next join is a first one.
-- Calls are made one after the other. Source: `AbstractCoordinator`.
+- A call is repeated while the coordinator moves, loads or cannot be reached, up to `default.api.timeout.ms`; then it
+  raises KafkaUnavailable. A decision of the coordinator is raised as a MembershipError.
+- The broker may park a join for a whole rebalance, and meanwhile reads no other request of that connection. So a
+  member's requests have a connection of their own, and leaving uses another one.
+- The member id survives rebalances. After UnknownMember it is dropped, and the next join is that of a new member.
+- The caller makes one call at a time. Source: `AbstractCoordinator`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kafka_client.errors import (
     UnknownMember,
 )
 from kafka_client.requests.group_requests import (
-    HeartbeatRequest,
+    GroupHeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
@@ -62,14 +62,14 @@ _FENCED_INSTANCE_ID = 82
 _REFUSALS = {
     _INCONSISTENT_GROUP_PROTOCOL: (
         InconsistentProtocol,
-        "its members do not speak the protocol {0.protocol!r} of type {0.protocol_type!r}",
+        "its members do not speak protocol {0.protocol!r} of type {0.protocol_type!r}",
     ),
     _INVALID_SESSION_TIMEOUT: (
         InvalidSessionTimeout,
-        "the brokers refuse a session timeout of {0.session_timeout_ms} ms; it has to be between their "
+        "the brokers refuse a session time-out of {0.session_timeout_ms} ms; it must be between their "
         "group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
-    _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "it has as many members as the brokers' group.max.size allows"),
+    _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "it is full: the brokers allow group.max.size members"),
 }
 
 _JOIN_TIMEOUT_MARGIN_MS = 5000
@@ -78,7 +78,7 @@ _PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class MembershipSettings:
-    """Who joins what. `group_instance_id`: None for a dynamic member. Times in milliseconds."""
+    """Which group to join, and how. `group_instance_id`: None for a dynamic member."""
 
     group: str
     protocol_type: str
@@ -90,7 +90,7 @@ class MembershipSettings:
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """Another member, or oneself, as the leader is told. `metadata`: its subscription."""
+    """A member as the coordinator reports it to the leader. `metadata`: its subscription."""
 
     member_id: str
     group_instance_id: str | None
@@ -99,8 +99,9 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class JoinedGeneration:
-    """One generation. `members`: in the order received, for the leader only. `skip_assignment`: the leader came back
-    and the group keeps the assignments it has (KIP-814): sync without any.
+    """The generation that a join led to. `members`: in the order received, empty for a follower.
+
+    `skip_assignment`: the leader has returned and the group keeps its assignments (KIP-814); sync with none.
     """
 
     generation_id: int
@@ -115,7 +116,7 @@ class JoinedGeneration:
 
 
 class GroupMembership:
-    """For one event loop, as `async with`; the end of the block closes connections and does not leave the group."""
+    """Belongs to one event loop, as `async with`. The end of the block closes connections without leaving the group."""
 
     def __init__(self, settings: ClientSettings, member: MembershipSettings) -> None:
         longest_join_ms = str(member.rebalance_timeout_ms + _JOIN_TIMEOUT_MARGIN_MS)
@@ -131,12 +132,12 @@ class GroupMembership:
 
     @property
     def member_id(self) -> str:
-        """Empty while there is none."""
+        """Empty before the first join, and after the coordinator dropped the member."""
         return self._member_id
 
     @property
     def generation_id(self) -> int:
-        """Of the last join; -1 before it."""
+        """The generation of the last join, -1 before it."""
         return self._generation_id
 
     async def __aenter__(self) -> Self:
@@ -152,15 +153,15 @@ class GroupMembership:
         await self._connections.close()
 
     async def join(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Wait until the group's next generation has formed, or give back the current one.
+        """Join, and wait until the group's next generation has formed. A static member may get the current one.
 
-        Raises MembershipError, KafkaRefused, KafkaUnavailable.
+        `reason`: shown in the brokers' logs (KIP-800). Raises MembershipError, KafkaRefused, KafkaUnavailable.
         """
         self._joining = True
         try:
             response = await self._joined(metadata, reason)
         except asyncio.CancelledError:
-            await self._parking.close()  # the answer is still to come on it
+            await self._parking.close()  # its answer has yet to arrive on this connection
             raise
         self._joining = False
         self._member_id, self._generation_id = response.member_id, response.generation_id
@@ -173,7 +174,7 @@ class GroupMembership:
         )
 
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
-        """Hand in everybody's assignment as the leader, or nothing; gives the own one. Raises as `join`."""
+        """Send all assignments as the leader, or none as a follower; return this member's own. Raises as `join`."""
         member = self._member
         request = SyncGroupRequest(
             member.group,
@@ -187,13 +188,13 @@ class GroupMembership:
         return bytes((await self._called("sync with", request, self._parking)).assignment or b"")
 
     async def heartbeat(self) -> None:
-        """Raises MembershipError when there is something to do, else as `join`."""
+        """Raises MembershipError when the member has to rejoin or end; otherwise as `join`."""
         member = self._member
-        request = HeartbeatRequest(member.group, self._generation_id, self._member_id, member.group_instance_id)
+        request = GroupHeartbeatRequest(member.group, self._generation_id, self._member_id, member.group_instance_id)
         await self._called("heartbeat to", request, self._parking)
 
     async def leave(self, reason: str) -> None:
-        """Also out of a join that is still parked. Raises as `join`; one who is not a member has left."""
+        """Leave, also during a parked join. Does nothing for a non-member. Raises as `join`."""
         member = self._member
         parked_static = self._joining and member.group_instance_id is not None
         if self._member_id == UNKNOWN_MEMBER_ID and not parked_static:
@@ -206,7 +207,7 @@ class GroupMembership:
         self._forget()
 
     async def group_type(self) -> str | None:
-        """`classic`, `consumer`, `streams` or `share`; None when there is no such group, or brokers do not tell."""
+        """`classic`, `consumer`, `streams` or `share`; None when there is no such group or brokers are too old."""
         try:
             response = await self._called("look for", ListGroupsRequest(), self._connections)
         except KafkaRefused as error:
@@ -216,7 +217,7 @@ class GroupMembership:
         return next((str(each[3]).lower() for each in response.groups if each[0] == self._member.group), None)
 
     async def _joined(self, metadata: bytes, reason: str) -> Any:
-        """A parked join knows no time-out; one that the coordinator cannot take is tried again for a while."""
+        """A parked join has no time-out. A join that no coordinator accepts is retried for the API time-out."""
         give_up_at: float | None = None
         clock = asyncio.get_running_loop().time
         while True:
@@ -253,7 +254,7 @@ class GroupMembership:
         )
 
     async def _called(self, verb: str, request: Any, connections: Connections) -> Any:
-        """The answer of the coordinator, which is in order. Raises MembershipError, KafkaRefused, KafkaUnavailable."""
+        """The coordinator's answer, checked for errors. Raises MembershipError, KafkaRefused, KafkaUnavailable."""
 
         async def once() -> Any:
             coordinator = await self._find_coordinator()
@@ -266,7 +267,7 @@ class GroupMembership:
                 raise
             except TimeoutError:
                 self._coordinator = None
-                await connections.close()  # a late answer must not be taken for the next request's
+                await connections.close()  # a late answer must not be taken for that of the next request
                 raise NotNow(f"broker {coordinator} did not answer within {REQUEST_TIMEOUT_MS}") from None
             return response
 
@@ -282,18 +283,20 @@ class GroupMembership:
         return self._coordinator
 
     def _check(self, code: int) -> None:
-        """Nothing for no error. Raises MembershipError, KafkaRefused, NotNow."""
+        """Return when there is no error. Raises MembershipError, KafkaRefused, NotNow."""
         group, instance = self._member.group, self._member.group_instance_id
         if code == _REBALANCE_IN_PROGRESS:
-            raise GroupRebalancing(f"group {group!r} prepares a new generation")
+            raise GroupRebalancing(f"group {group!r} prepares its next generation: join again")
         if code == _ILLEGAL_GENERATION:
-            raise StaleGeneration(f"group {group!r} has gone on from generation {self._generation_id}")
+            raise StaleGeneration(f"group {group!r} is past generation {self._generation_id}: join again")
         if code == _UNKNOWN_MEMBER_ID:
             self._forget()
-            raise UnknownMember(f"group {group!r} does not know this member any more")
+            raise UnknownMember(f"group {group!r} no longer knows this member: join as a new one")
         if code == _FENCED_INSTANCE_ID:
             self._forget()
-            raise FencedInstance(f"another member with group.instance.id {instance!r} took this one's place")
+            raise FencedInstance(
+                f"group {group!r}: another member with group.instance.id {instance!r} has replaced this one"
+            )
         if code in _REFUSALS:
             kind, words = _REFUSALS[code]
             raise kind(f"group {group!r}: {words.format(self._member)}")

@@ -1,9 +1,9 @@
-"""`__consumer_offsets`: where brokers keep every generation of every group, read as it is written.
+"""`__consumer_offsets`, where the brokers keep every generation of every group, read as they write it.
 
-Rules: all records of a group are in one partition, that of its id's hash; only keys of the groups asked for come out,
-offset commits do not. It is read as uncommitted: group metadata is never part of a transaction, while offset commits
-are, and a reader of committed records would be held up by somebody's open transaction. The topic is compacted, so of
-old generations only some may be left. Reading never joins a group and never commits.
+Rules: all records of a group are in one partition, chosen by the hash of its id. Only keys of the requested groups come
+out, and no offset commits. Reads are uncommitted: group metadata is never part of a transaction, offset commits are,
+and an open transaction would hold up a reader of committed records. The topic is compacted, so older generations may be
+missing. Reading joins no group and commits nothing.
 Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
 """
 
@@ -34,7 +34,7 @@ _MOST_RECORDS = 5000
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """One record about one group. `value` None: a tombstone. `timestamp_ms`: the broker's clock when it was written."""
+    """One record of one group. `value`: None for a tombstone. `timestamp_ms`: by the broker's clock at the write."""
 
     key: GroupMetadataKey | OtherGroupKey
     value: bytes | None
@@ -45,20 +45,20 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupRecords:
-    """What was read now, each partition in its own order. `positions`: the next offset of partitions."""
+    """The records of one read, in order within each partition. `positions`: partition to its next offset."""
 
     records: tuple[GroupRecord, ...]
     positions: Mapping[int, int]
 
 
 def offsets_partition(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets`, which has so many, that has everything about this group."""
+    """The partition of `__consumer_offsets` that has this group's records. `partitions`: their number."""
     code = string_hash(group)
     return (0 if code == _INT32_MIN else abs(code)) % partitions
 
 
 class OffsetsTopic:
-    """The partitions of some groups. `partition_count`: of the whole topic. To be used by one task, `async with`."""
+    """Reads the partitions of some groups, as `async with`, in one task. `partition_count`: of the whole topic."""
 
     def __init__(self, settings: ClientSettings, groups: Iterable[str], partition_count: int) -> None:
         self._settings = settings
@@ -99,13 +99,13 @@ class OffsetsTopic:
             await consumer.stop()
 
     async def seek(self, positions: Mapping[int, int]) -> None:
-        """Read on from these offsets; a partition that is not named is read from its first record."""
+        """Continue from these offsets. A partition without one is read from its first record."""
         consumer = self._started()
         for number, partition in self._partitions.items():
-            consumer.seek(partition, positions.get(number, 0))  # before the first record: reset to it
+            consumer.seek(partition, positions.get(number, 0))  # an offset before the first record resets to it
 
     async def end_offsets(self) -> dict[int, int]:
-        """The end of each partition now. Raises KafkaUnavailable, KafkaRefused."""
+        """The end offset of each partition now. Raises KafkaUnavailable, KafkaRefused."""
         try:
             async with asyncio.timeout(self._settings.api_timeout_s):
                 ends = await self._started().end_offsets(list(self._partitions.values()))
@@ -114,9 +114,9 @@ class OffsetsTopic:
         return {partition.partition: end for partition, end in ends.items()}
 
     async def read(self) -> GroupRecords:
-        """What comes next, after half a second nothing. While no broker answers nothing comes, and it tries on.
+        """The next records, or none after half a second, also while no broker answers.
 
-        Raises KafkaRefused when the topic may not be read.
+        Raises KafkaRefused when the user may not read the topic.
         """
         consumer = self._started()
         try:
@@ -132,16 +132,16 @@ class OffsetsTopic:
         return GroupRecords(tuple(found), await self._positions())
 
     async def _positions(self) -> dict[int, int]:
-        """Also beyond the last record: the markers of transactions are not records."""
+        """A position may lie beyond the last record, because transaction markers are not records."""
         positions: dict[int, int] = {}
-        with contextlib.suppress(TimeoutError):  # where to begin may not be known yet
+        with contextlib.suppress(TimeoutError):  # the first offset may not be known yet
             async with asyncio.timeout(_LONGEST_WAIT_MS / 1000):
                 for number, partition in self._partitions.items():
                     positions[number] = await self._started().position(partition)
         return positions
 
     def _key(self, raw: bytes | None) -> GroupMetadataKey | OtherGroupKey | None:
-        """None for what is not about the groups asked for, also for bytes that are no key."""
+        """None for records of other groups, and for bytes that are no key."""
         if raw is None or raw[:2] in _OFFSET_COMMITS:
             return None
         try:
@@ -153,7 +153,7 @@ class OffsetsTopic:
         return None
 
     def _started(self) -> aiokafka.AIOKafkaConsumer:
-        assert self._consumer is not None, "use it with `async with`"
+        assert self._consumer is not None, "enter it with `async with` first"
         return self._consumer
 
 

@@ -1,8 +1,8 @@
-"""Questions to a Kafka cluster and the few changes that a leader of groups makes to it.
+"""Questions to a Kafka cluster, and the few changes that a leader of groups makes to it.
 
-Rules: every call survives brokers that restart and leaders that move, for at most `default.api.timeout.ms`; then it is
-`KafkaUnavailable`. What no second try would mend is `KafkaRefused` at once. Calls may run at the same time, in one
-event loop. Source: `Admin` of kafka-clients.
+Rules: every call survives restarting brokers and moving leaders for up to `default.api.timeout.ms`, then raises
+KafkaUnavailable. A failure that no retry can mend raises KafkaRefused at once. Calls may run concurrently in one event
+loop. Source: `Admin` of kafka-clients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from assignor.types import TopicPartition
 from kafka_client.admin.cluster_metadata import fetch_metadata
 from kafka_client.admin.groups import CommittedOffset as CommittedOffset
 from kafka_client.admin.groups import ConsumerGroupDescription as ConsumerGroupDescription
-from kafka_client.admin.groups import MemberDescription as MemberDescription
+from kafka_client.admin.groups import ConsumerGroupMember as ConsumerGroupMember
 from kafka_client.admin.groups import committed_offsets, describe_group
 from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
 from kafka_client.admin.topic_creation import create_topics, topic_configs
@@ -29,7 +29,9 @@ _SLOW_S = 3.0
 
 
 class ClusterAdmin:
-    """Connects with its first call. `close` (or `async with`) closes the connections; a later call opens new ones."""
+    """Connects with its first call. `close`, or the end of `async with`, closes the connections; a later call
+    reconnects.
+    """
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -47,22 +49,22 @@ class ClusterAdmin:
         await self._connections.close()
 
     async def brokers(self) -> tuple[Broker, ...]:
-        """Those that run, with their racks, by id."""
+        """The running brokers with their racks, sorted by id."""
         return (await self.cluster(())).brokers
 
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """Those that are there; None: all that may be seen. A partition without a leader has -1."""
+        """The existing ones of these topics; None for all that the user may see. A missing leader is -1."""
         return dict((await self.cluster(names)).topics)
 
     async def cluster(self, names: Iterable[str] | None = None) -> Cluster:
-        """Brokers and topics as one answer."""
+        """Brokers and topics of one answer. `names`: as in `topics`."""
         asked = None if names is None else sorted(set(names))
         what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
         metadata = await call(self.settings, what, lambda: fetch_metadata(self._connections, asked))
         return Cluster(metadata.brokers, metadata.topics)
 
     async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
-        """Of topics that are there, all configs in force, or `only_own`: those that were set on the topic."""
+        """All configs in force of the existing topics. `only_own`: only those set on the topic itself."""
         asked = sorted(set(names))
         return await call(
             self.settings,
@@ -71,7 +73,7 @@ class ClusterAdmin:
         )
 
     async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """On return they are there with leaders. Raises TopicHasOtherPartitions, and then has created none."""
+        """On return all exist and have leaders. Raises TopicHasOtherPartitions before it creates any."""
         await call(
             self.settings,
             f"creating topics {_some(topics)}",
@@ -81,18 +83,18 @@ class ClusterAdmin:
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """High watermarks; `read_committed`: last stable offsets. Raises UnknownTopic."""
+        """High watermarks, or last stable offsets with `read_committed`. Raises UnknownTopic."""
         return await self._offsets("end offsets", partitions, LATEST, read_committed)
 
     async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Raises UnknownTopic."""
+        """The first offset of each log. Raises UnknownTopic."""
         return await self._offsets("begin offsets", partitions, EARLIEST, False)
 
     async def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """None: of all partitions that have one; others are left out. `stable`: waits until no open transaction may
-        still move one of them.
+        """Partitions without a committed offset are left out. `partitions`: None for all that have one. `stable`: wait
+        until no open transaction can still move one of them (KIP-447).
         """
         asked = None if partitions is None else sorted(set(partitions))
         return await call(
@@ -102,7 +104,7 @@ class ClusterAdmin:
         )
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Records with lower offsets go; the begin offsets are returned. Raises UnknownTopic."""
+        """Delete the records below these offsets; return the new begin offsets. Raises UnknownTopic."""
         request = LeaderRequest(self._connections, before)
         return await call(
             self.settings,
@@ -111,7 +113,7 @@ class ClusterAdmin:
         )
 
     async def describe_group(self, group: str) -> ConsumerGroupDescription:
-        """State `Dead`, without members, for one that is not there."""
+        """A group that does not exist has state `Dead` and no members."""
         return await call(self.settings, f"group {group}", lambda: describe_group(self._connections, group))
 
     async def _offsets(
@@ -156,6 +158,6 @@ async def first_contact(
 
 
 def _some(names: Iterable[str]) -> str:
-    """For messages: the first few, and how many more."""
+    """The first three names and the number of the others, for messages."""
     ordered = sorted(names)
     return ", ".join(ordered[:3]) + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")

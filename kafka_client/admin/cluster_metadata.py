@@ -1,4 +1,4 @@
-"""Who is in the cluster and who leads what: one metadata answer as values."""
+"""Brokers, topics and leaders: one metadata answer as values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """Topics asked for that are not there are left out; a partition without a leader has NO_LEADER."""
+    """`topics`: without those that do not exist. A partition without a leader has NO_LEADER."""
 
     brokers: tuple[Broker, ...]
     topics: Mapping[str, TopicMetadata]
@@ -25,7 +25,7 @@ class ClusterMetadata:
 
 
 async def fetch_metadata(connections: Connections, topics: Iterable[str] | None) -> ClusterMetadata:
-    """Of these topics; None: of all that may be seen. Creates no topic. Raises NotNow, KafkaRefused."""
+    """One try. `topics`: None for all that the user may see; none is created. Raises NotNow, KafkaRefused."""
     names = None if topics is None else sorted(set(topics))
     answer = await connections.send(MetadataRequest(names, allow_auto_topic_creation=False))
     if not answer.brokers:
@@ -35,7 +35,7 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
     for code, topic, _, partitions in answer.topics:
         if code == UNKNOWN_TOPIC_OR_PARTITION:
             continue
-        if names is not None or not is_retriable(code):  # one that is being made must not hide all others
+        if names is not None or not is_retriable(code):  # a topic that is being created must not hide all others
             check(code, f"topic {topic}")
         if partitions:
             found[topic] = _topic(partitions)
@@ -47,7 +47,7 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
 
 
 def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]]]) -> TopicMetadata:
-    """Of each partition: error code, number, leader, replicas, in sync, offline."""
+    """Each partition is error code, number, leader, replicas, in-sync replicas, offline replicas."""
     in_order = sorted(partitions, key=lambda partition: partition[1])
     return TopicMetadata(
         len(in_order),

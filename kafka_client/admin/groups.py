@@ -1,6 +1,6 @@
-"""What a group's coordinator knows: its committed offsets and its members.
+"""What a group's coordinator knows: committed offsets and members.
 
-Rule: the coordinator is looked up anew for every try, because it moves with the partition of `__consumer_offsets`.
+Each try looks the coordinator up again, because it moves with the leader of its partition of `__consumer_offsets`.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 
@@ -30,8 +30,11 @@ class CommittedOffset(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberDescription:
-    """`subscription`, `assignment`: the bytes of the group's protocol; empty while the group rebalances."""
+class ConsumerGroupMember:
+    """`subscription`, `assignment`: bytes of the group's protocol, empty while the group rebalances.
+
+    Source: `MemberDescription` of the admin client.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -43,23 +46,23 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A group of the classic protocol. `state`: Kafka's word, `Dead` for one that is not there. Who leads is not told.
+    """A group of the classic protocol. `state`: Kafka's word, `Dead` when the group does not exist.
 
-    `protocol_type` is `consumer` for consumers and Kafka Streams, `protocol` is the assignor's name (`stream`), or
-    empty.
+    `protocol_type`: `consumer` for consumers and Kafka Streams. `protocol`: the assignor's name, `stream` for Kafka
+    Streams, or empty. The brokers do not tell which member leads.
     """
 
     group_id: str
     state: str
     protocol_type: str
     protocol: str
-    members: tuple[MemberDescription, ...] = ()
+    members: tuple[ConsumerGroupMember, ...] = ()
 
 
 async def committed_offsets(
     connections: Connections, group: str, partitions: Iterable[TopicPartition] | None, stable: bool
 ) -> dict[TopicPartition, CommittedOffset]:
-    """One try; partitions without an offset are left out. Raises NotNow, KafkaRefused."""
+    """One try. Partitions without a committed offset are left out. Raises NotNow, KafkaRefused."""
     asked = None if partitions is None else list(by_topic(partitions).items())
     if asked == []:
         return {}
@@ -70,7 +73,7 @@ async def committed_offsets(
     has_tags = answer.API_VERSION > 3
     for topic, numbers, *_ in answer.topics:
         for partition, offset, *more in numbers:
-            metadata, code = more[1:3] if has_tags else more  # before them version 7 has the leader's epoch
+            metadata, code = more[1:3] if has_tags else more  # version 7 has the leader epoch before them
             check(code, f"{topic}-{partition}")
             if offset != _NOT_COMMITTED:
                 found[TopicPartition(topic, partition)] = CommittedOffset(offset, metadata or "")
@@ -84,7 +87,7 @@ async def describe_group(connections: Connections, group: str) -> ConsumerGroupD
     ((code, name, state, protocol_type, protocol, members, _),) = answer.groups
     check(code, "group")
     return ConsumerGroupDescription(
-        name, state, protocol_type, protocol, tuple(MemberDescription(*member) for member in sorted(members))
+        name, state, protocol_type, protocol, tuple(ConsumerGroupMember(*member) for member in sorted(members))
     )
 
 

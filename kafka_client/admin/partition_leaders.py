@@ -1,7 +1,7 @@
-"""Requests that only the leader of a partition answers: offsets of its log, and deleting what lies before one.
+"""Requests that only a partition's leader answers: offsets of its log, and deleting records below one.
 
-Rules: leaders are looked up anew for every try, all leaders are asked at once, and what one has answered is not asked
-again. A partition that stays unknown for a second is unknown, where Kafka's own admin asks on until the time-out.
+Rules: each try looks the leaders up again, asks all of them at once, and leaves out what has been answered. A partition
+that stays unknown for a second raises UnknownTopic, where Kafka's own admin client asks until the time-out.
 Source: `PartitionLeaderStrategy`, `ListOffsetsHandler`, `DeleteRecordsHandler`.
 """
 
@@ -33,7 +33,7 @@ Answer = Iterable[tuple[TopicPartition, int, int]]
 
 
 class LeaderRequest:
-    """One call over several tries: what was answered already, and since when something is unknown."""
+    """One call over several tries. It keeps the answers of earlier tries."""
 
     def __init__(self, connections: Connections, partitions: Iterable[TopicPartition]) -> None:
         self._connections = connections
@@ -59,7 +59,7 @@ class LeaderRequest:
         return await self._ask_leaders(ask)
 
     async def delete(self, before: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-        """One try; answers the begin offsets. Raises NotNow, KafkaRefused, UnknownTopic."""
+        """One try. Returns the new begin offsets. Raises NotNow, KafkaRefused, UnknownTopic."""
 
         async def ask(leader: int, partitions: list[TopicPartition]) -> Answer:
             topics = [

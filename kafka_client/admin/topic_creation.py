@@ -1,9 +1,10 @@
-"""Topics made with all of their configs at once, and waited for; and what configs a topic has.
+"""Topics created with all of their configs at once and awaited; and the configs of existing topics.
 
-Rules: a topic that is there with as many partitions is fine, with another number nothing at all is created. Creation is
-over when every partition has a leader, because a broker learns of it some time after the controller said yes. A topic
-that is just being deleted is there and not there; it is tried again until the time-out. Configs are never altered
-afterwards: that request replaces all of them. Source: `InternalTopicManager.makeReady`, `CreateTopicsHandler`.
+Rules: an existing topic is fine when it has the same number of partitions; when one has another number, nothing is
+created. Creation is complete once every partition has a leader, since a broker learns of a new topic some time after
+the controller has created it. A topic that is being deleted both exists and does not; creation is retried until the
+time-out. Configs are never altered afterwards, because that request replaces all of them. Source:
+`InternalTopicManager.makeReady`, `CreateTopicsHandler`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from kafka_client.errors import NotNow, TopicHasOtherPartitions
 from kafka_client.requests.admin_requests import CreateTopicsRequest
 
 _TOPIC = 2
-"""The type of a resource. Source: `ConfigResource.Type`."""
+"""A type of resource. Source: `ConfigResource.Type`."""
 _SET_ON_THE_TOPIC = 1
-"""Where a config comes from. Source: `DescribeConfigsResponse.ConfigSource`."""
+"""A source of a config. Source: `DescribeConfigsResponse.ConfigSource`."""
 
 
 async def create_topics(connections: Connections, topics: Mapping[str, CreatedTopic], request_timeout_s: float) -> None:
-    """One try. Raises NotNow until all are there with leaders, KafkaRefused, TopicHasOtherPartitions."""
+    """One try. Raises NotNow until all exist and have leaders; KafkaRefused, TopicHasOtherPartitions."""
     if not topics:
         return
     metadata = await fetch_metadata(connections, topics)
@@ -58,11 +59,11 @@ async def create_topics(connections: Connections, topics: Mapping[str, CreatedTo
         metadata = await fetch_metadata(connections, topics)
     for name in topics:
         if not _is_ready(metadata.topics.get(name)):
-            raise NotNow(f"topic {name} is not there with all of its leaders yet")
+            raise NotNow(f"topic {name} does not have all of its leaders yet")
 
 
 async def topic_configs(connections: Connections, topics: Iterable[str], only_own: bool) -> dict[str, dict[str, str]]:
-    """One try. Topics that are not there are left out, and so are secrets. Raises NotNow, KafkaRefused."""
+    """One try. Missing topics and secret values are left out. Raises NotNow, KafkaRefused."""
     names = sorted(set(topics))
     if not names:
         return {}

@@ -1,7 +1,7 @@
-"""Requests of Kafka's protocol in versions that aiokafka does not have, in its own way of writing them down.
+"""Admin requests in versions that aiokafka does not have, written as aiokafka writes its own.
 
-OffsetFetch 7 can ask for stable offsets only (KIP-447), DescribeGroups 4 tells `group.instance.id`, CreateTopics 4 lets
-the cluster choose the replication factor (KIP-464). Source: the protocol's message definitions.
+OffsetFetch 7 can ask for stable offsets only (KIP-447). DescribeGroups 4 returns `group.instance.id`. CreateTopics 4
+lets the cluster choose the replication factor (KIP-464). Source: the protocol's message definitions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TopicToCreate = tuple[str, int, int, list[tuple[int, list[int]]], list[tuple[str
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Numbers of the partitions by topic, both in order."""
+    """Topic to its partition numbers, both sorted."""
     numbers: dict[str, list[int]] = {}
     for partition in sorted(set(partitions)):
         numbers.setdefault(partition.topic, []).append(partition.partition)
@@ -87,8 +87,8 @@ class OffsetFetchRequest_v7(RequestStruct):
 
 
 class OffsetFetchRequest(Request[OffsetFetchRequest_v3 | OffsetFetchRequest_v7]):
-    """`partitions` None: all that the group has offsets of. `stable`: UNSTABLE_OFFSET_COMMIT while a transaction that
-    moves the offset is open; needs version 7 (Kafka 2.5).
+    """`partitions`: None for all that have a committed offset. `stable`: the broker answers UNSTABLE_OFFSET_COMMIT
+    while an open transaction may move the offset; this needs version 7 (Kafka 2.5).
     """
 
     API_KEY = 9
@@ -172,7 +172,7 @@ class CreateTopicsRequest_v4(RequestStruct):
 
 
 class CreateTopicsRequest(Request[CreateTopicsRequest_v2 | CreateTopicsRequest_v3 | CreateTopicsRequest_v4]):
-    """A topic is name, partitions, replication factor, no assignment, configs."""
+    """Each topic is name, partitions, replication factor, an empty assignment, configs."""
 
     API_KEY = 19
 

@@ -1,7 +1,7 @@
-"""The requests of the classic group protocol, in the newest versions of the brokers and one that all of them know.
+"""The requests of the classic group protocol, each in the newest version and in one that every supported broker knows.
 
-The client library ends at versions without `skip_assignment` (KIP-814), reasons (KIP-800) and leaving by
-group.instance.id (KIP-345). Field order and types: `JoinGroupRequest.json` and its neighbours in kafka-clients.
+aiokafka's own versions lack `skip_assignment` (KIP-814), reasons (KIP-800) and leaving by group.instance.id (KIP-345).
+Source of field order and types: `JoinGroupRequest.json` and its neighbours in kafka-clients.
 """
 
 # mypy: allow-subclassing-any
@@ -219,7 +219,7 @@ class HeartbeatRequest_v3(RequestStruct):
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatRequest(Request[HeartbeatRequest_v3]):
+class GroupHeartbeatRequest(Request[HeartbeatRequest_v3]):
     API_KEY = 12
 
     group: str

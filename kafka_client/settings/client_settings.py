@@ -1,7 +1,7 @@
 """The settings of a Kafka client, under Kafka's own property names and with Kafka's own defaults.
 
-Rule: what works in the file that Kafka's tools take with `--command-config` works here, or is refused by one line that
-says why; nothing is passed over. Source: `CommonClientConfigs`, `AdminClientConfig`, `SslConfigs`, `SaslConfigs`.
+Rule: a file that works for Kafka's tools with `--command-config` works here, or one line says why a property does not;
+no property is ignored. Source: `CommonClientConfigs`, `AdminClientConfig`, `SslConfigs`, `SaslConfigs`.
 Differs from Kafka: key and trust stores are PEM, and SASL is PLAIN or SCRAM, because the client library is Python's.
 """
 
@@ -47,18 +47,20 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^\s:,\[\]/]+):(?P<port>\
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Checked. `bootstrap_servers`: `host:port,...`. `properties`: as given, by Kafka's names; secrets may be in it."""
+    """Checked settings. `bootstrap_servers`: `host:port,...`. `properties`: as given, by Kafka's names; may hold
+    secrets.
+    """
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def with_properties(self, properties: Mapping[str, str]) -> ClientSettings:
-        """The same with some properties set anew. Raises InputError."""
+        """The same settings with some properties replaced. Raises InputError."""
         return client_settings(self.bootstrap_servers, {**self.properties, **properties})
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Host and port of every bootstrap server."""
+        """Host and port of each bootstrap server."""
         return tuple(_address(server) for server in self.bootstrap_servers.split(","))
 
     @property
@@ -71,20 +73,20 @@ class ClientSettings:
 
     @property
     def api_timeout_s(self) -> float:
-        """How long one call may take, tries included (`default.api.timeout.ms`)."""
+        """How long one call may take, including all tries (`default.api.timeout.ms`)."""
         return self.milliseconds(API_TIMEOUT_MS) / 1000
 
     @property
     def request_timeout_s(self) -> float:
-        """How long one request may take; never longer than a call."""
+        """How long one request may take, at most as long as a call."""
         return min(self.milliseconds(REQUEST_TIMEOUT_MS) / 1000, self.api_timeout_s)
 
     def milliseconds(self, key: str) -> int:
-        """The value of a time, or Kafka's default for it."""
+        """The time of this property, or Kafka's default."""
         return _integer(key, self.properties.get(key, str(_DEFAULT_TIMES_MS[key])))
 
     def connection_arguments(self) -> dict[str, Any]:
-        """What aiokafka needs for one connection. Raises InputError when key or trust store cannot be read any more."""
+        """aiokafka's arguments for one connection. Raises InputError when a key or trust store is unreadable."""
         login = self._sasl_login()
         return {
             "client_id": self.client_id,
@@ -97,7 +99,7 @@ class ClientSettings:
         }
 
     def client_arguments(self) -> dict[str, Any]:
-        """Keyword arguments that all of aiokafka's clients take (client, consumer, producer). Raises InputError."""
+        """The keyword arguments of aiokafka's client, consumer and producer. Raises InputError."""
         return {
             "bootstrap_servers": self.bootstrap_servers.split(","),
             "metadata_max_age_ms": self.milliseconds("metadata.max.age.ms"),
@@ -111,9 +113,7 @@ class ClientSettings:
 
 
 def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> ClientSettings:
-    """Everything is checked here, files of keys included. Raises InputError that names the property, never its value
-    when that may be a secret.
-    """
+    """Check all properties, including key files. Raises InputError, which names the property and shows no secret."""
     servers = ",".join(server.strip() for server in bootstrap_servers.split(","))
     for server in servers.split(","):
         _address(server)
@@ -123,7 +123,7 @@ def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None
             raise InputError(_unknown(key), "client properties")
     if given.get(BOOTSTRAP_SERVERS, servers).replace(" ", "") != servers:
         raise InputError(
-            f"the properties say {given[BOOTSTRAP_SERVERS]}, and {servers} was asked for; leave one out",
+            f"the properties say {given[BOOTSTRAP_SERVERS]}, the caller {servers}; leave one out",
             BOOTSTRAP_SERVERS,
         )
     settings = ClientSettings(servers, given)
@@ -155,6 +155,6 @@ def _integer(key: str, value: str) -> int:
 
 def _unknown(key: str) -> str:
     if _NOT_HERE.match(key):
-        return f"{key!r} is a setting of the Java client that has nothing to stand for it here; leave it out"
+        return f"{key!r} is a setting of the Java client without a counterpart here; leave it out"
     nearest = difflib.get_close_matches(key, sorted(KNOWN_KEYS), 1)
     return f"unknown property {key!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")

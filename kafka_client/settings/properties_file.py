@@ -1,8 +1,8 @@
 """A Java `.properties` file, as Kafka's own tools take it with `--command-config`.
 
-Rules of the format: `key=value`, `key: value` or `key value`; `#` and `!` open a comment; a line that ends with an odd
-number of backslashes goes on in the next one, whose leading blanks are dropped; `\\t`, `\\n`, `\\r`, `\\f` and
-`\\uXXXX` are as in Java, and a backslash before any other character stands for that character.
+Rules of the format: `key=value`, `key: value` or `key value`. `#` and `!` open a comment. A line that ends with an odd
+number of backslashes continues in the next line, whose leading blanks are dropped. `\\t`, `\\n`, `\\r`, `\\f` and
+`\\uXXXX` are as in Java; a backslash before any other character stands for that character.
 Source: `java.util.Properties.load`. Differs from Java: the file is UTF-8.
 """
 
@@ -20,7 +20,7 @@ _SHORT_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties_file(path: Path | str) -> dict[str, str]:
-    """Raises InputError for a file that cannot be read or a line that cannot be understood; it never shows values."""
+    """Raises InputError for an unreadable file or an invalid line. Its message never shows a value."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -37,7 +37,7 @@ def read_properties_file(path: Path | str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Number of its first line, and the line with those that it goes on in; no comments, no empty ones."""
+    """Each line joined with its continuations, and the number of its first line. Skips comments and empty lines."""
     lines = enumerate(re.split(r"\r\n|\n|\r", text), 1)
     for number, raw in lines:
         line = raw.lstrip(_BLANKS)
@@ -67,5 +67,5 @@ def _unescaped(text: str) -> str:
             return chr(int(escape[1:], 16))
         return _SHORT_ESCAPES.get(escape, escape)
 
-    # Java's escapes are UTF-16: two of them may be one character
+    # Java's escapes are UTF-16, so two of them may be one character
     return _ESCAPE.sub(character, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,7 +1,7 @@
-"""User and password out of `sasl.jaas.config`, as Kafka's clients take it.
+"""User and password from `sasl.jaas.config`, in the form that Kafka's clients take.
 
-Form: `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";`, with
-`...scram.ScramLoginModule` for SCRAM. Source: `JaasConfig`. Rule: no message ever shows the value.
+The form is `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";`, and
+`...scram.ScramLoginModule` for SCRAM. Source: `JaasConfig`. No message ever shows the value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SaslLogin(NamedTuple):
 
 
 def sasl_login(properties: Mapping[str, str]) -> SaslLogin:
-    """Raises InputError for what is missing or not supported."""
+    """Raises InputError for a missing or unsupported part."""
     mechanism = properties.get(MECHANISM)
     if mechanism not in _MODULES:
         said = "it is missing, and Kafka's default, GSSAPI, is not supported here"

@@ -1,9 +1,9 @@
-"""From Kafka's `ssl.*` properties to a TLS context.
+"""A TLS context from Kafka's `ssl.*` properties.
 
-Rules: stores are PEM (`ssl.truststore.type=PEM`), in a file (`ssl.truststore.location`, `ssl.keystore.location`: both
-key and certificates) or in the property itself (`ssl.truststore.certificates`, `ssl.keystore.key` with
-`ssl.keystore.certificate.chain`). Without a trust store the system's certificates are trusted. The broker's name is
-checked unless `ssl.endpoint.identification.algorithm` is empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
+Rules: stores are PEM (`ssl.truststore.type=PEM`), either a file (`ssl.truststore.location`; `ssl.keystore.location` for
+key and certificates together) or in the property itself (`ssl.truststore.certificates`, `ssl.keystore.key` with
+`ssl.keystore.certificate.chain`). Without a trust store, the system's certificates are trusted. The broker's host name
+is verified unless `ssl.endpoint.identification.algorithm` is empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TLS_KEYS = frozenset(
         ENDPOINT_IDENTIFICATION,
         ENABLED_PROTOCOLS,
         PROTOCOL,
-        "ssl.truststore.password",  # known so that it can be refused with a reason: PEM trust stores have none
+        "ssl.truststore.password",  # listed to be refused with a reason: PEM stores have no password
         "ssl.keystore.password",
     }
 )
@@ -55,7 +55,7 @@ _CONVERSION = {
 
 
 def ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """Raises InputError that names the property and, for a file, what is wrong with it."""
+    """Raises InputError, which names the property and, for a file, what is wrong with it."""
     for store in ("ssl.truststore", "ssl.keystore"):
         _check_type(properties, store)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -89,7 +89,7 @@ def _versions(properties: Mapping[str, str]) -> list[ssl.TLSVersion]:
         if name not in _VERSIONS:
             raise InputError(f"must be of {', '.join(_VERSIONS)}, not {name!r}", key)
     if key == PROTOCOL:
-        names = ["TLSv1.2", *names]  # `ssl.protocol` is the newest that may be spoken, not the only one
+        names = ["TLSv1.2", *names]  # `ssl.protocol` is the newest version allowed, not the only one
     return sorted(_VERSIONS[name] for name in names)
 
 
@@ -123,7 +123,7 @@ def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
         _load(context, Path(location), properties, KEYSTORE_LOCATION, _text(location, KEYSTORE_LOCATION))
     elif key and chain:
         text = _pem(key) + _pem(chain)
-        # the TLS library takes keys from files only; this one is for our own eyes, and gone when it was read
+        # the TLS library reads keys from files only; this one has mode 600 and is deleted after loading
         with tempfile.NamedTemporaryFile("w", prefix="assignor-", suffix=".pem") as file:
             file.write(text)
             file.flush()
@@ -137,7 +137,7 @@ def _load(context: ssl.SSLContext, path: Path, properties: Mapping[str, str], wh
             where,
         )
     try:
-        # an empty password, too, keeps the library from asking on the terminal
+        # even an empty password keeps the library from asking on the terminal
         context.load_cert_chain(path, password=properties.get(KEY_PASSWORD, ""))
     except (ssl.SSLError, ValueError) as error:
         reason = error.reason if isinstance(error, ssl.SSLError) else str(error)
@@ -146,13 +146,15 @@ def _load(context: ssl.SSLContext, path: Path, properties: Mapping[str, str], wh
 
 def _text(location: str, where: str) -> str:
     try:
-        return Path(location).read_bytes().decode("ascii", "ignore")  # beside the PEM blocks a file may say anything
+        return (
+            Path(location).read_bytes().decode("ascii", "ignore")
+        )  # a file may contain any text around its PEM blocks
     except OSError as error:
         raise InputError(f"cannot read {location}: {error.strerror}", where) from None
 
 
 def _pem(value: str) -> str:
-    """The PEM blocks of a property, in lines again: in a properties file they often stand in one."""
+    """The PEM blocks of a property, broken into lines: in a properties file each is often a single line."""
 
     def block(match: re.Match[str]) -> str:
         body = "".join(match["body"].split())

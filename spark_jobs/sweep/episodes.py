@@ -54,7 +54,7 @@ class Episodes:
         return sum(group.episodes for group in self.groups)
 
 
-class _GroupRebalance(NamedTuple):
+class _Candidate(NamedTuple):
     """In the order it happened. `shape`: the same for the same processes and threads; None is like no other."""
 
     generation: int
@@ -68,7 +68,7 @@ def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
 
     Rebalances wait for their turn in a temporary file beside it, so memory holds some 200 bytes a rebalance.
     """
-    rebalances: dict[str, list[_GroupRebalance]] = {}
+    rebalances: dict[str, list[_Candidate]] = {}
     rejects: list[SpooledRecord] = []
     with tempfile.TemporaryFile(dir=spool.parent) as waiting:
         writer = SpoolWriter(waiting)
@@ -79,9 +79,7 @@ def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
                 rejects.append(writer.add(json.dumps(asdict(_reject(line, error))).encode()))
                 continue
             assert line.content is not None
-            rebalances.setdefault(group_id, []).append(
-                _GroupRebalance(generation, number, shape, writer.add(line.content))
-            )
+            rebalances.setdefault(group_id, []).append(_Candidate(generation, number, shape, writer.add(line.content)))
         return _spooled(rebalances, rejects, waiting, spool)
 
 
@@ -90,7 +88,7 @@ def read_rejects(lines: SpooledLines) -> tuple[Reject, ...]:
 
 
 def _spooled(
-    rebalances: Mapping[str, list[_GroupRebalance]], rejects: Sequence[SpooledRecord], waiting: BinaryIO, spool: Path
+    rebalances: Mapping[str, list[_Candidate]], rejects: Sequence[SpooledRecord], waiting: BinaryIO, spool: Path
 ) -> Episodes:
     with spool.open("wb") as stream:
         writer = SpoolWriter(stream)
@@ -110,8 +108,8 @@ def _spooled(
     return Episodes(tuple(groups), rejected, writer.digest())
 
 
-def _episodes(rebalances: Iterable[_GroupRebalance]) -> list[_GroupRebalance]:
-    episodes: list[_GroupRebalance] = []
+def _episodes(rebalances: Iterable[_Candidate]) -> list[_Candidate]:
+    episodes: list[_Candidate] = []
     before: bytes | None = None
     for each in rebalances:
         if each.shape is None or each.shape != before:

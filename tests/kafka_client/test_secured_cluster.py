@@ -90,7 +90,7 @@ def test_should_log_in_by_scram(secured: Broker, certificates: Certificates) -> 
                 "sasl.mechanism": "SCRAM-SHA-256",
                 "sasl.jaas.config": f'{_SECURITY}.scram.ScramLoginModule required username="alice" password="guessed";',
             },
-            "does not take this way to log in: check sasl.mechanism",
+            "does not support this SASL mechanism: check sasl.mechanism",
         ),
         (
             {
@@ -124,7 +124,7 @@ def test_should_name_the_security_protocol_when_a_login_is_sent_to_a_port_withou
 
     said = refusal(client_settings(secured.bootstrap_servers, plain))
 
-    assert said.endswith(f"{secured.bootstrap_servers} takes no login: check security.protocol")
+    assert said.endswith(f"{secured.bootstrap_servers} does not expect a SASL login: check security.protocol")
 
 
 @pytest.mark.parametrize("speaks_tls", [True, False])

@@ -151,7 +151,7 @@ def test_should_begin_later_when_records_were_deleted(settings: ClientSettings) 
         assert await admin.begin_offsets([partition]) == {partition: 2}
         with pytest.raises(KafkaRefused, match=r"there is no such offset$"):
             await admin.delete_records({partition: 4})
-        with pytest.raises(KafkaRefused, match=r"the topic's cleanup\.policy, forbids it$"):
+        with pytest.raises(KafkaRefused, match=r"the topic's cleanup\.policy forbids it$"):
             await admin.delete_records({compacted: 0})
 
     ask(settings, delete)
@@ -238,7 +238,7 @@ def test_should_end_a_call_in_time_when_a_broker_listens_and_never_answers() -> 
             began = loop.time()
             times = {"default.api.timeout.ms": "1500", "socket.connection.setup.timeout.ms": "200"}
             async with ClusterAdmin(client_settings(address, times)) as admin:
-                with pytest.raises(KafkaUnavailable, match=rf"last: {address} did not take a connection within 0\.2 s"):
+                with pytest.raises(KafkaUnavailable, match=rf"{address} did not accept a connection within 0\.2 s"):
                     await admin.brokers()
             return loop.time() - began
 

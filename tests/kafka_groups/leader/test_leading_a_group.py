@@ -248,7 +248,7 @@ def test_should_end_when_another_took_its_place(kafka_broker: Broker, tmp_path: 
         thief = MembershipSettings(group.name, "consumer", "stream", 6000, 10_000, instance)
         async with GroupMembership(client_settings(group.address), thief) as other:
             await other.join(b"", "takes the place")
-            with pytest.raises(LeadTaken, match=f"group.instance.id '{instance}' took this one's place"):
+            with pytest.raises(LeadTaken, match=f"group.instance.id '{instance}' has replaced this one"):
                 await lead
             await other.heartbeat()  # the one that ends has not removed the other
             await other.leave("the test is over")
