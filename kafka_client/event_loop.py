@@ -38,7 +38,7 @@ class EventLoopThread:
         """
         try:
             if self._thread is threading.current_thread():
-                raise RuntimeError(f"{self._name}: a call from the loop's own thread would wait for ever")
+                raise RuntimeError(f"{self._name}: a call from the loop's own thread would never end")
             future = asyncio.run_coroutine_threadsafe(coroutine, self._running())
         except BaseException:
             coroutine.close()
