@@ -49,11 +49,12 @@ def delete(step: GroupTransition) -> Response:
         return _deleted()
     if image.state is not GroupState.EMPTY and image.led_by is None:
         return Rejected(
-            RejectionCode.NON_EMPTY_GROUP, f"the group has {len(image.members)} members and is {image.state}"
+            RejectionCode.NON_EMPTY_GROUP,
+            f"the group has {len(image.members)} members and is {image.state}; drain it first",
         )
     step.emit(GroupDeleted())
     return Accepted()
 
 
 def _deleted() -> Rejected:
-    return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted")
+    return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; declare it again by PUT")

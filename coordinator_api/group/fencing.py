@@ -21,12 +21,13 @@ from coordinator_api.group.states import GroupState, RejectionCode
 def refuse_stranger(image: GroupImage, member_id: str, group_instance_id: str | None) -> Rejected | None:
     """None when `member_id` is a member of the group, and the one that its instance id, if it names one, belongs to."""
     if image.state is GroupState.DEAD:
-        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted")
+        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; declare it again by PUT")
     if group_instance_id is not None:
         static = image.static_member(group_instance_id)
         if static is None:
             return Rejected(
-                RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member with group instance id {group_instance_id}"
+                RejectionCode.UNKNOWN_MEMBER_ID,
+                f"there is no member with group instance id {group_instance_id}; join without a member id",
             )
         if static.member_id != member_id:
             return _fenced(member_id)
@@ -45,7 +46,7 @@ def refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Rejecte
     return Rejected(
         RejectionCode.FENCED_INSTANCE_ID,
         f"incarnation {known} of {member.last_join.group_instance_id} has joined, "
-        f"which is newer than {event.incarnation}",
+        f"which is newer than {event.incarnation}; stop this one",
     )
 
 
@@ -60,4 +61,6 @@ def refuse_after_missed_rebalance(image: GroupImage, member: ClassicGroupMember)
 
 
 def _fenced(member_id: str) -> Rejected:
-    return Rejected(RejectionCode.FENCED_INSTANCE_ID, f"a newer incarnation took the place of member {member_id}")
+    return Rejected(
+        RejectionCode.FENCED_INSTANCE_ID, f"a newer incarnation took the place of member {member_id}; stop this one"
+    )

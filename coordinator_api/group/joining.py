@@ -36,7 +36,9 @@ def join(step: GroupTransition, event: Join) -> Response:
 def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
     image, limits = step.image, step.limits
     if image.state is GroupState.DEAD or image.input_json is None:
-        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted")
+        return Rejected(
+            RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted; declare it by PUT"
+        )
     if not limits.min_session_timeout_ms <= event.session_timeout_ms <= limits.max_session_timeout_ms:
         return Rejected(
             RejectionCode.INVALID_SESSION_TIMEOUT,
@@ -44,9 +46,14 @@ def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
             f"not {event.session_timeout_ms}",
         )
     if event.rebalance_timeout_ms < 1:
-        return Rejected(RejectionCode.INVALID_REQUEST, "rebalance_timeout_ms must be at least 1")
+        return Rejected(
+            RejectionCode.INVALID_REQUEST, f"rebalance_timeout_ms must be at least 1, not {event.rebalance_timeout_ms}"
+        )
     if event.member_id is None and (event.new_member_id in image.members or image.is_fenced(event.new_member_id)):
-        return Rejected(RejectionCode.INVALID_REQUEST, f"the proposed member id {event.new_member_id} is in use")
+        return Rejected(
+            RejectionCode.INVALID_REQUEST,
+            f"the proposed member id {event.new_member_id} is in use; propose another one",
+        )
     return None
 
 
@@ -56,7 +63,8 @@ def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
     """
     if len(step.image.members) >= step.limits.max_size:
         return Rejected(
-            RejectionCode.GROUP_MAX_SIZE_REACHED, f"the group has {step.limits.max_size} members, the most it may have"
+            RejectionCode.GROUP_MAX_SIZE_REACHED,
+            f"the group has {len(step.image.members)} members, the most that group.max.size allows",
         )
     generation_id = step.image.generation_id + 1
     step.emit(

@@ -111,5 +111,6 @@ def _followup_comes(image: GroupImage) -> bool:
 def _ahead(generation_id: int, image: GroupImage) -> Rejected:
     return Rejected(
         RejectionCode.ILLEGAL_GENERATION,
-        f"generation {generation_id} is ahead of the group's, which is {image.generation_id}",
+        f"generation {generation_id} is ahead of the group's, which is {image.generation_id}; "
+        "drop all tasks and rejoin",
     )

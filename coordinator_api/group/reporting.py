@@ -53,7 +53,7 @@ def report(step: GroupTransition, event: ReportRebalance) -> Response:
     """Take in a rebalance that another leader ran."""
     image = step.image
     if image.state is GroupState.DEAD:
-        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted")
+        return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; report it again")
     if image.led_by is None and image.input_json is not None:
         return Rejected(
             RejectionCode.INCONSISTENT_GROUP_PROTOCOL,

@@ -168,7 +168,10 @@ class Coordinator:
             runtime = self.groups[log.group_id] = self._runtime(log)
             await runtime.handle(events.Recovered())
         except (InputError, IllegalTransition) as error:
-            raise StoreError(f"the log of group {log.group_id} cannot be replayed: {error}") from error
+            raise StoreError(
+                f"the log of group {log.group_id} cannot be replayed: {error}; "
+                "open the database with the release that wrote it, or restore it from a backup"
+            ) from error
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
         runner = RebalanceRunner(log.group_id, self.allowed_assignors, _random_process_id, self.clusters)
