@@ -1,11 +1,13 @@
 """The leader of Kafka Streams groups as a durable HTTP service.
 
-commands, server    the program: `assignor serve`, signals, the socket
-app, middleware     one ASGI application: gate, body limit, routes, problems
-routes/, schemas    the calls, one file for each noun
-coordinator         all groups: opened from the store, found, declared, deleted
-events              one group: event -> group/ -> one transaction -> answer, timers, rounds
+cli/                the commands: `assignor serve`, `migrate`, `groups`, `rebalances`
+http/               the service: server (signals, the socket), app, middleware, auth; routes/, one file for each noun;
+                    problems: every error as RFC 9457
+groups/             groups at run time: coordinator has all of them, group_runtime gives each event its turn,
+                    rebalance_runner runs one rebalance through `assignor` and records it
+clusters/           the clusters that groups may name, found by entry point
+telemetry, metrics  what happens, for the log and for Prometheus
+store/              SQLAlchemy, the schema, the lease; no other package knows them
 group/              what a group is and does: a pure state machine
-round_runner        one round through `assignor`, and its recording
-store/              SQLAlchemy, Alembic, the lease; nobody else knows them
+errors, settings    what the other rooms share
 """

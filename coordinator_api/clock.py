@@ -1,7 +1,7 @@
-"""The one clock of the service: milliseconds since the epoch that never go back.
+"""The one clock of the service: milliseconds since the epoch, and never fewer than before.
 
-It starts at the machine's time and goes on with the monotonic clock, so that a correction of the wall clock neither
-expires sessions nor delays a probing rebalance.
+It starts at the machine's time and follows the monotonic clock from there, so that a correction of the wall clock
+neither expires sessions nor delays a probing rebalance.
 """
 
 from __future__ import annotations

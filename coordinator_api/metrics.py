@@ -1,7 +1,7 @@
-"""What the service measures, in Kafka's words, for Prometheus. One registry a service; nothing global.
+"""What the service measures, under Kafka's names, for Prometheus. Each service has a registry of its own.
 
-Source of the words: the broker's `GroupCoordinatorMetrics` and the client's `ConsumerRebalanceMetricsManager`.
-`METRICS` is the list that documentation is checked against.
+Source of the names: the broker's `GroupCoordinatorMetrics` and the client's `ConsumerRebalanceMetricsManager`. The
+documentation is checked against `METRICS`.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _BY_NAME = {metric.name: metric for metric in METRICS}
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 Census = Callable[[], tuple[Mapping[str, int], int]]
-"""Gives groups by state, and the number of members of all groups."""
+"""Returns the number of groups by state, and the number of members of all groups."""
 
 
 class Metrics:
-    """Counters and histograms that the service feeds, gauges that are read off its groups when somebody asks."""
+    """Counters and histograms that the service feeds, and gauges that ask its groups when they are read."""
 
     def __init__(self, census: Census, long_polls: Callable[[], int]) -> None:
         self.registry = CollectorRegistry(auto_describe=False)

@@ -2,7 +2,7 @@
 
 One field is one setting under three spellings of the same name: `group.initial.rebalance.delay.ms` in the file,
 `ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS` in the environment, `--group-initial-rebalance-delay-ms` as a flag. An
-unknown name is an error that tells the nearest known one. Source of the `group.*` names and defaults:
+unknown name is an error that names the nearest known one. Source of the `group.*` names and defaults:
 `GroupCoordinatorConfig`; where a default differs from Kafka's the description says so.
 """
 
@@ -34,12 +34,14 @@ _BROKERS = re.compile(rf"([a-z]+:)?{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
 
 
 class SettingsError(AssignorFault, ValueError):
-    """A setting that cannot be used, said in one or more lines a person can act on."""
+    """A setting that cannot be used. The message says in one or more lines what to change."""
 
 
 def clusters_in(text: str) -> tuple[str, ...]:
-    """Addresses of clusters: `host:port`s that follow each other are brokers of one, as Kafka writes them. What has a
-    name before it (`kafka:`, `embedded:`) begins another; where brokers have semicolons between, every comma does.
+    """The addresses of clusters in a comma-separated list.
+
+    As Kafka writes them, `host:port`s that follow each other are brokers of one cluster. An address with a name before
+    it (`kafka:`, `embedded:`) begins another cluster. When semicolons separate the brokers, every comma begins one.
     """
     clusters: list[str] = []
     for part in (each.strip() for each in text.split(",")):
@@ -66,7 +68,7 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 takes a free one and prints it.")
 
     group_initial_rebalance_delay_ms: int = Field(
-        3_000, ge=0, le=2**31 - 1, description="How long the first round of an empty group waits for more members."
+        3_000, ge=0, le=2**31 - 1, description="How long the first rebalance of an empty group waits for more members."
     )
     group_min_session_timeout_ms: int = Field(
         500,
@@ -164,7 +166,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is passed in: `load` lays the sources over each other, so that their order stands in one line."""
+        """Only what is passed in: `load` merges the sources, so that one line shows their order."""
         return (init_settings,)
 
 

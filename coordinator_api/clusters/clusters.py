@@ -1,8 +1,8 @@
-"""Clusters as the event loop asks them: in threads of their own, each call with a bound, errors told apart.
+"""Clusters as the event loop asks them: in threads, each call with a time limit.
 
 Rules: a cluster that does not answer holds up neither the event loop nor the groups of other clusters, so every cluster
-has its own few threads. Whatever says that it is out of reach becomes `ClusterOutOfReach`; other errors come as they
-are.
+has a few threads of its own. An error that means that the cluster is out of reach becomes `ClusterOutOfReach`; any
+other error of the provider is passed on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ClusterOutOfReach(AssignorFault):
 
 
 class ClusterConnection:
-    """One cluster. Every method raises ClusterOutOfReach, and as it comes what else the provider raises."""
+    """One cluster. Every method raises ClusterOutOfReach, and whatever else the provider raises."""
 
     def __init__(self, providers: ClusterProviders, address: ProviderAddress, timeout_ms: int) -> None:
         self.address = address
@@ -45,7 +45,7 @@ class ClusterConnection:
         await self._ask(lambda provider: provider.create_topics(topics))
 
     def close(self) -> None:
-        """Nothing more is asked; a call that is under way comes to its end by itself."""
+        """Ask nothing more. A call that is under way ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, call: Callable[[ClusterProvider], Answer], timeout_ms: int | None = None) -> Answer:
@@ -70,7 +70,7 @@ class ClusterConnection:
 
 
 class Clusters:
-    """The clusters of one service, by their addresses."""
+    """The clusters that the groups of one service name, by address."""
 
     def __init__(self, providers: ClusterProviders, timeout_ms: int = 30_000) -> None:
         self.providers = providers

@@ -1,10 +1,10 @@
-"""Groups whose definition names a cluster instead of describing one: it is looked at anew for every round.
+"""Clusters that a group's definition names instead of describing: every rebalance looks at them anew.
 
-Rules: a definition says `"cluster": {"provider": name, "bootstrap.servers": address}`, and only addresses that the
-service's own settings list are ever opened, because an address may be a directory of this machine. Providers are found
-by entry point, so that this package knows no log: `assignor.cluster_providers`, each a function from an address to a
-`ClusterProvider`. A cluster that is out of reach makes a round wait; any other failure of a look-up fails the round,
-which then is tried again like any failed one.
+Rules: a definition says `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only addresses
+that its own settings list, because an address may be a directory of this machine. It finds providers by entry point, so
+that this package knows no log: `assignor.cluster_providers`, each a function from an address to a `ClusterProvider`. A
+rebalance waits for a cluster that is out of reach. Any other error of a provider fails the rebalance, which is then
+tried again like any failed one.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ SETTING = "cluster.bootstrap.servers"
 
 
 class ClusterProvider(Protocol):
-    """One cluster. Called from several threads, never from the event loop; each call has a time-out of its own.
+    """One cluster. Called from several threads, never from the event loop; the provider limits the time of each call.
 
-    An error whose attribute `retriable` is true says that the cluster is out of reach just now (see `is_retriable`).
+    An error whose attribute `retriable` is true means that the cluster is out of reach just now (see `is_retriable`).
     """
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """What the topology's topics look like now. Changelog end offsets that cannot be had are None."""
+        """What the topology's topics look like now. Changelog end offsets that are not known are None."""
         ...
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
-        """How many partitions the topology's topics have now, internal ones included; those that are not there are left
-        out. Asked often: no more than one request for metadata.
+        """How many partitions the topology's topics have now, internal ones included, without those that do not exist.
+
+        Called often: it may cost no more than one request for metadata.
         """
         ...
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """On return they are there. A topic that is there already with as many partitions is fine."""
+        """On return the topics exist. One that existed before with as many partitions is fine."""
         ...
 
     def close(self) -> None: ...
@@ -59,7 +60,7 @@ def is_retriable(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProviderAddress:
-    """`provider`: a name such as `embedded`. `bootstrap_servers`: None when the settings' only one is meant."""
+    """`provider`: a name such as `embedded`. `bootstrap_servers`: None for the only cluster that the settings list."""
 
     provider: str
     bootstrap_servers: str | None
@@ -84,14 +85,14 @@ def provider_address(cluster: object) -> ProviderAddress | None:
 
 
 class _Listed(NamedTuple):
-    """A cluster as the setting has it."""
+    """A cluster that the setting lists."""
 
     provider: str
     servers: str
 
 
 class ClusterProviders:
-    """The clusters that groups of this service may name; each is opened once, when it is first needed."""
+    """The clusters that groups of this service may name. Each is opened once, when it is first needed."""
 
     def __init__(self, allowed: tuple[str, ...] = ()) -> None:
         self._allowed = allowed
@@ -101,8 +102,8 @@ class ClusterProviders:
         self._closed = False
 
     def check(self, address: ProviderAddress) -> None:
-        """Raises InputError for an address that the settings do not list and for a provider that lacks what it needs,
-        NotBuiltYet for an unknown one. Loads the provider, which may take time.
+        """Raises InputError for an address that the settings do not list and for a provider whose packages are missing,
+        NotBuiltYet for an unknown provider. Loads the provider, which may take time.
         """
         point = _entry_point(address.provider)
         self._servers(address)
@@ -114,7 +115,7 @@ class ClusterProviders:
         listed = _Listed(address.provider, self._servers(address))
         with self._lock:
             opening = self._opening.setdefault(listed, threading.Lock())
-        # one that is slow to open holds up only those who want the same one
+        # a cluster that is slow to open holds up only those who want the same one
         with opening:
             if listed not in self._opened:
                 factory: Callable[[str], ClusterProvider] = point.load()
@@ -145,8 +146,9 @@ class ClusterProviders:
 
 
 def _servers_in(provider: str, address: str) -> frozenset[str]:
-    """A cluster is the same however it is spelt: some of its servers name it, in any order, with commas or semicolons
-    between, with or without the provider's name before them.
+    """The servers of an address, separated by commas or semicolons, with or without the provider's name before them.
+
+    Any of its servers name a cluster, in any order.
     """
     servers = re.split("[;,]", address.removeprefix(f"{provider}:"))
     return frozenset(server.strip() for server in servers)

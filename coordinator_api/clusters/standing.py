@@ -1,4 +1,4 @@
-"""How a group stands with its cluster: when somebody looked last, and what went wrong since. Not durable."""
+"""What is known of a group's cluster: when it last answered, and what has failed since. Not durable."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from coordinator_api.telemetry import GroupTelemetry
 
 
 class ClusterStanding:
-    """Told of every look by whoever looks; read between two events. Times in milliseconds.
+    """The watch, the rebalances and the description report each of their looks here. Times in milliseconds.
 
-    `looked_at_ms`: the last look that was answered, None before the first. `error`, `failing_since_ms`: of looks that
-    were not answered since, None when the last one was.
+    `looked_at_ms`: when the cluster last answered, None before the first time. `failing_since_ms`: when the first look
+    failed since then, `error`: why the last one failed; both None when the last look was answered.
     """
 
     def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:

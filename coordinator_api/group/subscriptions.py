@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from assignor.errors import AssignorFault
+from assignor.errors import AssignorFault, InputError
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
 from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import (
@@ -36,6 +36,14 @@ class TasksByRole(NamedTuple):
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
+
+
+def read_subscription(subscription: bytes) -> SubscriptionInfo:
+    """The user data of a ConsumerProtocolSubscription. Raises DecodeError, or InputError where there is none."""
+    user_data = decode_subscription(subscription).user_data
+    if not user_data:
+        raise InputError("has no user data: a Kafka Streams member sends a SubscriptionInfo", "subscription")
+    return decode_subscription_info(user_data)
 
 
 def rebalance_input(subscription: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""How many requests of one kind may be under way at once; one more is refused, so that the others are still served."""
+"""A bound on the requests of one kind at one time. One more is refused, so that the others are served."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinator_api.errors import TooManyRequests
 
 
 class Admission:
-    """Counts on one event loop. `setting`: the dotted name of the bound, for the refusal."""
+    """Counts on one event loop. `setting`: the dotted name of the bound, for the message."""
 
     def __init__(self, most: int, setting: str) -> None:
         self._most = most
@@ -18,7 +18,7 @@ class Admission:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Counts one request in and out. Raises TooManyRequests when there are as many as may be."""
+        """Counts one request while its block runs. Raises TooManyRequests when the bound is reached."""
         if self.count >= self._most:
             raise TooManyRequests(
                 f"{self.count} requests of this kind are under way already ({self._setting}): try again"

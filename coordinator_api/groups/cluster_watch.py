@@ -1,9 +1,9 @@
-"""The metadata watch of one group: looks at the group's cluster now and then, and tells the group what is there.
+"""The metadata watch of one group: looks at the group's cluster now and then, and tells the group its topics.
 
-Rules: only a stable group whose last round looked at a cluster is watched; a round looks for itself, and a group
-without members has nobody to tell. A look every `cluster.metadata.max.age.ms`; while something is amiss (a round that
-failed, a cluster that does not answer, a topic that is gone) at least every five seconds. A topic counts as gone when
-two looks in a row do not find it. A look that fails is noted and tried again, it never ends the watch.
+Rules: only a stable group whose last rebalance looked at a cluster is watched, since a rebalance looks for itself and a
+group without members needs no rebalance. The watch looks every `cluster.metadata.max.age.ms`, and at least every five
+seconds while something is wrong: a rebalance failed, the cluster does not answer, or a topic is gone. A topic counts as
+gone when two looks in a row do not find it. A look that fails is tried again; it never ends the watch.
 Source: `Metadata.metadataExpireMs`, `ConsumerCoordinator.onJoinPrepare` for what it leads to.
 """
 
@@ -21,11 +21,11 @@ from coordinator_api.telemetry import GroupTelemetry
 LONGEST_RETRY_MS = 5_000
 
 TellTopics = Callable[[Mapping[str, int]], Awaitable[object]]
-"""Hands the topics to the group. May raise when the store does not answer."""
+"""Hands the topics to the group. Raises StoreError when what follows from them could not be committed."""
 
 
 class ClusterWatch:
-    """One for each group; `follow` after every event."""
+    """The watch of one group. Call `follow` after every event."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ClusterWatch:
 
     @property
     def retry_ms(self) -> int:
-        """How long to wait when something is amiss."""
+        """How long to wait for the next look while something is wrong."""
         return min(self._max_age_ms, LONGEST_RETRY_MS)
 
     @property
@@ -54,7 +54,7 @@ class ClusterWatch:
         return self._task is not None
 
     def follow(self, image: GroupImage) -> None:
-        """Watch, or stop watching, as the group now stands."""
+        """Watch, or stop watching, as the state of the group requires."""
         self._image = image
         if not _is_watched(image):
             self.stop()
@@ -75,12 +75,12 @@ class ClusterWatch:
     def _delay_ms(self) -> int:
         last = self._image.last_rebalance
         failed = last is not None and last.end.outcome is RebalanceOutcome.ERROR
-        amiss = failed or self._missed or self._standing.error is not None
-        return self.retry_ms if amiss else self._max_age_ms
+        wrong = failed or self._missed or self._standing.error is not None
+        return self.retry_ms if wrong else self._max_age_ms
 
     async def _look(self) -> None:
         image = self._image
-        assert image.input_json is not None, "only declared groups have rounds"
+        assert image.input_json is not None, "only declared groups have rebalances"
         try:
             topics = await self._runner.topics(image.revision, image.input_json)
         except Exception as error:  # whatever a provider raises: the watch goes on
@@ -91,11 +91,11 @@ class ClusterWatch:
             return
         try:
             await self._tell(self._without_single_misses(image, topics))
-        except Exception as error:  # the store did not answer: the next look tells it again
+        except Exception as error:  # the store did not answer: the next look tells the group again
             self._telemetry.topics_not_told(error)
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Without the topics that were there and that only this look did not find."""
+        """Without the topics that only this look did not find."""
         before = image.last_rebalance.basis.topics if image.last_rebalance is not None else {}
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
         missed_once, self._missed = gone - self._missed, gone

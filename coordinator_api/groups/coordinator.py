@@ -1,4 +1,4 @@
-"""All groups of one service: opened from the store, found by id, created, deleted, closed."""
+"""All groups of one service: opens them from the store, finds them by id, creates, deletes and closes them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class Coordinator:
-    """Made by `open`. Lives on one event loop."""
+    """Call `open` to make one. It belongs to one event loop."""
 
     def __init__(self, settings: Settings, repository: Repository, resources: AsyncExitStack) -> None:
         self.settings = settings
@@ -60,7 +60,7 @@ class Coordinator:
         self.stopping = False
         self._resources = resources
         self._declaring = asyncio.Lock()
-        rebalance_threads = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="round")
+        rebalance_threads = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="rebalance")
         resources.callback(rebalance_threads.shutdown, wait=False, cancel_futures=True)
         self._environment = GroupEnvironment(
             repository=repository,
@@ -102,23 +102,23 @@ class Coordinator:
 
         Raises TooManyGroups, StoreError.
         """
-        return await self._handle_making(group_id, events.DeclareGroup(input_json))
+        return await self._handle_creating(group_id, events.DeclareGroup(input_json))
 
     async def report(self, group_id: str, reported: ReportedRebalance) -> Response:
         """Take in a rebalance that was led elsewhere: `RebalanceReported` or `Rejected`. Creates its group if need be.
 
         Raises TooManyGroups, StoreError.
         """
-        return await self._handle_making(group_id, reported.event, reported.recording)
+        return await self._handle_creating(group_id, reported.event, reported.recording)
 
-    async def _handle_making(self, group_id: str, event: Event, recording: Recording | None = None) -> Response:
-        """Hand the event to the group, which it makes if need be."""
+    async def _handle_creating(self, group_id: str, event: Event, recording: Recording | None = None) -> Response:
+        """Hand the event to the group, and create the group if need be."""
         async with self._declaring:
             runtime = self.groups.get(group_id)
             if runtime is None:
                 if len(self.groups) >= self.settings.group_max_count:
                     raise TooManyGroups(f"this service may have {len(self.groups)} groups (group.max.count)")
-                # the store is asked, because a PUT that failed may have been written after all
+                # the store may have the group: a PUT that failed may have been written after all
                 runtime = self._runtime(await self.repository.load_group(group_id))
             try:
                 response = await runtime.handle(event, recording)
@@ -151,13 +151,13 @@ class Coordinator:
         return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
 
     def begin_stop(self) -> None:
-        """Let held requests go, so that a graceful stop does not wait for them."""
+        """Answer held requests now, so that a graceful stop does not wait for them."""
         self.stopping = True
         for runtime in self.groups.values():
             runtime.release()
 
     async def close(self) -> None:
-        """Stop timers and rounds, let events in progress come to their end, give the store back."""
+        """Stop timers and rebalances, let events in progress come to their end, give the store back."""
         self.begin_stop()
         for runtime in self.groups.values():
             await runtime.close()

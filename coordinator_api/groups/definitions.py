@@ -1,7 +1,7 @@
-"""A group's definition as it comes by PUT: `input` of rebalance/1 without members and leader, checked whole.
+"""A group's definition as a PUT sends it: `input` of rebalance/1 without members and leader, checked whole.
 
-A definition that describes its cluster is all the truth there is about topics and offsets: what a round creates is not
-added to it, and a later PUT replaces it. One that names a provider has its cluster looked at for every round.
+When a definition describes its cluster, nothing else is known about topics and offsets: what a rebalance creates is not
+added to the definition, and a later PUT replaces it. When it names a provider, every rebalance looks at the cluster.
 Assignors named `module:Class` run only when the service's own settings list them.
 """
 
@@ -31,14 +31,14 @@ _NOT_OF_A_DEFINITION: Mapping[str, str] = {
     "leader_process_id": "the leader is this service, which is in no process of the group",
 }
 
-_TOLD_BY_A_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")
+_KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")
 
 
 class AllowedAssignors:
-    """The `module:Class` assignors that groups may name. Kafka's own need no permission."""
+    """The `module:Class` assignors that groups may name. Kafka's own are always allowed."""
 
     def __init__(self, class_paths: Iterable[str]) -> None:
-        """Loads each, so that a bad setting shows at the start. Raises SettingsError."""
+        """Loads each, so that a wrong setting fails the start. Raises SettingsError."""
         self._loaded = {path: _load(path) for path in class_paths}
 
     def check(self, assignor: str) -> None:
@@ -81,7 +81,7 @@ class Definition:
 def read_definition(
     document: dict[str, object], group_id: str, max_partitions: int, providers: ClusterProviders | None = None
 ) -> str:
-    """The definition in one canonical spelling. `application_id` may be left out, it is the group then.
+    """The definition in one canonical spelling. A missing `application_id` is the group's id.
 
     `providers`: None when no cluster may be named. Raises InputError with the field, NotBuiltYet.
     """
@@ -91,9 +91,9 @@ def read_definition(
     provider = provider_address(document.get("cluster"))
     if provider is not None:
         (providers or ClusterProviders()).check(provider)
-        for name in _TOLD_BY_A_PROVIDER:
+        for name in _KNOWN_BY_THE_PROVIDER:
             if document.get(name):
-                raise InputError("is what the cluster's provider tells; leave it out", name)
+                raise InputError("comes from the cluster's provider; leave it out", name)
     complete = {
         **_DEFAULTS,
         "application_id": group_id,
@@ -106,14 +106,14 @@ def read_definition(
 
 
 def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
-    """A few bytes can ask for millions of partitions, and each becomes a task. Raises InputError."""
+    """A few bytes can ask for millions of partitions, each of which becomes a task. Raises InputError for too many."""
     partitions = partition_total(snapshot)
     if partitions > max_partitions:
         raise InputError(f"{partitions} partitions are more than group.max.partitions, {max_partitions}", "cluster")
 
 
 def partition_total(snapshot: RebalanceSnapshot) -> int:
-    """Of all topics that are there, and of repartition topics whose count is fixed."""
+    """The partitions of all topics that exist, and of repartition topics whose number of partitions is fixed."""
     topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
     fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)
     return sum(topic.partitions for topic in topics) + sum(topic.partitions or 0 for topic in fixed)

@@ -96,7 +96,7 @@ class RebalanceLoop:
             failed = RebalanceFailed(effect.generation_id, f"{type(fault).__name__}: {fault}")
             await self._store(effect, failed, None)
             return
-        if computed.looked:
+        if computed.cluster_answered:
             self._cluster.answered()
         await self._store(effect, computed.event, partial(_recording, effect, computed))
 

@@ -1,9 +1,9 @@
-"""One round of a group: the definition and the members' subscriptions in, assignments and a recording out.
+"""One rebalance of a group: the definition and the members' subscriptions in, assignments and a recording out.
 
-It may take seconds, so it is computed in a thread beside the event loop. A cluster that the definition only names is
-looked at first, and what the round needs there is created last, before any member hears of the round; a cluster that is
-out of reach ends neither the round nor the group, the round waits for it. What it records is what it ran: the same
-`rebalance/1` line through `assignor assign --check` gives the same result.
+A rebalance may take seconds, so it is computed in a thread beside the event loop. When the definition names a cluster,
+the runner looks at it first, and creates the internal topics that the rebalance needs last, before any member hears of
+the result. While the cluster is out of reach nothing is decided: the rebalance waits. What is recorded is what ran: the
+same `rebalance/1` line gives the same result through `assignor assign --check`.
 """
 
 from __future__ import annotations
@@ -17,39 +17,38 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from assignor import pipeline
-from assignor.errors import InputError
-from assignor.protocol.consumer_protocol import decode_subscription
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.topology.group_topology import GroupTopology
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
 from coordinator_api.clock import SteadyClock
-from coordinator_api.clusters.clusters import ClusterOutOfReach, Clusters
+from coordinator_api.clusters.clusters import ClusterConnection, ClusterOutOfReach, Clusters
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.group.states import RebalanceOutcome
+from coordinator_api.group.subscriptions import read_subscription
 from coordinator_api.groups.definitions import AllowedAssignors, Definition, read_input
-from coordinator_api.groups.rebalance_topics import topic_counts, topics_after
 from coordinator_api.store.repository import Recording
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedRebalance:
-    """`event` goes back to the group; `document` is the rebalance/1 to keep once the group has taken it.
-
-    `looked`: a cluster was looked at, and answered.
-    """
+    """`event` goes back to the group; `document` is the rebalance/1 to keep once the group has taken the event."""
 
     event: AssignmentComputed | RebalanceFailed
     document: Mapping[str, object]
     now_ms: int
-    looked: bool = False
+
+    @property
+    def cluster_answered(self) -> bool:
+        """Whether a cluster was looked at, and answered."""
+        return bool(self.event.topics)
 
     def recording(self, effect: RunRebalance, outcome: RebalanceOutcome) -> Recording:
-        """The round as it is stored. Compresses, so it belongs in a thread for large groups."""
+        """The rebalance as it is stored. Compresses, so it belongs in a thread for large groups."""
         output = self.document["output"]
         assert isinstance(output, dict)
         summary = {
@@ -61,15 +60,15 @@ class ComputedRebalance:
             "definition_revision": effect.definition_revision,
             "probing_rebalance_at_ms": output["probing_rebalance_at_ms"],
             "followup_rebalance": output["followup_rebalance"],
-            "error": output["error"] or self._error_told(),
+            "error": output["error"] or self._assigned_error(),
         }
+        noted = {**self.document, "note": effect.reason}  # only the group knows why the rebalance began
         # a fixed time stamp: the same rebalance is the same bytes
-        noted = {**self.document, "note": effect.reason}  # what only the group knows of how the round began
         document = gzip.compress(json.dumps(noted, separators=(",", ":")).encode("ascii"), mtime=0)
         return Recording(effect.generation_id, self.now_ms, json.dumps(summary), document)
 
-    def _error_told(self) -> str | None:
-        """The code of an error assignment: nothing was thrown, so `output` does not have it."""
+    def _assigned_error(self) -> str | None:
+        """The code of an error assignment: the pipeline did not throw, so `output` has no error."""
         if not isinstance(self.event, AssignmentComputed):
             return None
         code = self.event.result.error_code
@@ -78,7 +77,7 @@ class ComputedRebalance:
 
 
 class RebalanceRunner:
-    """Runs the rounds of one group, one after the other; keeps the definition parsed between them."""
+    """Runs the rebalances of one group, one after the other; keeps the definition parsed between them."""
 
     def __init__(
         self,
@@ -91,70 +90,88 @@ class RebalanceRunner:
         self._allowed = allowed
         self._new_process_id = new_process_id
         self._clusters = clusters or Clusters(ClusterProviders())
-        self._kept: tuple[int, Definition] | None = None
+        self._parsed: tuple[int, Definition] | None = None
 
     async def run(self, effect: RunRebalance, clock: SteadyClock, threads: Executor) -> ComputedRebalance:
-        """Whatever a group or a user's assignor does is a failed round. Raises only ClusterOutOfReach: nothing has been
-        decided, run it again later.
+        """Whatever an assignor or a cluster raises makes a failed rebalance. Raises only ClusterOutOfReach: nothing has
+        been decided, run the rebalance again later.
         """
         loop = asyncio.get_running_loop()
-        snapshot, address = await loop.run_in_executor(threads, self._prepared, effect)
+        snapshot, address = await loop.run_in_executor(threads, self._prepare, effect)
         if address is None:
-            return await loop.run_in_executor(threads, self._computed, effect, snapshot, clock.now_ms(), False)
-        cluster = self._clusters.cluster(address)
-        topics: Mapping[str, int] = {}
+            return await loop.run_in_executor(threads, self._compute, effect, snapshot, clock.now_ms())
+        seen: Mapping[str, int] = {}
         try:
+            cluster = self._clusters.cluster(address)
             snapshot = snapshot.seen(await cluster.view(self._group_id, snapshot))
-            computed = await loop.run_in_executor(threads, self._computed, effect, snapshot, clock.now_ms(), True)
-            if isinstance(computed.event, AssignmentComputed) and computed.event.result.created_topics:
-                topics = topics_after(snapshot, RebalanceResult({}))
-                await cluster.create_topics(computed.event.result.created_topics)
+            seen = topics_after(snapshot, RebalanceResult({}))
+            computed = await loop.run_in_executor(threads, self._compute_as_seen, effect, snapshot, clock.now_ms())
+            await _create_topics(cluster, computed)
             return computed
         except ClusterOutOfReach:
             raise
         except Exception as fault:  # the cluster refuses, or the service's settings do not list it any more
-            failed = partial(self._failed, effect, snapshot, clock.now_ms(), _in_words(fault), topics)
+            failed = partial(self._failed, effect, snapshot, clock.now_ms(), fault, seen)
             return await loop.run_in_executor(threads, failed)
 
     async def topics(self, revision: int, input_json: str) -> Mapping[str, int]:
         """The partitions of the definition's topics now, 0 for one that does not exist. Raises ClusterOutOfReach."""
         definition = await asyncio.to_thread(self._read, revision, input_json)
         assert definition.provider is not None, "only a group that names a cluster has one to look at"
-        there = await self._clusters.cluster(definition.provider).topics(definition.snapshot)
-        return topic_counts(definition.snapshot.topology, there)
+        existing = await self._clusters.cluster(definition.provider).topics(definition.snapshot)
+        return topic_counts(definition.snapshot.topology, existing)
 
     async def definition(self, revision: int, input_json: str) -> Definition:
         """As it was declared."""
         return await asyncio.to_thread(self._read, revision, input_json)
 
-    def _prepared(self, effect: RunRebalance) -> tuple[RebalanceSnapshot, ProviderAddress | None]:
+    def _prepare(self, effect: RunRebalance) -> tuple[RebalanceSnapshot, ProviderAddress | None]:
+        """The definition with the members, and where to look at its cluster; None when it describes the cluster."""
         definition = self._read(effect.definition_revision, effect.input_json)
-        return self._snapshot(effect, definition.snapshot), definition.provider
+        declared = definition.snapshot
+        future = declared.future_process_id
+        if future is None and _has_future_member(effect.members):
+            future = self._new_process_id()
+        return replace(declared, members=effect.members, future_process_id=future), definition.provider
 
-    def _computed(
-        self, effect: RunRebalance, snapshot: RebalanceSnapshot, now_ms: int, looked: bool
-    ) -> ComputedRebalance:
-        """`looked`: the snapshot was seen on a cluster."""
+    def _compute(self, effect: RunRebalance, snapshot: RebalanceSnapshot, now_ms: int) -> ComputedRebalance:
+        """On the cluster that the definition describes."""
         try:
-            result = pipeline.assign(snapshot, now_ms, self._allowed.load(snapshot.assignor))
+            result = self._assign(snapshot, now_ms)
         except Exception as fault:  # a user's own assignor may raise anything
-            seen = topics_after(snapshot, RebalanceResult({})) if looked else {}
-            return self._failed(effect, snapshot, now_ms, _in_words(fault), seen)
-        topics = topics_after(snapshot, result) if looked else {}
-        incomplete = looked and result.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
+            return self._failed(effect, snapshot, now_ms, fault, {})
+        event = AssignmentComputed(effect.generation_id, result)
+        return ComputedRebalance(event, self._document(effect, snapshot, result, now_ms), now_ms)
+
+    def _compute_as_seen(self, effect: RunRebalance, snapshot: RebalanceSnapshot, now_ms: int) -> ComputedRebalance:
+        """On the cluster that the definition names. `snapshot`: with the cluster as it was seen."""
+        try:
+            result = self._assign(snapshot, now_ms)
+        except Exception as fault:  # a user's own assignor may raise anything
+            return self._failed(effect, snapshot, now_ms, fault, topics_after(snapshot, RebalanceResult({})))
+        incomplete = result.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
         missing = missing_source_topics(snapshot.topology, snapshot.cluster) if incomplete else ()
-        event = AssignmentComputed(effect.generation_id, result, topics, missing)
-        return ComputedRebalance(event, self._document(effect, snapshot, result, now_ms), now_ms, looked)
+        event = AssignmentComputed(effect.generation_id, result, topics_after(snapshot, result), missing)
+        return ComputedRebalance(event, self._document(effect, snapshot, result, now_ms), now_ms)
+
+    def _assign(self, snapshot: RebalanceSnapshot, now_ms: int) -> RebalanceResult:
+        return pipeline.assign(snapshot, now_ms, self._allowed.load(snapshot.assignor))
 
     def _failed(
-        self, effect: RunRebalance, snapshot: RebalanceSnapshot, now_ms: int, error: str, topics: Mapping[str, int]
+        self,
+        effect: RunRebalance,
+        snapshot: RebalanceSnapshot,
+        now_ms: int,
+        fault: Exception,
+        topics: Mapping[str, int],
     ) -> ComputedRebalance:
+        """`topics`: as the cluster had them, empty when nobody looked or it did not answer."""
+        error = f"{type(fault).__name__}: {fault}"
         document = self._document(effect, snapshot, RebalanceResult({}), now_ms)
         output = document["output"]
         assert isinstance(output, dict)
         output["error"] = error
-        failed = RebalanceFailed(effect.generation_id, error, topics)
-        return ComputedRebalance(failed, document, now_ms, looked=bool(topics))
+        return ComputedRebalance(RebalanceFailed(effect.generation_id, error, topics), document, now_ms)
 
     def _document(
         self, effect: RunRebalance, snapshot: RebalanceSnapshot, result: RebalanceResult, now_ms: int
@@ -170,21 +187,16 @@ class RebalanceRunner:
         )
 
     def _read(self, revision: int, input_json: str) -> Definition:
-        """From several threads: what is kept is one value, read and replaced whole."""
-        kept = self._kept
-        if kept is None or kept[0] != revision:
-            kept = self._kept = (revision, read_input(input_json))
-        return kept[1]
-
-    def _snapshot(self, effect: RunRebalance, declared: RebalanceSnapshot) -> RebalanceSnapshot:
-        future = declared.future_process_id
-        if future is None and _has_future_member(effect.members):
-            future = self._new_process_id()
-        return replace(declared, members=effect.members, future_process_id=future)
+        """Called from several threads: what is kept is one value, read and replaced whole."""
+        parsed = self._parsed
+        if parsed is None or parsed[0] != revision:
+            parsed = self._parsed = (revision, read_input(input_json))
+        return parsed[1]
 
 
-def _in_words(fault: Exception) -> str:
-    return f"{type(fault).__name__}: {fault}"
+async def _create_topics(cluster: ClusterConnection, computed: ComputedRebalance) -> None:
+    if isinstance(computed.event, AssignmentComputed) and computed.event.result.created_topics:
+        await cluster.create_topics(computed.event.result.created_topics)
 
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:
@@ -192,9 +204,18 @@ def _has_future_member(members: Mapping[str, Member]) -> bool:
     return any(read_subscription(member.subscription).version > LATEST_SUPPORTED_VERSION for member in members.values())
 
 
-def read_subscription(subscription: bytes) -> SubscriptionInfo:
-    """The user data of a ConsumerProtocolSubscription. Raises DecodeError, or InputError where there is none."""
-    user_data = decode_subscription(subscription).user_data
-    if not user_data:
-        raise InputError("has no user data: a Kafka Streams member sends a SubscriptionInfo", "subscription")
-    return decode_subscription_info(user_data)
+def topic_counts(topology: GroupTopology, existing: Mapping[str, int]) -> dict[str, int]:
+    """The partitions of every topic that the topology reads or keeps, 0 for one that does not exist."""
+    names = {topic for each in topology.subtopologies for topic in each.source_topics}
+    names |= {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
+    stores = [store for each in topology.subtopologies for store in each.stores]
+    names |= {store.changelog_topic for store in stores if store.changelog_topic is not None}
+    return {topic: existing.get(topic, 0) for topic in sorted(names)}
+
+
+def topics_after(snapshot: RebalanceSnapshot, result: RebalanceResult) -> dict[str, int]:
+    """The topics as the rebalance left them: those it saw, and those that were created for it."""
+    known = {**snapshot.cluster.topics, **snapshot.existing_internal_topics}
+    existing = {topic: metadata.partitions for topic, metadata in known.items()}
+    created = {topic: one.partitions for topic, one in result.created_topics.items()}
+    return topic_counts(snapshot.topology, {**existing, **created})

@@ -1,8 +1,9 @@
-"""A round that was led elsewhere, as it comes by POST: one rebalance/1 document, checked whole.
+"""A rebalance that another leader led, as a POST reports it: one rebalance/1 document, checked whole.
 
-Rules: the document is kept as it was sent, so that it is what its leader recorded. Everything in it that is shown or
+Rules: the document is stored as it was sent, so that it is what its leader recorded. Everything in it that is shown or
 run again later has to be readable now: every subscription and every assignment is decoded, and a refusal names its
-path. Which standby tasks are warm-ups is not on the wire; running the round again tells, where it can be run.
+path. The wire does not say which standby tasks are warm-ups; running the rebalance again does, when its assignor is
+available here.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import reported_end
+from coordinator_api.group.subscriptions import read_subscription
 from coordinator_api.groups.definitions import AllowedAssignors, check_size
-from coordinator_api.groups.rebalance_runner import read_subscription
 from coordinator_api.store.repository import Recording
 
 LED_ELSEWHERE = "kafka"
-"""The `source` of a round that was led in a group on a Kafka cluster, and who leads that group."""
+"""The `source` of a rebalance of a group on a Kafka cluster, and the name of whoever leads that group."""
 
 
 class ReportedRebalance(NamedTuple):
@@ -41,7 +42,7 @@ class ReportedRebalance(NamedTuple):
 def read_report(
     document: Mapping[str, object], group_id: str, max_partitions: int, allowed: AllowedAssignors
 ) -> ReportedRebalance:
-    """Takes as long as a round. Raises InputError with the path of what is wrong, UnreadableBytes."""
+    """Takes as long as a rebalance. Raises InputError with the path of what is wrong, UnreadableBytes."""
     recorded = parse_recorded_rebalance(document)
     _check(recorded, group_id)
     check_size(recorded.snapshot, max_partitions)
@@ -64,13 +65,13 @@ def _check(recorded: RecordedRebalance, group_id: str) -> None:
     if recorded.group_id != group_id:
         raise InputError(f"is {recorded.group_id!r}, and the address names {group_id!r}", "group_id")
     if recorded.source != LED_ELSEWHERE:
-        raise InputError(f"must be {LED_ELSEWHERE}: only rounds that were led elsewhere are reported", "source")
+        raise InputError(f"must be {LED_ELSEWHERE}: only rebalances that were led elsewhere are reported", "source")
     if recorded.generation_id < 1:
-        raise InputError("a round has a generation of at least 1", "generation_id")
+        raise InputError("a rebalance has a generation of at least 1", "generation_id")
     if not recorded.snapshot.members:
-        raise InputError("a round has at least one member", "input.members")
+        raise InputError("a rebalance has at least one member", "input.members")
     if recorded.output is None:
-        raise InputError("is missing: a reported round says what was decided", "output")
+        raise InputError("is missing: a reported rebalance says what was decided", "output")
     strangers = recorded.output.assignments.keys() - recorded.snapshot.members.keys()
     if strangers:
         raise InputError("is not a member of input.members", child("output.assignments", min(strangers)))
@@ -99,7 +100,7 @@ def _check_assignment(assignment: bytes, where: str) -> None:
 
 
 def _definition(recorded: RecordedRebalance) -> str:
-    """What the leader knew, without members, spelt as a definition is."""
+    """What the leader knew, without members, in the spelling of a definition."""
     known = replace(recorded.snapshot, members={}, leader_process_id=None)
     return json.dumps(rebalance_input(known), sort_keys=True, separators=(",", ":"))
 
@@ -109,7 +110,7 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
     snapshot = recorded.snapshot
     try:
         placement = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor)).placement
-    except Exception:  # an assignor that is not to be had here, or whatever it raises: standbys then
+    except Exception:  # an assignor that is not available here, or whatever it raises: show standbys
         return {}
     assignments = recorded.output.assignments
     subscriptions = {member_id: snapshot.members[member_id].subscription for member_id in assignments}

@@ -1,6 +1,6 @@
-"""What an operator can do about a group, in one or two sentences; nothing when there is nothing to do.
+"""What an operator can do about a group, in one or two sentences; None when there is nothing to do.
 
-What is told is what ends the state, and whether the group goes on by itself then.
+The advice names what ends the present state, and says whether the group then goes on by itself.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _OTHER_PARTITIONS = "has invalid partitions"
 def advice(
     group: GroupDescription, definition: RebalanceSnapshot, cluster: str | None, cluster_error: str | None
 ) -> str | None:
-    """`cluster`: the address that the definition names, None when it describes its cluster; `cluster_error`: why it
-    did not answer, None when it did.
+    """`cluster`: the address that the definition names, None when it describes its cluster. `cluster_error`: why the
+    cluster did not answer, None when it did.
     """
     if group.led_by is not None:
         return None
     if cluster_error is not None and group.state is GroupState.COMPLETING_REBALANCE:
         return (
-            f"The round waits for the cluster: {cluster_error}. Members keep the tasks they have, "
-            "and the round goes on by itself when the cluster answers."
+            f"The rebalance waits for the cluster: {cluster_error}. Members keep the tasks they have, "
+            "and the rebalance goes on by itself when the cluster answers."
         )
     last = group.last_rebalance
     if (
@@ -38,7 +38,7 @@ def advice(
     if cluster_error is not None:
         return (
             f"The cluster does not answer: {cluster_error}. Members keep the tasks they have; "
-            "it is asked again until it answers."
+            "the coordinator asks it again until it answers."
         )
     return None
 
@@ -51,7 +51,7 @@ def _after_error(
         if cluster is None:
             missing = missing_source_topics(definition.topology, definition.cluster)
             return f"The definition's cluster lacks source topics: {', '.join(missing)}. PUT one that has them."
-        then = "a round then starts by itself." if has_members else "then start the members again."
+        then = "a rebalance then starts by itself." if has_members else "then start the members again."
         return f"Source topics are missing on {cluster}: {', '.join(last.basis.missing_topics)}. Create them; {then}"
     if _OTHER_PARTITIONS in (last.end.error or ""):
         then = "then start them again." if cluster is not None else "then PUT a definition without it."
@@ -61,4 +61,4 @@ def _after_error(
             f"in the error; {then}"
         )
     again = "when a member joins, a topic of the group changes, or a definition is PUT"
-    return f"The last round failed, and is tried again {again}; nothing is tried again before that."
+    return f"The last rebalance failed. It is tried again {again}, and not before that."

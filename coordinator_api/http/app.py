@@ -9,10 +9,10 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http import health, problems
+from coordinator_api.http import problems
 from coordinator_api.http.auth import Gate, check_exposure, token_of
 from coordinator_api.http.middleware import RequestGuard
-from coordinator_api.http.routes import assign, groups, members, rebalances, simulate
+from coordinator_api.http.routes import groups, health, members, rebalances, stateless
 from coordinator_api.settings import Settings
 
 
@@ -42,6 +42,6 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
     )
     app.add_middleware(RequestGuard, gate=Gate(token_of(settings)), settings=settings)
     problems.install(app)
-    for router in (groups.router, members.router, rebalances.router, assign.router, simulate.router, health.router):
+    for router in (groups.router, members.router, rebalances.router, stateless.router, health.router):
         app.include_router(router)
     return app

@@ -1,8 +1,8 @@
-"""Who may call: a bearer token, or nothing but loopback.
+"""Who may call: whoever has the bearer token, or, without a token, only this machine.
 
-Without a token the service listens on loopback only, and then it answers only to calls that name a loopback host and
-come from no foreign web page: a browser on the same machine must not be a way in. With a token every call carries it,
-except the two health checks. Kafka has SASL for this; one shared secret is what a fleet of Spark executors can carry.
+Without a token the service listens on loopback only. It then answers only calls that name a loopback host and come from
+no foreign web page, so that a browser on the same machine is no way in. With a token every call has to carry it, except
+the two health checks. Kafka has SASL for this; one shared secret is what a fleet of Spark executors can carry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPEN_PATHS = frozenset({"/livez", "/readyz"})
 
 
 def token_of(settings: Settings) -> str | None:
-    """The token from its setting or file. Raises SettingsError when the file gives none."""
+    """The token from its setting or file. Raises SettingsError for a file without one."""
     if settings.auth_token_file is None:
         return settings.auth_token
     try:

@@ -1,6 +1,6 @@
-"""Bodies that are documents of their own (a definition, a recording): read off the event loop when they are large.
+"""Bodies that are whole documents (a definition, a recording): large ones are read off the event loop.
 
-They may come with `Content-Encoding: gzip`; unpacked they have to keep the same bound (`request.max.bytes`).
+A body may have `Content-Encoding: gzip`. The bound on its size (`request.max.bytes`) holds unpacked as well.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ OFF_LOOP_BYTES = 16_384
 async def read_document(
     request: Request, reader: Callable[[dict[str, object]], Value], *, takes_time: bool = False
 ) -> Value:
-    """`reader` of the body's JSON object, which may come gzipped. Raises Problem with the place of what is wrong.
+    """What `reader` makes of the body's JSON object. Raises Problem with the place of what is wrong.
 
-    `takes_time`: the reader may take long for a short body, too.
+    `takes_time`: the reader may take long even for a short body.
     """
     raw = await request.body()
     packed = _is_packed(request)
@@ -62,7 +62,7 @@ def _is_packed(request: Request) -> bool:
 
 
 def _unpacked(raw: bytes, max_bytes: int) -> bytes:
-    """Never more than `max_bytes` in memory, however well it was packed."""
+    """Keeps no more than `max_bytes` in memory, however well the body was packed. Raises Problem."""
     unpacked = b""
     try:
         while raw:
@@ -71,7 +71,7 @@ def _unpacked(raw: bytes, max_bytes: int) -> bytes:
             if len(unpacked) > max_bytes:
                 raise Problem("MESSAGE_TOO_LARGE", f"a body may have {max_bytes} bytes unpacked (request.max.bytes)")
             if not reading.eof:
-                raise Problem("INVALID_REQUEST", "body: gzip that ends too early")
+                raise Problem("INVALID_REQUEST", "body: the gzip stream ends too early")
             raw = reading.unused_data
     except zlib.error as error:
         raise Problem("INVALID_REQUEST", f"body: not gzip: {error}") from None
@@ -79,7 +79,7 @@ def _unpacked(raw: bytes, max_bytes: int) -> bytes:
 
 
 def parse_object(raw: bytes) -> dict[str, object]:
-    """One JSON object as RFC 8259 has it: UTF-8, no NaN, no lone surrogates. Raises Problem with the offset."""
+    """One JSON object by RFC 8259: UTF-8, no NaN, no lone surrogates. Raises Problem with the offset."""
     try:
         document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError as error:

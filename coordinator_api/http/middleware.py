@@ -1,8 +1,8 @@
-"""What every request goes through before it reaches a route: the gate, the body limit, the clock and the last resort.
+"""What every request passes before it reaches a route: the gate, the limits on its body, the time that it takes.
 
-Plain ASGI. The body is read whole here, bounded in size and in time and after the bearer token was checked, so a
-stranger cannot fill the memory and routes never meet a half-sent body. An error that nobody handled becomes a 500
-problem.
+Plain ASGI. The body is read whole here, after the bearer token has been checked and with limits on size and time. So a
+stranger cannot fill the memory, and a route never sees a half-sent body. An error that nothing else handles becomes a
+problem with status 500.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _NO_ROUTE = "(none)"
 
 
 class ClientGone(AssignorFault):
-    """The caller hung up before the body was there."""
+    """The caller hung up before the whole body had arrived."""
 
 
 class RequestGuard:
-    """Wraps the application. One for the service."""
+    """Wraps the application; a service has one."""
 
     def __init__(self, app: ASGIApp, gate: Gate, settings: Settings) -> None:
         self._app = app
@@ -66,7 +66,7 @@ class RequestGuard:
             self._gate.check(scope["path"], headers)
             body = await self._read_body(headers, receive)
         except Problem as problem:
-            # what is left of the body is not read: the connection ends with this answer
+            # the rest of the body is not read: the connection ends with this answer
             problem.headers.setdefault("Connection", "close")
             await problem_response(problem)(scope, receive, send)
             return
@@ -105,7 +105,7 @@ class RequestGuard:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once, and then what the connection says (that the caller hung up)."""
+    """A `receive` that gives the body once, and then the messages of the connection (that the caller hung up)."""
     sent = False
 
     async def replayed() -> Message:

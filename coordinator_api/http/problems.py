@@ -64,7 +64,7 @@ _TRY_AGAIN_SOON: Mapping[str, str] = {"Retry-After": "1"}
 
 
 class Problem(AssignorFault):
-    """An answer that is an error. `code`: a key of TITLES; `extensions`: more members of the document."""
+    """An answer that is an error. `code`: a key of TITLES. `extensions`: further members of the document."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Problem(AssignorFault):
 
 
 def problem_response(problem: Problem) -> Response:
-    """The document as bytes; ASCII only, so that nothing a caller sent can make it unwritable."""
+    """The document as ASCII, so that nothing a caller sent can make it unwritable."""
     document: dict[str, object] = {
         "type": "about:blank" if problem.code not in TITLES else f"urn:assignor:error:{problem.code}",
         "title": TITLES[problem.code][1],
@@ -123,7 +123,7 @@ def from_fault(fault: CoordinatorFault) -> Problem:
 
 
 def from_input_error(error: InputError) -> Problem:
-    """A definition or recording that cannot be used; 422 also for what a later release brings."""
+    """A definition or recording that cannot be used; 422 also for a feature that this release does not have."""
     code = "UNSUPPORTED_VERSION" if isinstance(error, NotBuiltYet) else "INVALID_REQUEST"
     return Problem(code, str(error), status=422, extensions={"where": error.where} if error.where else {})
 
@@ -204,7 +204,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 
 def unexpected(error: BaseException, what: str) -> Problem:
-    """Log the error whole, answer with an id under which the log has it."""
+    """Log the whole error; answer with the id under which the log has it."""
     incident = secrets.token_hex(8)
     _logger.error("unexpected_error", incident=incident, request=what, exc_info=error)
     return Problem(

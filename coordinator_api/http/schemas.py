@@ -48,13 +48,13 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class SubscriptionRequest(_Body):
+class SubscriptionBody(_Body):
     """A first join (no `member_id`) or a rejoin. Times in milliseconds."""
 
     member_id: Name | None = None
     group_instance_id: Name | None = Field(None, description="Makes the member a static one.")
     incarnation: Annotated[Int64, Field(ge=0)] | None = Field(
-        None, description="Rises each time the static member is started anew; an older one is fenced."
+        None, description="Rises each time the static member is started anew; older incarnations are fenced."
     )
     client_id: Name | None = None
     session_timeout_ms: PositiveMs
@@ -71,8 +71,8 @@ class SubscriptionAnswer(_Body):
 
 
 class AssignmentAnswer(_Body):
-    """`assignment`: base64 of ConsumerProtocolAssignment. `followup`: another round comes by itself: once all have
-    theirs, or, with the error code of missing source topics, when these appear.
+    """`assignment`: base64 of ConsumerProtocolAssignment. `followup`: another rebalance starts by itself: once all
+    members have their assignments, or, when source topics are missing, as soon as these exist.
     """
 
     generation_id: int
@@ -80,8 +80,8 @@ class AssignmentAnswer(_Body):
     followup: bool
 
 
-class HeartbeatRequest(_Body):
-    """`generation_id`: of the assignment the member works by, 0 before its first one."""
+class HeartbeatBody(_Body):
+    """`generation_id`: of the assignment that the member works by, 0 before its first one."""
 
     generation_id: Int32
     task_offset_sums: dict[ParsedTask, Int64] | None = None
@@ -89,7 +89,7 @@ class HeartbeatRequest(_Body):
 
 
 class HeartbeatAnswer(_Body):
-    """`rejoin`: send the subscription. `stop`: leave and end. `generation_id`: the group's own."""
+    """`rejoin`: send the subscription. `stop`: leave and end. `generation_id`: the group's."""
 
     state: str
     rejoin: bool
@@ -98,28 +98,28 @@ class HeartbeatAnswer(_Body):
 
 
 class DeclareAnswer(_Body):
-    """`revision`: counts the definitions that this group has had."""
+    """`revision`: how many definitions this group has had."""
 
     group_id: str
     revision: int
 
 
 class ReportAnswer(_Body):
-    """`generation_id`: of the round that is now known."""
+    """`generation_id`: of the rebalance that is now known."""
 
     generation_id: int
 
 
 class AssignAnswer(_Body):
-    """`output` as in the format that was sent."""
+    """`output`: as in the format of the request."""
 
     id: str
     output: dict[str, object]
 
 
 class SimulateAnswer(_Body):
-    """`forecast`: how it `end`s (stable, loop, out of rounds, error), totals over all rounds, every one of the `rounds`
-    with its measures, where every task is in the end, and the `model` it was made with. Times in milliseconds.
+    """`forecast`: how it ends (`end`), totals over all rebalances, the measures of each one (`rounds`), where every
+    task is at the end, and the `model` behind it. Times in milliseconds.
     """
 
     id: str

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 
 import structlog
 import uvicorn
 from prometheus_client import disable_created_metrics
+from structlog.typing import Processor
 
 from assignor.errors import AssignorFault
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http import logs
 from coordinator_api.http.app import create_app
 from coordinator_api.http.auth import check_exposure, token_of
 from coordinator_api.settings import Settings, unknown_environment
 
 
 class CannotListen(AssignorFault):
-    """The address is not to be had."""
+    """The service cannot listen on its address."""
 
 
 def run(settings: Settings, say: Callable[[str], None]) -> None:
@@ -34,8 +36,8 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     check_exposure(settings)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
-    logs.configure(settings)
-    # each counter would bring a second series with the time at which it began
+    _configure_logging(settings)
+    # each counter would add a second series with the time at which it began
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
@@ -53,9 +55,9 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
             server_header=False,
             proxy_headers=False,
             ws="none",
-            # longer than members pause, so that a connection is not closed just as the next heartbeat goes out
+            # longer than members pause between heartbeats, so that a connection is not closed just as one goes out
             timeout_keep_alive=75,
-            # at least a second: 0 would mean to wait for ever
+            # at least a second: 0 would wait for ever
             timeout_graceful_shutdown=max(1, round(settings.shutdown_timeout_ms / 1000)),
         )
         server = _Server(config, coordinator, lambda: say(_greeting(settings, listening)))
@@ -63,7 +65,7 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but held requests are let go at the first signal, and a graceful stop ends with exit code 0."""
+    """uvicorn, except that the first signal answers held requests, and a graceful stop ends with exit code 0."""
 
     def __init__(self, config: uvicorn.Config, coordinator: Coordinator, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -116,3 +118,34 @@ def _greeting(settings: Settings, listening: socket.socket) -> str:
     address = f"[{host}]" if ":" in host else host
     access = "open to this machine" if token_of(settings) is None else "with a bearer token"
     return f"assignor coordinator listens on http://{address}:{port} ({access})"
+
+
+def _configure_logging(settings: Settings) -> None:
+    """Structured logs of the whole process on stderr: a JSON object a line, or text to read. Stdout is for results."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if settings.log_format == "json":
+        last: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    else:
+        last = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level.upper())
+    # one line a request is what /metrics is for; uvicorn's own start and stop lines are said by this file
+    for quiet in ("uvicorn.access", "uvicorn.error", "aiosqlite", "alembic", "asyncio", "httpcore", "httpx"):
+        logging.getLogger(quiet).setLevel(logging.WARNING)

@@ -8,8 +8,7 @@ from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.http.bodies import read_document
-from coordinator_api.http.described_group import described_group
-from coordinator_api.http.description import list_entry
+from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
 from coordinator_api.http.schemas import DeclareAnswer
 
@@ -30,7 +29,7 @@ _DEFINITION = {
 async def declare_group(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> DeclareAnswer:
-    """Declare a group (201) or give it another definition (200); its next round uses it."""
+    """Declare a group (201) or give it another definition (200), which its next rebalance uses."""
 
     def read(document: dict[str, object]) -> str:
         input_json = read_definition(
@@ -48,7 +47,7 @@ async def declare_group(
 
 @router.get("")
 async def list_groups(coordinator: TheCoordinator) -> Response:
-    """Every group: id, state, generation, number of members, next probing rebalance, error, who leads it elsewhere."""
+    """Every group: id, state, generation, number of members, next probing rebalance, error, who else leads it."""
     entries = [list_entry(runtime.group_id, runtime.group.image) for runtime in coordinator.declared()]
     return json_response({"groups": entries})
 
@@ -57,19 +56,19 @@ async def list_groups(coordinator: TheCoordinator) -> Response:
 async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Response:
     """State, generation, members, every copy of every task with role and lag, next probing rebalance, what to do.
 
-    `cluster`: the one that the definition names, and whether it answers. `led_by`, `last_reported_ms`: of a group that
-    is led elsewhere.
+    `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: set for a
+    group that is led elsewhere.
     """
-    return json_response(await described_group(coordinator.group(group_id), coordinator.clusters))
+    return json_response(await group_document(coordinator.group(group_id), coordinator.clusters))
 
 
 @router.delete("/{group}", status_code=204)
 async def delete_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
-    """Only a group without members, or one that is led elsewhere; its recorded rebalances go with it."""
+    """Delete a group without members, or one that is led elsewhere, and its recorded rebalances."""
     accepted(await coordinator.delete(group_id), Accepted)
 
 
 @router.post("/{group}/drain", status_code=204)
 async def drain_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
-    """Tell every member, in its next heartbeat, to stop. Holds until the next PUT."""
+    """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain."""
     accepted(await coordinator.group(group_id).handle(events.Drain()), Accepted)

@@ -12,9 +12,9 @@ from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
 from coordinator_api.group.outcome import AssignmentPending, AssignmentReady, HeartbeatAnswered, JoinAnswered, Left
 from coordinator_api.group.outcome import Response as GroupResponse
+from coordinator_api.group.subscriptions import read_subscription
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.rebalance_runner import read_subscription
 from coordinator_api.http.bodies import OFF_LOOP_BYTES
 from coordinator_api.http.problems import input_as_problems
 from coordinator_api.http.routes.surface import PROBLEMS, GroupId, MemberId, TheCoordinator, accepted
@@ -22,9 +22,9 @@ from coordinator_api.http.schemas import (
     MAX_TEXT_LENGTH,
     AssignmentAnswer,
     HeartbeatAnswer,
-    HeartbeatRequest,
+    HeartbeatBody,
     SubscriptionAnswer,
-    SubscriptionRequest,
+    SubscriptionBody,
 )
 
 router = APIRouter(prefix="/v1/groups/{group}", tags=["members"], responses=PROBLEMS)
@@ -37,9 +37,9 @@ InstanceId = Annotated[str | None, Query(min_length=1, max_length=MAX_TEXT_LENGT
 
 @router.post("/subscriptions", responses={201: {"model": SubscriptionAnswer}})
 async def subscribe(
-    body: SubscriptionRequest, response: Response, group_id: GroupId, coordinator: TheCoordinator
+    body: SubscriptionBody, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> SubscriptionAnswer:
-    """Join (201: a new member id) or rejoin (200)."""
+    """Join (201, with a new member id) or rejoin (200)."""
     runtime = coordinator.group(group_id)
     await _check_subscription(body.subscription)
     joined = accepted(
@@ -64,7 +64,7 @@ async def subscribe(
 @router.get(
     "/members/{member}/assignment",
     response_model=AssignmentAnswer,
-    responses={200: {"content": {RAW: {}}}, 204: {"description": "Not there yet: ask again."}},
+    responses={200: {"content": {RAW: {}}}, 204: {"description": "There is no assignment yet: ask again."}},
 )
 async def fetch_assignment(
     request: Request,
@@ -75,9 +75,9 @@ async def fetch_assignment(
     wait_ms: Annotated[int, Query(ge=0, le=MAX_WAIT_MS)] = 0,
     group_instance_id: InstanceId = None,
 ) -> AssignmentAnswer | Response:
-    """The assignment of `min_generation` or later; held up to `wait_ms` until it is there, then 204.
+    """The assignment of `min_generation` or later. Waits up to `wait_ms` for it; 204 when it has not come by then.
 
-    With `Accept: application/octet-stream` the bytes alone, and the rest as headers.
+    With `Accept: application/octet-stream` the body is the bytes alone, and headers have the rest.
     """
     runtime = coordinator.group(group_id)
     fetch = events.FetchAssignment(member, min_generation, group_instance_id)
@@ -101,9 +101,9 @@ async def fetch_assignment(
 
 @router.post("/members/{member}/heartbeat")
 async def heartbeat(
-    body: HeartbeatRequest, group_id: GroupId, member: MemberId, coordinator: TheCoordinator
+    body: HeartbeatBody, group_id: GroupId, member: MemberId, coordinator: TheCoordinator
 ) -> HeartbeatAnswer:
-    """A sign of life; the answer says what the member has to do."""
+    """Keep the session alive. The answer says what the member has to do."""
     event = events.Heartbeat(member, body.generation_id, body.task_offset_sums, body.group_instance_id)
     answered = accepted(await coordinator.group(group_id).handle(event), HeartbeatAnswered)
     return HeartbeatAnswer(
@@ -118,7 +118,7 @@ async def heartbeat(
 async def leave(
     group_id: GroupId, member: MemberId, coordinator: TheCoordinator, group_instance_id: InstanceId = None
 ) -> None:
-    """Leave the group: its tasks go to others at once."""
+    """Leave the group. A rebalance gives the member's tasks to others at once."""
     accepted(await coordinator.group(group_id).handle(events.Leave(member, group_instance_id)), Left)
 
 
@@ -135,7 +135,7 @@ async def _hung_up(request: Request) -> None:
 
 
 async def _check_subscription(subscription: bytes) -> None:
-    """What the leader could not read must not reach the group: Kafka's own leader would die of it."""
+    """A subscription that the leader cannot read must not reach the group: Kafka's own leader would die of it."""
     with input_as_problems(bytes_in="subscription"):
         if len(subscription) >= OFF_LOOP_BYTES:
             await asyncio.to_thread(read_subscription, subscription)

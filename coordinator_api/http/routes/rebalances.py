@@ -1,4 +1,4 @@
-"""`/v1/groups/{group}/rebalances`: the recorded rounds, one of them, and why its tasks are where they are."""
+"""`/v1/groups/{group}/rebalances`: the recorded rebalances, one of them, and why its tasks are where they are."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, ReportedRebalance, read_report
 from coordinator_api.http.bodies import GZIP_HEADER, read_document
+from coordinator_api.http.computations import explain
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
 from coordinator_api.http.schemas import ReportAnswer
-from coordinator_api.http.stateless import explain
 
 router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=PROBLEMS)
 
@@ -31,7 +31,7 @@ async def list_rebalances(
     before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX)] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> Response:
-    """Newest first. `next_before`: pass it as `before` for the page after this one, null on the last."""
+    """The recorded rebalances, newest first. `next_before`: pass it as `before` for the next page; null on the last."""
     coordinator.group(group_id)
     page = await coordinator.repository.list_rebalances(group_id, before, limit)
     next_before = page[-1]["generation_id"] if len(page) == limit else None
@@ -59,9 +59,9 @@ _REPORT = {
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> ReportAnswer:
-    """Report a round that was led elsewhere: recorded (201), or known already (200); an older one is refused (409).
+    """Report a rebalance that was led elsewhere: 201 when it is new, 200 when it is known, 409 when it is too old.
 
-    The group is made when it is not known, and is shown like any other; its members cannot join here.
+    The first report creates the group, which is shown like any other. Its members cannot join here.
     """
 
     def read(document: dict[str, object]) -> ReportedRebalance:
@@ -106,7 +106,7 @@ async def _recorded(coordinator: Coordinator, group_id: str, generation: int) ->
     if document is None:
         raise Problem(
             "RESOURCE_NOT_FOUND",
-            f"no rebalance of generation {generation} is recorded: a round has no recording when "
+            f"no rebalance of generation {generation} is recorded: a rebalance has no recording when "
             "the group was empty, and the oldest are dropped (rebalances.retained.count)",
         )
     return document

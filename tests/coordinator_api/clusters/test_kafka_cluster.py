@@ -124,7 +124,7 @@ def test_should_start_a_round_by_itself_when_a_missing_topic_appears(
     assert (waiting["state"], waiting["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
     assert waiting["advice"] == (
         f"Source topics are missing on kafka {kafka_broker.bootstrap_servers}: {application.topic}. "
-        "Create them; a round then starts by itself."
+        "Create them; a rebalance then starts by itself."
     )
     assert member.active == ("0_0", "0_1", "0_2")
     assert (running["reason"], running["error"]) == (f"topic {application.topic} appeared, partitions 3", None)
@@ -208,7 +208,7 @@ def _ride_out_a_broker_that_is_down(client: httpx.Client, broker: Broker) -> Non
     first.subscribe()
     waiting = application.describe()
     assert (waiting["state"], waiting["error"]) == ("CompletingRebalance", None)
-    assert waiting["advice"].startswith("The round waits for the cluster: ")
+    assert waiting["advice"].startswith("The rebalance waits for the cluster: ")
     assert second.fetch(wait_ms=0).status_code == 204
     assert client.get("/readyz").json() == {"status": "ok"}
 

@@ -13,13 +13,13 @@ from coordinator_api.group import events
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, assignment_error
 from coordinator_api.groups.definitions import read_definition
-from coordinator_api.http.described_group import described_group
+from coordinator_api.http.group_document import group_document
 from tests.coordinator_api.fake_cluster import FakeCluster, OutOfReach, WatchedGroup, run_watched
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
 
 
 async def described(group: WatchedGroup) -> dict[str, Any]:
-    return await described_group(group.runtime, group.clusters)
+    return await group_document(group.runtime, group.clusters)
 
 
 async def asked_to_rejoin(group: WatchedGroup) -> None:
@@ -44,7 +44,8 @@ def test_should_wait_for_a_missing_topic_and_start_a_round_when_it_appears(tmp_p
         assert (shown["state"], shown["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
         assert shown["last_rebalance"]["missing_topics"] == [TOPIC]
         assert shown["advice"] == (
-            f"Source topics are missing on fake somewhere:9092: {TOPIC}. Create them; a round then starts by itself."
+            f"Source topics are missing on fake somewhere:9092: {TOPIC}. "
+            "Create them; a rebalance then starts by itself."
         )
         await group.some_looks()
         assert group.runtime.group.generation_id == 1
@@ -104,7 +105,7 @@ def test_should_let_a_round_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Pa
         assert (shown["state"], shown["error"]) == ("CompletingRebalance", None)
         assert shown["cluster"]["error"] == "fake somewhere:9092 is out of reach: nobody answers"
         assert shown["cluster"]["failing_since_ms"] is not None
-        assert shown["advice"].startswith("The round waits for the cluster: fake somewhere:9092 is out of reach")
+        assert shown["advice"].startswith("The rebalance waits for the cluster: fake somewhere:9092 is out of reach")
 
         group.cluster.error = None
         told = await group.fetch(generation)
@@ -171,7 +172,7 @@ def test_should_fail_the_round_when_the_cluster_refuses_and_try_again_when_its_t
         assert assignment_error(told.assignment) == AssignorErrorCode.ASSIGNMENT_ERROR
         shown = await described(group)
         assert shown["error"] == "PermissionError: CREATE is not allowed"
-        assert shown["advice"].startswith("The last round failed, and is tried again when a member joins, a topic")
+        assert shown["advice"].startswith("The last rebalance failed. It is tried again when a member joins, a topic")
         await group.some_looks()
         assert group.runtime.group.generation_id == generation
 

@@ -1,12 +1,14 @@
 """A group as JSON for operators: state, members, every copy of every task with its lag, and what comes next.
 
 A copy's lag is what the leader would say now: the end offsets (the definition's, or those of the cluster it names)
-minus what the member last reported, by heartbeat or with its subscription. Of a group that is led elsewhere it is what
-that leader knew in the last round that it reported.
+minus what the member last reported, by heartbeat or with its subscription. In a group that is led elsewhere it is what
+that leader knew in the last rebalance that it reported. A cluster that does not answer soon, or is known to be out of
+reach, leaves the lags out; the rest of the group is shown all the same.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from assignor.clients.end_offsets import EndOffsets, end_offset_sums
@@ -16,12 +18,17 @@ from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology
 from assignor.types import Role, TaskId, TopicPartition
+from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ProviderAddress
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.description import DescribedMember, GroupDescription
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState
-from coordinator_api.groups.rebalance_runner import read_subscription
+from coordinator_api.group.subscriptions import read_subscription
+from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.http.advice import advice
+
+LONGEST_LOOK_MS = 5_000
 
 
 def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
@@ -39,7 +46,36 @@ def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
     }
 
 
-def cluster_document(address: ProviderAddress, standing: ClusterStanding) -> dict[str, object]:
+async def group_document(runtime: GroupRuntime, clusters: Clusters) -> dict[str, object]:
+    """The whole group between two events, its cluster as it looks now, and what to do. Takes time in proportion to the
+    group's tasks, in a thread.
+    """
+    group, image = await runtime.describe()
+    definition = await runtime.definition(image)
+    snapshot, address = definition.snapshot, definition.provider
+    if address is not None:
+        snapshot = await _seen(runtime, clusters, address, snapshot)
+    cluster = None if address is None else _cluster(address, runtime.cluster)
+    to_do = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
+    return await asyncio.to_thread(lambda: {**_group(group, snapshot), "cluster": cluster, "advice": to_do})
+
+
+async def _seen(
+    runtime: GroupRuntime, clusters: Clusters, address: ProviderAddress, definition: RebalanceSnapshot
+) -> RebalanceSnapshot:
+    """The definition with its cluster as it looks now; without lags when the cluster does not answer."""
+    if runtime.cluster.error is not None and runtime.is_looking_at_its_cluster():
+        return definition
+    try:
+        view = await clusters.cluster(address).view(runtime.group_id, definition, LONGEST_LOOK_MS)
+    except Exception as error:  # whatever a provider raises
+        runtime.cluster.failed(error)
+        return definition
+    runtime.cluster.answered()
+    return definition.seen(view)
+
+
+def _cluster(address: ProviderAddress, standing: ClusterStanding) -> dict[str, object]:
     """The cluster that the definition names, and whether it answers."""
     return {
         "provider": address.provider,
@@ -50,10 +86,8 @@ def cluster_document(address: ProviderAddress, standing: ClusterStanding) -> dic
     }
 
 
-def description_document(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, object]:
-    """The whole group. Takes time in proportion to its tasks. `definition`: with the cluster as it looks now, without
-    offsets where that is not known.
-    """
+def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, object]:
+    """`definition`: with the cluster as it looks now, without offsets where they are not known."""
     changelogs = _Changelogs(definition)
     tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
     subscribed = [read_subscription(each.member.last_join.subscription) for each in group.members]

@@ -1,4 +1,4 @@
-"""`/livez`: the process answers. `/readyz`: so does its store, and every group has been replayed. `/metrics`."""
+"""`/livez`: the process answers. `/readyz`: its store answers, too, and every group has been replayed. `/metrics`."""
 
 from __future__ import annotations
 

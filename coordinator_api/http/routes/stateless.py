@@ -1,0 +1,99 @@
+"""`POST /v1/assign`, `POST /v1/simulate`: one recorded rebalance or placement problem in, an answer out.
+
+The answer is computed beside the event loop; nothing is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from assignor.simulate import ForecastModel
+from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.bodies import read_document
+from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, RequestBounds, assign, simulate
+from coordinator_api.http.problems import input_as_problems
+from coordinator_api.http.routes.surface import PROBLEMS, TheCoordinator, json_response
+from coordinator_api.http.schemas import AssignAnswer, SimulateAnswer
+
+router = APIRouter(prefix="/v1", tags=["stateless"], responses=PROBLEMS)
+
+_RECORDED_DOCUMENT = {
+    "requestBody": {
+        "required": True,
+        "description": "One rebalance/1 or placement/1 object.",
+        "content": {"application/json": {"schema": {"type": "object", "required": ["format", "id"]}}},
+    }
+}
+
+Compute = Callable[[Mapping[str, object], RequestBounds], Mapping[str, object]]
+
+
+@router.post("/assign", response_model=AssignAnswer, openapi_extra=_RECORDED_DOCUMENT)
+async def assign_once(request: Request, coordinator: TheCoordinator) -> Response:
+    """What Kafka's leader would decide."""
+    return await _computed(request, coordinator, assign)
+
+
+_DEFAULT = ForecastModel()
+_Rate = Annotated[float, Query(ge=LOWEST_RATE, le=HIGHEST_RATE, allow_inf_nan=False)]
+_Ms = Annotated[int, Query(ge=0, le=LONGEST_MS)]
+
+
+# asynchronous, or FastAPI would hand each call of it to a thread
+async def _request(
+    max_rounds: Annotated[
+        int | None,
+        Query(
+            ge=1,
+            le=MAX_ROUNDS,
+            description="Most rebalances, the recorded one included; by default what is allowed.",
+        ),
+    ] = None,
+    restore_records_per_s: _Rate = _DEFAULT.restore_records_per_s,
+    standby_records_per_s: _Rate = _DEFAULT.standby_records_per_s,
+    appended_records_per_s: Annotated[
+        float,
+        Query(ge=0, le=HIGHEST_RATE, allow_inf_nan=False, description="By each running stateful task."),
+    ] = _DEFAULT.appended_records_per_s,
+    rebalance_ms: _Ms = _DEFAULT.rebalance_ms,
+    session_timeout_ms: _Ms = _DEFAULT.session_timeout_ms,
+    state_cleanup_delay_ms: _Ms = _DEFAULT.state_cleanup_delay_ms,
+    jitter: Annotated[float, Query(ge=0, le=1, allow_inf_nan=False)] = _DEFAULT.jitter,
+    seed: Annotated[int, Query(ge=-(2**63), lt=2**63)] = _DEFAULT.seed,
+) -> ForecastRequest:
+    model = ForecastModel(
+        restore_records_per_s,
+        standby_records_per_s,
+        appended_records_per_s,
+        rebalance_ms,
+        session_timeout_ms,
+        state_cleanup_delay_ms,
+        jitter,
+        seed,
+    )
+    return ForecastRequest(model, max_rounds)
+
+
+@router.post("/simulate", response_model=SimulateAnswer, openapi_extra=_RECORDED_DOCUMENT)
+async def forecast_once(
+    request: Request, coordinator: TheCoordinator, asked: Annotated[ForecastRequest, Depends(_request)]
+) -> Response:
+    """The rebalances that follow, until the group is stable, repeats itself, or has had `max_rounds` of them."""
+    return await _computed(request, coordinator, lambda document, bounds: simulate(document, asked, bounds))
+
+
+async def _computed(request: Request, coordinator: Coordinator, compute: Compute) -> Response:
+    """What `compute` makes of the document. Raises Problem for a body, or bytes in it, that cannot be used."""
+    document = await read_document(request, lambda document: document)
+    bounds = RequestBounds(coordinator.allowed_assignors, coordinator.settings.group_max_partitions)
+
+    def run() -> Response:
+        return json_response(compute(document, bounds))
+
+    with input_as_problems(bytes_in="input.members"), coordinator.computations.one():
+        return await asyncio.to_thread(run)
