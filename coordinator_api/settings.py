@@ -24,7 +24,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from assignor.errors import AssignorFault
+from assignor.errors import InputError
 
 ENVIRONMENT_PREFIX = "ASSIGNOR_"
 
@@ -33,7 +33,7 @@ _BROKER = re.compile(_HOST_AND_PORT)
 _BROKERS = re.compile(rf"([a-z]+:)?{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
 
 
-class SettingsError(AssignorFault, ValueError):
+class SettingsError(InputError):
     """A setting that cannot be used. The message says in one or more lines what to change."""
 
 

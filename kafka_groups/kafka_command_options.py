@@ -18,5 +18,9 @@ ClientProperties = Annotated[
     Path | None,
     typer.Option("--command-config", metavar="FILE", help="Properties of the Kafka client: TLS, SASL, time-outs."),
 ]
-CoordinatorUrl = Annotated[str | None, typer.Option(metavar="URL", help="Report every rebalance there, too.")]
-TokenFile = Annotated[Path | None, typer.Option(help="Its token; else ASSIGNOR_AUTH_TOKEN.")]
+CoordinatorUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Also report every rebalance to this coordinator.")
+]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="File with the coordinator's bearer token. Default: ASSIGNOR_AUTH_TOKEN.")
+]

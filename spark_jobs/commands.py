@@ -6,24 +6,28 @@ Spark and HTTP are imported when a command runs, so that the other commands of `
 from __future__ import annotations
 
 import importlib.util
-import os
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
-from assignor.errors import AssignorFault, InputError
+from assignor.commands.console import EXIT_NO, Format, leave, say
+from assignor.commands.option_groups import options_of
+from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
 from assignor.recording import line_of_document
 from spark_jobs.session.interrupts import interruptible
 
-TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
+if TYPE_CHECKING:
+    from spark_jobs.workers.member_process import InstanceEnd
+    from streams_runtime.application import Application
+
 DEMO_WIDTH = 120
 EXTRA = "spark"
-_APP_HELP = "module:name of an Application, or of a function that gives one; looked for in this directory, too."
-_EXECUTORS_PATH = "A path of the executors; if relative, below their directory for temporary files."
+_APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
+_EXECUTORS_PATH = "A path on the executors; a relative one is below their directory for temporary files."
 
 # an installation without the extra leaves these commands out and says so
 if importlib.util.find_spec("pyspark") is None:
@@ -52,80 +56,78 @@ def demo() -> None:
         with interruptible():
             Demo(console).run()
     except KeyboardInterrupt:
-        _fail("interrupted; everything that was started is stopped", EXIT_NO)
-    except AssignorFault as fault:
-        _fail(str(fault), EXIT_NO)
+        say("interrupted; everything that was started is stopped")
+        leave(EXIT_NO)
 
 
-def run(
-    app: Annotated[str, typer.Argument(help=_APP_HELP, metavar="MODULE:APP")],
-    master: Annotated[
-        str, typer.Option(help="Spark master: local[*], local-cluster[..], spark://.., ...")
-    ] = "local[*]",
-    instances: Annotated[int, typer.Option(min=1, help="Instances, each one Spark task.")] = 1,
+@dataclass(frozen=True, slots=True)
+class WorkersOptions:
+    """What the command line says of the instances to run."""
+
+    app: Annotated[str, typer.Argument(help=_APP_HELP, metavar="MODULE:APP")]
+    master: Annotated[str, typer.Option(help="Spark master: local[*], local-cluster[..], spark://.., ...")] = "local[*]"
+    instances: Annotated[int, typer.Option(min=1, help="Instances, each one Spark task.")] = 1
     threads: Annotated[
         int | None, typer.Option(min=1, help="Stream threads of each instance, instead of num.stream.threads.")
-    ] = None,
-    coordinator: Annotated[str, typer.Option(metavar="URL")] = "http://127.0.0.1:8080",
-    token_file: Annotated[Path | None, typer.Option(help=f"File with its token; else {TOKEN_VARIABLE}.")] = None,
-    state_dir: Annotated[Path | None, typer.Option(help=f"Where instances keep their state. {_EXECUTORS_PATH}")] = None,
-    log_dir: Annotated[Path | None, typer.Option(help=f"Where threads note what they own. {_EXECUTORS_PATH}")] = None,
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
-) -> None:
+    ] = None
+    coordinator: Annotated[str, typer.Option(metavar="URL", help="Coordinator of the group.")] = DEFAULT_URL
+    token_file: Annotated[
+        Path | None, typer.Option(help=f"File with the coordinator's bearer token. Default: {TOKEN_VARIABLE}.")
+    ] = None
+    state_dir: Annotated[Path | None, typer.Option(help=f"Where instances keep their state. {_EXECUTORS_PATH}")] = None
+    log_dir: Annotated[Path | None, typer.Option(help=f"Where threads note what they own. {_EXECUTORS_PATH}")] = None
+    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+
+    def application(self) -> Application:
+        """Raises InputError for an application that cannot be loaded or declared, before Spark starts."""
+        from streams_runtime.application import load_application
+        from streams_runtime.membership.group_definition import group_body
+
+        application = load_application(self.app)
+        group_body(application)
+        return application
+
+
+@options_of(options=WorkersOptions)
+def run(options: WorkersOptions) -> None:
     """Run instances of MODULE:APP and show how they do, until the coordinator drains the group, or Ctrl-C does.
 
-    The coordinator has to allow the application's log by its setting cluster.bootstrap.servers; an embedded log is
+    The coordinator has to allow the application's log by its setting cluster.bootstrap.servers. An embedded log is
     named by an absolute directory.
     """
-    from spark_jobs.session.spark_session import spark_session
-    from spark_jobs.workers.live_table import show_until_ended
-    from spark_jobs.workers.running import run as workers_run
-    from streams_runtime.application import load_application
-    from streams_runtime.membership.coordinator_client import CoordinatorClient
-    from streams_runtime.membership.group_definition import group_body
+    from spark_jobs.workers.running import WorkersFailed
 
-    try:
-        application = load_application(app)
-        group_body(application)  # says what is wrong before Spark starts
-        token = _token(token_file)
-        with interruptible(), spark_session(master, f"instances of {application.id}") as spark:
-            workers = workers_run(
-                spark,
-                application,
-                instances=instances,
-                threads=threads,
-                coordinator_url=coordinator,
-                token=token,
-                state_dir=None if state_dir is None else str(state_dir),
-                log_dir=None if log_dir is None else str(log_dir),
-            )
-            with CoordinatorClient(coordinator, token=token) as client:
-                ends = show_until_ended(workers, client, application.id, Console(stderr=True))
-    except InputError as fault:
-        _fail(str(fault), EXIT_UNUSABLE)
-    except AssignorFault as fault:
-        _fail(str(fault), EXIT_NO)
+    application = options.application()
+    token = read_token(options.token_file)
+    ends = _run_until_ended(application, token, options)
     if not ends:
-        _fail("the instances did not end in time and were killed", EXIT_NO)
+        raise WorkersFailed("the instances did not end in time and were killed")
     for end in ends:
-        typer.echo(line_of_document(asdict(end)) if format is Format.JSON else str(end))
+        typer.echo(line_of_document(asdict(end)) if options.format is Format.JSON else str(end))
     if not all(end.is_good for end in ends):
         leave(EXIT_NO)
 
 
+def _run_until_ended(application: Application, token: str | None, options: WorkersOptions) -> Sequence[InstanceEnd]:
+    from spark_jobs.session.spark_session import spark_session
+    from spark_jobs.workers.live_table import show_until_ended
+    from spark_jobs.workers.running import run as workers_run
+    from streams_runtime.membership.coordinator_client import CoordinatorClient
+
+    with interruptible(), spark_session(options.master, f"instances of {application.id}") as spark:
+        workers = workers_run(
+            spark,
+            application,
+            instances=options.instances,
+            threads=options.threads,
+            coordinator_url=options.coordinator,
+            token=token,
+            state_dir=None if options.state_dir is None else str(options.state_dir),
+            log_dir=None if options.log_dir is None else str(options.log_dir),
+        )
+        with CoordinatorClient(options.coordinator, token=token) as client:
+            return show_until_ended(workers, client, application.id, Console(stderr=True))
+
+
 def _all_commands() -> None:
     """A callback keeps `run` a command although it is the only one."""
-
-
-def _token(token_file: Path | None) -> str | None:
-    if token_file is None:
-        return os.environ.get(TOKEN_VARIABLE)
-    try:
-        return token_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(f"{token_file} cannot be read: {fault}", "--token-file") from None
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    say(f"assignor: {message}")
-    leave(code)

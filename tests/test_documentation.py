@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from coordinator_api.cli.documentation import metrics_table, settings_table
 from tests.checkout import ROOT
+from tests.coordinator_api.documented_names import metrics_table, settings_table
 
 RULES = ROOT / "docs" / "runtime" / "rules.md"
 OPERATING = ROOT / "docs" / "operating.md"

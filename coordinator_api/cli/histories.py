@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
+from assignor.coordinator_calls import group_path
 from assignor.errors import InputError
 from assignor.reading.sources import RawLine
 from coordinator_api.cli.client import CallFailed, call
@@ -21,12 +21,12 @@ def read(url: str, group_id: str | None, last: int, token_file: str | None) -> I
     asked or refuses, and for several groups of which none is named.
     """
     chosen = _only_group(url, token_file) if group_id is None else group_id
-    path = f"/v1/groups/{quote(chosen, safe='')}/rebalances"
+    path = f"{group_path(chosen)}/rebalances"
     for generation in reversed(_newest(url, path, last, token_file)):
         try:
             document = _ask(url, f"{path}/{generation}", token_file)
         except CallFailed as error:
-            if str(error).startswith(_GONE):
+            if error.code == _GONE:
                 continue  # dropped since it was listed: only so many are kept
             raise InputError(str(error)) from None
         yield RawLine(f"{url}:{chosen}:{generation}", json.dumps(document, separators=(",", ":")).encode("ascii"))

@@ -7,24 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
-from assignor.errors import AssignorFault, InputError
+from assignor.commands.console import say
+from assignor.commands.option_groups import options_of
+from assignor.coordinator_calls import CoordinatorAddress
+from assignor.errors import InputError
 from kafka_groups.kafka_command_options import ClientProperties, CoordinatorUrl, TokenFile
 
+if TYPE_CHECKING:
+    from kafka_client.settings.client_settings import ClientSettings
+    from kafka_groups.leader.lead_settings import LeadSettings
+    from kafka_groups.leader.leading import LedApplication, Reporting
+
 _TOPOLOGY_HELP = "Topology#describe text, or JSON: input.topology of rebalance/1 or a whole definition."
-_CONFIG_HELP = "The application's placement configs, such as num.standby.replicas=1."
-_CONFIG_FILE_HELP = "The application's properties; keys that are not the assignor's are passed over."
+_CONFIG_HELP = "A placement config of the application, such as num.standby.replicas=1; repeat for more."
+_CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
 _STORE_HELP = "What Topology#describe does not say: STORE=not-logged, STORE=topic:NAME or STORE=retention.ms:N."
+_ASSIGNOR_HELP = "A built-in task assignor, or your own class as module:Class."
 _INSTANCE_HELP = "group.instance.id that all leaders of the group share. [default: GROUP-assignor-leader]"
+_SESSION_HELP = "session.timeout.ms of this member."
+_RETRY_HELP = "How long a rebalance that fails is tried again before the lead is handed back."
 _STANDBY_HELP = "When another `assignor lead` leads: wait, and take over when it ends."
-_JOIN_HELP = "Join although someone else leads; tasks that this member is handed sit idle until it leads."
-_WAIT_HELP = "When someone else leads: wait until the group is empty, then join first."
-_OUTPUT_HELP = "Append every led rebalance as rebalance/1 here; - for stdout."
+_JOIN_HELP = "Join although another member leads. Tasks that this member is given are idle until it leads."
+_WAIT_HELP = "When another member leads: wait until the group is empty, then join first."
+_OUTPUT_HELP = "Append every led rebalance as rebalance/1 to this file; - for stdout."
 
 
 def register(app: typer.Typer) -> None:
@@ -32,72 +44,93 @@ def register(app: typer.Typer) -> None:
     app.command("lead")(lead)
 
 
-def lead(
-    bootstrap_server: Annotated[str, typer.Option("--bootstrap-server", metavar="HOST:PORT,...")],
-    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="The application.id.")],
-    topology: Annotated[Path, typer.Option(metavar="FILE", help=_TOPOLOGY_HELP)],
-    config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None,
-    config_file: Annotated[Path | None, typer.Option(metavar="FILE", help=_CONFIG_FILE_HELP)] = None,
-    store: Annotated[list[str] | None, typer.Option(metavar="STORE=WHAT", help=_STORE_HELP)] = None,
-    assignor: Annotated[str | None, typer.Option(metavar="NAME", help="A built-in one or module:Class.")] = None,
-    group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None,
-    session_timeout_ms: Annotated[int, typer.Option(min=1, help="As session.timeout.ms of a consumer.")] = 45_000,
-    round_timeout_ms: Annotated[
-        int, typer.Option(min=1, help="How long a rebalance that fails is tried again before the lead is handed back.")
-    ] = 120_000,
-    standby: Annotated[bool, typer.Option("--standby", help=_STANDBY_HELP)] = False,
-    join_anyway: Annotated[bool, typer.Option("--join-anyway", help=_JOIN_HELP)] = False,
-    wait: Annotated[bool, typer.Option("--wait", help=_WAIT_HELP)] = False,
-    output: Annotated[str | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None,
-    coordinator: CoordinatorUrl = None,
-    token_file: TokenFile = None,
-    command_config: ClientProperties = None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class LeadOptions:
+    """What the command line says. Each method reads the files it needs and raises InputError for what is wrong."""
+
+    bootstrap_server: Annotated[
+        str, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
+    ]
+    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="The application.id.")]
+    topology: Annotated[Path, typer.Option(metavar="FILE", help=_TOPOLOGY_HELP)]
+    config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
+    config_file: Annotated[Path | None, typer.Option(metavar="FILE", help=_CONFIG_FILE_HELP)] = None
+    store: Annotated[list[str] | None, typer.Option(metavar="STORE=WHAT", help=_STORE_HELP)] = None
+    assignor: Annotated[str | None, typer.Option(metavar="NAME", help=_ASSIGNOR_HELP)] = None
+    group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None
+    session_timeout_ms: Annotated[int, typer.Option(min=1, help=_SESSION_HELP)] = 45_000
+    round_timeout_ms: Annotated[int, typer.Option(min=1, help=_RETRY_HELP)] = 120_000
+    standby: Annotated[bool, typer.Option("--standby", help=_STANDBY_HELP)] = False
+    join_anyway: Annotated[bool, typer.Option("--join-anyway", help=_JOIN_HELP)] = False
+    wait: Annotated[bool, typer.Option("--wait", help=_WAIT_HELP)] = False
+    output: Annotated[str | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None
+    coordinator: CoordinatorUrl = None
+    token_file: TokenFile = None
+    command_config: ClientProperties = None
+
+    def __post_init__(self) -> None:
+        if self.standby and self.join_anyway:
+            raise InputError("does not go with --standby: a standby never follows", "--join-anyway")
+
+    def client(self) -> ClientSettings:
+        from kafka_client.settings.client_settings import client_settings
+        from kafka_groups.leader.own_member import leader_client_id
+
+        return client_settings(
+            self.bootstrap_server, {"client.id": leader_client_id(self.group), **self._client_properties()}
+        )
+
+    def settings(self) -> LeadSettings:
+        """Follows `client`, which has checked the client's properties."""
+        from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
+        from kafka_groups.leader.own_member import default_instance_id
+
+        return LeadSettings(
+            self.group,
+            self.group_instance_id or default_instance_id(self.group),
+            session_timeout_ms=self.session_timeout_ms,
+            retry_timeout_ms=self.round_timeout_ms,
+            metadata_max_age_ms=int(self._client_properties().get("metadata.max.age.ms", DEFAULT_METADATA_MAX_AGE_MS)),
+            stand_by=self.standby,
+            join_anyway=self.join_anyway,
+            wait=self.wait,
+        )
+
+    def application(self) -> LedApplication:
+        """What the command line says goes before the application's own files."""
+        from kafka_client.settings.client_settings import read_properties_file
+        from kafka_groups.application_file import configured_assignor, placement_configs, read_application_file
+        from kafka_groups.leader.definition import configs_from_options, stores_from_options
+        from kafka_groups.leader.leading import LedApplication
+
+        properties = {} if self.config_file is None else read_properties_file(self.config_file)
+        configs = {**placement_configs(properties), **configs_from_options(self.config or [])}
+        stores = stores_from_options(self.store or [])
+        assignor = self.assignor or configured_assignor(properties)
+        return LedApplication(read_application_file(self.topology), configs, assignor, stores)
+
+    def reporting(self) -> Reporting:
+        from kafka_groups.leader.leading import Reporting
+
+        coordinator = None if self.coordinator is None else CoordinatorAddress(self.coordinator, self.token_file)
+        return Reporting(self.output, coordinator)
+
+    def _client_properties(self) -> Mapping[str, str]:
+        from kafka_client.settings.client_settings import read_properties_file
+
+        return {} if self.command_config is None else read_properties_file(self.command_config)
+
+
+@options_of(options=LeadOptions)
+def lead(options: LeadOptions) -> None:
     """Join a Kafka Streams group as its first member and lead its rebalances, until SIGTERM or Ctrl-C.
 
-    Start it before the application. Progress goes to stderr, one line a rebalance. Exit 0: the lead was handed over or
-    back; 1: the group cannot be led, or not any longer.
+    Start it before the application. Progress goes to stderr, one line for each rebalance. Exit 0: the lead was handed
+    over or back; 1: the group cannot be led, or not any longer.
     """
-    from kafka_client.settings.client_settings import client_settings, read_properties_file
-    from kafka_groups.application_file import configured_assignor, placement_configs, read_application_file
-    from kafka_groups.leader.definition import configs_from_options, stores_from_options
-    from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
-    from kafka_groups.leader.leading import LedApplication, Reporting, lead_until_stopped
-    from kafka_groups.leader.own_member import default_instance_id, leader_client_id
-    from kafka_groups.rebalance_reports import check_coordinator
+    from kafka_groups.leader.leading import lead_until_stopped
 
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    try:
-        if standby and join_anyway:
-            raise InputError("does not go with --standby: a standby never follows", "--join-anyway")
-        properties = {} if command_config is None else read_properties_file(command_config)
-        client = client_settings(bootstrap_server, {"client.id": leader_client_id(group), **properties})
-        metadata_max_age_ms = int(properties.get("metadata.max.age.ms", DEFAULT_METADATA_MAX_AGE_MS))
-        of_application = {} if config_file is None else read_properties_file(config_file)
-        configs = {**placement_configs(of_application), **configs_from_options(config or [])}
-        settings = LeadSettings(
-            group,
-            group_instance_id or default_instance_id(group),
-            session_timeout_ms=session_timeout_ms,
-            retry_timeout_ms=round_timeout_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            stand_by=standby,
-            join_anyway=join_anyway,
-            wait=wait,
-        )
-        if coordinator is not None:
-            check_coordinator(coordinator, token_file)
-        stores = stores_from_options(store or [])
-        chosen = assignor or configured_assignor(of_application)
-        application = LedApplication(read_application_file(topology), configs, chosen, stores)
-        reporting = Reporting(output, coordinator, token_file)
-        asyncio.run(lead_until_stopped(client, settings, application, reporting, say))
-    except InputError as fault:
-        _fail(str(fault), EXIT_UNUSABLE)
-    except AssignorFault as fault:
-        _fail(str(fault), EXIT_NO)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    say(f"assignor: {message}")
-    leave(code)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what the user has to know is said in words of our own
+    client, settings = options.client(), options.settings()
+    reporting, application = options.reporting(), options.application()
+    asyncio.run(lead_until_stopped(client, settings, application, reporting, say))

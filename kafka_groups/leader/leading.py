@@ -10,9 +10,9 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import AssignorFault
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.recording import is_class_path
@@ -46,11 +46,10 @@ class LedApplication:
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """`output`: a file or `-`. `coordinator_url`, `token_file`: of the service that shows the rebalances."""
+    """`output`: a file or `-`; `coordinator`: the service that shows the group. None for none."""
 
     output: str | None = None
-    coordinator_url: str | None = None
-    token_file: Path | None = None
+    coordinator: CoordinatorAddress | None = None
 
 
 async def lead_until_stopped(
@@ -61,8 +60,7 @@ async def lead_until_stopped(
     say: Callable[[str], None],
 ) -> None:
     """Returns after SIGTERM or SIGINT. Raises AssignorFault with one clear line."""
-    coordinator = None if reporting.coordinator_url is None else (reporting.coordinator_url, reporting.token_file)
-    records = RebalanceRecords(reporting.output, coordinator, say)
+    records = RebalanceRecords(reporting.output, reporting.coordinator, say)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
+from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import AssignorFault, InputError
 from assignor.recording import line_of_document
 from kafka_groups.rebalance_reports import report_rebalance
@@ -22,11 +22,9 @@ _BLOCK = 1 << 16
 
 
 class RebalanceRecords:
-    """`output`: a file, `-` for stdout, None for none. `coordinator`: URL and token of the service, None for none."""
+    """`output`: a file, `-` for stdout, None for none. `coordinator`: that shows the group, None for none."""
 
-    def __init__(
-        self, output: str | None, coordinator: tuple[str, Path | None] | None, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, output: str | None, coordinator: CoordinatorAddress | None, say: Callable[[str], None]) -> None:
         self._output = output
         self._coordinator = coordinator
         self._say = say
@@ -61,10 +59,9 @@ class RebalanceRecords:
         except TimeoutError:
             self._say("the last rebalances are not reported: the coordinator does not answer")
 
-    async def _report(self, coordinator: tuple[str, Path | None], document: Mapping[str, object]) -> None:
-        url, token_file = coordinator
+    async def _report(self, coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
         try:
-            await asyncio.to_thread(report_rebalance, url, token_file, document)
+            await asyncio.to_thread(report_rebalance, coordinator, document)
         except AssignorFault as error:
             self._say(f"the rebalance is not reported: {error}")
 

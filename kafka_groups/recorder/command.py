@@ -8,25 +8,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
-from assignor.errors import AssignorFault, InputError
+from assignor.commands.option_groups import options_of
+from assignor.coordinator_calls import CoordinatorAddress
+from assignor.errors import InputError
 from assignor.recording import line_of_document
 from kafka_groups.kafka_command_options import ClientProperties, CoordinatorUrl, TokenFile
 
 if TYPE_CHECKING:
     from kafka_groups.recorder.following import Following
 
-_GROUP_HELP = "The application.id; may be given several times."
-_TOPOLOGY_HELP = "[GROUP=]FILE: Topology#describe text, or JSON as input.topology of rebalance/1; inferred without it."
-_CONFIG_HELP = "[GROUP:]key=value of the application, such as num.standby.replicas=1."
-_CONFIG_FILE_HELP = "[GROUP=]FILE: the application's properties; keys that are not the assignor's are passed over."
-_OUTPUT_HELP = "Append here, and go on from where the last run stopped; default: stdout, from now."
+_BOOTSTRAP_HELP = "Brokers of the cluster. Needed unless a log is read."
+_GROUP_HELP = "The application.id; repeat for more groups."
+_OUTPUT_HELP = "Append here, and go on where the last run stopped. Default: stdout, from now on."
+_FROM_START_HELP = "Also record what is left of the past, whose offsets are not known any more."
+_FOR_HELP = "Stop after so many seconds."
+_TOPOLOGY_HELP = "Topology#describe text, or JSON as input.topology of rebalance/1. Default: inferred from the members."
+_CONFIG_HELP = "[GROUP:]key=value of the application, such as num.standby.replicas=1; repeat for more."
+_CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
+_LOOK_HELP = "How often to look at topics and offsets between rebalances."
+_LOG_HELP = "Read what JVM assignors logged instead, and write it as placement/1 lines."
 
 
 def register(app: typer.Typer) -> None:
@@ -34,101 +41,83 @@ def register(app: typer.Typer) -> None:
     app.command("record")(record)
 
 
-def record(
-    bootstrap_server: Annotated[str | None, typer.Option("--bootstrap-server", metavar="HOST:PORT,...")] = None,
-    group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help=_GROUP_HELP)] = None,
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None,
-    from_start: Annotated[
-        bool, typer.Option("--from-start", help="Also what is left of the past; its offsets are not known any more.")
-    ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop at the end of what is there.")] = False,
-    until_generations: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N lines.")] = None,
-    for_seconds: Annotated[float | None, typer.Option("--for", min=0, metavar="SECONDS", help="Then stop.")] = None,
-    topology: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_TOPOLOGY_HELP)] = None,
-    assignor: Annotated[str | None, typer.Option(help="The task assignor of the application.")] = None,
-    config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None,
-    config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None,
-    command_config: ClientProperties = None,
-    look_every: Annotated[
-        float, typer.Option(min=0.05, metavar="SECONDS", help="Look at topics and offsets between rebalances.")
-    ] = 0.5,
-    coordinator: CoordinatorUrl = None,
-    token_file: TokenFile = None,
-    from_log: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="Instead: what JVM assignors logged, as placement/1 lines.")
-    ] = None,
-    format: Annotated[Format, typer.Option("--format", help="Of the summary on stderr.")] = Format.TEXT,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """What the command line says. Raises InputError for options that do not go together."""
+
+    bootstrap_server: Annotated[
+        str | None, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help=_BOOTSTRAP_HELP)
+    ] = None
+    group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help=_GROUP_HELP)] = None
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None
+    from_start: Annotated[bool, typer.Option("--from-start", help=_FROM_START_HELP)] = False
+    once: Annotated[bool, typer.Option("--once", help="Stop at the end of what is there.")] = False
+    until_generations: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N lines.")] = None
+    for_seconds: Annotated[float | None, typer.Option("--for", min=0, metavar="SECONDS", help=_FOR_HELP)] = None
+    topology: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_TOPOLOGY_HELP)] = None
+    assignor: Annotated[str | None, typer.Option(help="The task assignor of the application.")] = None
+    config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
+    config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None
+    command_config: ClientProperties = None
+    look_every: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help=_LOOK_HELP)] = 0.5
+    coordinator: CoordinatorUrl = None
+    token_file: TokenFile = None
+    from_log: Annotated[str | None, typer.Option(metavar="FILE|-", help=_LOG_HELP)] = None
+    format: Annotated[Format, typer.Option("--format", help="Of the summary on stderr.")] = Format.TEXT
+
+    def __post_init__(self) -> None:
+        if self.from_log is not None and (self.bootstrap_server is not None or self.group):
+            raise InputError("reads a log alone; leave out --bootstrap-server and --group", "--from-log")
+        if self.from_log is None and self.bootstrap_server is None:
+            raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
+
+    def following(self) -> Following:
+        """Opens the output, which is to be closed. Raises InputError for what the files say wrongly."""
+        from kafka_client.settings.client_settings import client_settings, read_properties_file
+        from kafka_groups.recorder.choices import group_choices
+        from kafka_groups.recorder.following import Following, RecordingLimits
+        from kafka_groups.recorder.output import OutputFile, StandardOutput
+
+        assert self.bootstrap_server is not None
+        properties = {} if self.command_config is None else read_properties_file(self.command_config)
+        settings = client_settings(self.bootstrap_server, properties)
+        groups = group_choices(
+            self.group or (), self.topology or (), self.config_file or (), self.config or (), self.assignor
+        )
+        coordinator = None if self.coordinator is None else CoordinatorAddress(self.coordinator, self.token_file)
+        return Following(
+            settings=settings,
+            groups=groups,
+            output=StandardOutput() if self.output is None else OutputFile(self.output),
+            limits=RecordingLimits(self.until_generations, self.for_seconds, self.once),
+            say=say,
+            from_start=self.from_start,
+            look_every_s=self.look_every,
+            coordinator=coordinator,
+        )
+
+
+@options_of(options=RecordOptions)
+def record(options: RecordOptions) -> None:
     """Follow Kafka Streams groups and write each of their rebalances as one rebalance/1 line.
 
     Needs READ and DESCRIBE on __consumer_offsets and DESCRIBE on the application's topics; joins no group.
     """
+    if options.from_log is not None:
+        _import_log(options.from_log, options)
+        return
+    following = options.following()
     try:
-        if from_log is not None:
-            _import(from_log, bootstrap_server, group, output, config, assignor, format)
-            return
-        following = _following(bootstrap_server, group, output, topology, assignor, config, config_file, command_config)
-        _limit(following, from_start, once, until_generations, for_seconds, look_every, coordinator, token_file)
-        try:
-            asyncio.run(_run(following))
-        finally:
-            following.output.close()
-    except InputError as fault:
-        _fail(str(fault), EXIT_UNUSABLE)
-    except AssignorFault as fault:
-        _fail(str(fault), EXIT_NO)
-    summary = {"lines": following.lines, "differing": following.differing, "unusable": following.unusable}
-    words = f"{following.lines} lines, {following.differing} of them not as 4.3.1 decides"
-    say(line_of_document(summary) if format is Format.JSON else words)
+        asyncio.run(_run(following))
+    finally:
+        following.output.close()
+    if options.format is Format.JSON:
+        summary = {"lines": following.lines, "differing": following.differing, "unusable": following.unusable}
+        say(line_of_document(summary))
+    else:
+        say(f"{following.lines} lines, {following.differing} of them not as 4.3.1 decides")
     if following.unusable:
         leave(EXIT_UNUSABLE)
-
-
-def _following(
-    bootstrap_server: str | None,
-    group: Sequence[str] | None,
-    output: Path | None,
-    topology: Sequence[str] | None,
-    assignor: str | None,
-    config: Sequence[str] | None,
-    config_file: Sequence[str] | None,
-    command_config: Path | None,
-) -> Following:
-    from kafka_client.settings.client_settings import client_settings, read_properties_file
-    from kafka_groups.recorder.choices import group_choices
-    from kafka_groups.recorder.following import Following, RecordingLimits
-    from kafka_groups.recorder.output import OutputFile, StandardOutput
-
-    if bootstrap_server is None:
-        raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
-    properties = {} if command_config is None else read_properties_file(command_config)
-    settings = client_settings(bootstrap_server, properties)
-    groups = group_choices(group or (), topology or (), config_file or (), config or (), assignor)
-    return Following(
-        settings=settings,
-        groups=groups,
-        output=StandardOutput() if output is None else OutputFile(output),
-        limits=RecordingLimits(),
-        say=say,
-    )
-
-
-def _limit(
-    following: Following,
-    from_start: bool,
-    once: bool,
-    lines: int | None,
-    seconds: float | None,
-    look_every_s: float,
-    coordinator: str | None,
-    token_file: Path | None,
-) -> None:
-    from kafka_groups.recorder.following import CoordinatorAddress, RecordingLimits
-
-    following.limits = RecordingLimits(lines, seconds, once)
-    following.from_start = from_start
-    following.look_every_s = look_every_s
-    following.coordinator = None if coordinator is None else CoordinatorAddress(coordinator, token_file)
 
 
 async def _run(following: Following) -> None:
@@ -141,26 +130,12 @@ async def _run(following: Following) -> None:
     await following.run()
 
 
-def _import(
-    log: str,
-    bootstrap_server: str | None,
-    group: Sequence[str] | None,
-    output: Path | None,
-    config: Sequence[str] | None,
-    assignor: str | None,
-    format: Format,
-) -> None:
+def _import_log(log: str, options: RecordOptions) -> None:
     from kafka_groups.recorder.choices import explicit_configs
     from kafka_groups.recorder.log_import import import_log
 
-    if bootstrap_server is not None or group:
-        raise InputError("reads a log alone; leave out --bootstrap-server and --group", "--from-log")
-    count = import_log(log, output, explicit_configs((), config or ()), assignor, say)
-    say(line_of_document({"lines": count}) if format is Format.JSON else f"{count} lines")
+    configs = explicit_configs((), options.config or ())
+    count = import_log(log, options.output, configs, options.assignor, say)
+    say(line_of_document({"lines": count}) if options.format is Format.JSON else f"{count} lines")
     if count == 0:
         leave(EXIT_NO)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    say(f"assignor: {message}")
-    leave(code)

@@ -15,8 +15,8 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import AssignorFault, DecodeError, InputError
 from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
 from kafka_client.errors import KafkaUnavailable
@@ -41,14 +41,6 @@ class RecordingLimits:
     lines: int | None = None
     seconds: float | None = None
     at_end: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorAddress:
-    """Who is told of every line besides."""
-
-    url: str
-    token_file: Path | None = None
 
 
 @dataclass(slots=True)
@@ -276,7 +268,7 @@ class _Reading:
         if coordinator is None:
             return
         try:
-            await asyncio.to_thread(report_rebalance, coordinator.url, coordinator.token_file, document)
+            await asyncio.to_thread(report_rebalance, coordinator, document)
         except AssignorFault as fault:
             self._say(f"not reported: {fault}")
 

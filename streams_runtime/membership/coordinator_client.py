@@ -18,7 +18,7 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
-from assignor.errors import InputError
+from assignor.coordinator_calls import authorization, check_url, group_path, refusal_of
 from assignor.types import TaskId
 from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable, coordinator_error
 
@@ -26,8 +26,6 @@ CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
-_TRY_AGAIN_STATUSES = frozenset({408, 502, 503, 504})
-_TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +93,10 @@ class CoordinatorClient:
     """
 
     def __init__(self, base_url: str, *, token: str | None = None) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise InputError(f"must be a URL such as http://127.0.0.1:8080, not {base_url!r}", "coordinator")
+        check_url(base_url)
         self._http = httpx.Client(
-            base_url=base_url.rstrip("/") + "/v1",
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            base_url=base_url.rstrip("/"),
+            headers=authorization(token),
             timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
             trust_env=False,  # a proxy that the environment names must not see loopback calls
@@ -125,7 +122,7 @@ class CoordinatorClient:
             value = getattr(request, name)
             if value is not None:
                 body[name] = value
-        answer = self._call("POST", f"{_group(group_id)}/subscriptions", body=body, patience=patience)
+        answer = self._call("POST", f"{group_path(group_id)}/subscriptions", body=body, patience=patience)
         return JoinReply(_text(answer, "member_id"), _integer(answer, "generation_id"), _text(answer, "state"))
 
     def assignment(
@@ -134,7 +131,7 @@ class CoordinatorClient:
         """Wait up to `wait_ms` for the assignment of that generation or a later one. None when it is not there yet."""
         response = self._request(
             "GET",
-            f"{_member(group_id, member_id)}/assignment",
+            f"{_member_path(group_id, member_id)}/assignment",
             params={"min_generation": min_generation, "wait_ms": wait_ms},
             timeout_s=wait_ms / 1000 + ANSWER_TIMEOUT_S,
             patience=patience,
@@ -164,36 +161,36 @@ class CoordinatorClient:
         body: dict[str, object] = {"generation_id": generation_id}
         if task_offset_sums is not None:
             body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in task_offset_sums.items()}
-        answer = self._call("POST", f"{_member(group_id, member_id)}/heartbeat", body=body, timeout_s=timeout_s)
+        answer = self._call("POST", f"{_member_path(group_id, member_id)}/heartbeat", body=body, timeout_s=timeout_s)
         return HeartbeatReply(_text(answer, "state"), bool(answer.get("rejoin")), bool(answer.get("stop")))
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Leave the group. Returns as well when the group does not know the member. Raises CoordinatorUnavailable."""
-        self._request("DELETE", _member(group_id, member_id), timeout_s=timeout_s, accept=(404,))
+        self._request("DELETE", _member_path(group_id, member_id), timeout_s=timeout_s, accept=(404,))
 
     def declare(self, group_id: str, definition: Mapping[str, object], *, patience: Patience = NO_PATIENCE) -> None:
         """Declare or change a group. `definition`: `input` of rebalance/1 without members and leader."""
-        self._request("PUT", _group(group_id), body=definition, patience=patience)
+        self._request("PUT", group_path(group_id), body=definition, patience=patience)
 
     def describe(self, group_id: str) -> dict[str, object]:
         """State, generation, members and tasks of a group, as the service describes them."""
-        return self._call("GET", _group(group_id))
+        return self._call("GET", group_path(group_id))
 
     def drain(self, group_id: str) -> None:
         """Tell every member to leave and end, by the stop flag of its next heartbeat."""
-        self._request("POST", f"{_group(group_id)}/drain")
+        self._request("POST", f"{group_path(group_id)}/drain")
 
     def rebalances(self, group_id: str) -> dict[str, object]:
         """The history of rebalances, as the service lists it."""
-        return self._call("GET", f"{_group(group_id)}/rebalances")
+        return self._call("GET", f"{group_path(group_id)}/rebalances")
 
     def rebalance(self, group_id: str, generation_id: int) -> dict[str, object]:
         """One recorded rebalance, a rebalance/1 document."""
-        return self._call("GET", f"{_group(group_id)}/rebalances/{generation_id}")
+        return self._call("GET", f"{group_path(group_id)}/rebalances/{generation_id}")
 
     def explanations(self, group_id: str, generation_id: int) -> dict[str, object]:
         """Why every task is where that rebalance put it."""
-        return self._call("GET", f"{_group(group_id)}/rebalances/{generation_id}/explain")
+        return self._call("GET", f"{group_path(group_id)}/rebalances/{generation_id}/explain")
 
     def _call(
         self,
@@ -237,28 +234,19 @@ class CoordinatorClient:
         return repeated(once)
 
 
-def _group(group_id: str) -> str:
-    return f"/groups/{quote(group_id, safe='')}"
-
-
-def _member(group_id: str, member_id: str) -> str:
-    return f"{_group(group_id)}/members/{quote(member_id, safe='')}"
+def _member_path(group_id: str, member_id: str) -> str:
+    return f"{group_path(group_id)}/members/{quote(member_id, safe='')}"
 
 
 def _raise_for_problem(response: httpx.Response) -> None:
     if response.is_success:
         return
-    try:
-        problem = response.json()
-    except ValueError:
-        problem = {}
-    if not isinstance(problem, dict):
-        problem = {}
-    code = str(problem.get("code") or f"HTTP_{response.status_code}")
-    detail = str(problem.get("detail") or response.reason_phrase)
-    if response.status_code in _TRY_AGAIN_STATUSES or code in _TRY_AGAIN_CODES:
-        raise CoordinatorUnavailable(f"{code} ({response.status_code}): {detail}")
-    raise coordinator_error(code, response.status_code, detail)
+    refusal = refusal_of(response.status_code, response.content)
+    code = refusal.code or f"HTTP_{refusal.status}"
+    detail = refusal.detail or response.reason_phrase
+    if refusal.may_be_repeated:
+        raise CoordinatorUnavailable(f"{code} ({refusal.status}): {detail}")
+    raise coordinator_error(code, refusal.status, detail)
 
 
 def _document(response: httpx.Response) -> dict[str, object]:

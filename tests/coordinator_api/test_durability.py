@@ -269,7 +269,7 @@ def test_should_refuse_a_second_service_on_the_same_database_until_the_first_is_
             )
             assert second.returncode == 1
             assert second.stderr.splitlines()[-1] == (
-                f"assignor: {tmp_path / 'assignor.sqlite3'} is in use by another coordinator "
+                f"error: {tmp_path / 'assignor.sqlite3'} is in use by another coordinator "
                 f"(process {service.process.pid}): stop that one, or name another database"
             )
         service.kill()

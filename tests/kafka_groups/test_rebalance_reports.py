@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
 from kafka_groups.rebalance_reports import RebalanceNotReported, report_rebalance
 
@@ -53,28 +54,28 @@ def test_should_send_the_rebalance_once_with_the_token_of_the_file(tmp_path: Pat
     token = tmp_path / "token"
     token.write_text("secret\n")
     with _service(201) as (url, asked):
-        report_rebalance(url, token, REBALANCE)
+        report_rebalance(CoordinatorAddress(url, token), REBALANCE)
     assert asked == [("/v1/groups/word%20count/rebalances", "Bearer secret", REBALANCE)]
 
 
 def test_should_try_again_when_the_coordinator_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN", raising=False)
     with _service(503, 200) as (url, asked):
-        report_rebalance(url, None, REBALANCE)
+        report_rebalance(CoordinatorAddress(url), REBALANCE)
     assert asked == [("/v1/groups/word%20count/rebalances", None, REBALANCE)] * 2
 
 
 def test_should_say_why_a_rebalance_was_refused_and_not_repeat_it() -> None:
     with _service(409) as (url, asked):
         with pytest.raises(RebalanceNotReported, match="status 409: the generation is over"):
-            report_rebalance(url, None, REBALANCE)
+            report_rebalance(CoordinatorAddress(url), REBALANCE)
         assert len(asked) == 1
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "http://127.0.0.1:abc", "http://[::1", "http://"])
 def test_should_refuse_what_is_no_url(url: str) -> None:
     with pytest.raises(InputError, match="must be a URL"):
-        report_rebalance(url, None, REBALANCE)
+        report_rebalance(CoordinatorAddress(url), REBALANCE)
 
 
 def test_should_refuse_a_token_that_no_header_can_carry(tmp_path: Path) -> None:
@@ -82,9 +83,9 @@ def test_should_refuse_a_token_that_no_header_can_carry(tmp_path: Path) -> None:
     for token in ("two\nlines", "t\u00f6ken"):
         path.write_text(token, encoding="utf-8")
         with pytest.raises(InputError, match="a token is one line of printable ASCII"):
-            report_rebalance("http://127.0.0.1:8080", path, REBALANCE)
+            report_rebalance(CoordinatorAddress("http://127.0.0.1:8080", path), REBALANCE)
 
 
 def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        report_rebalance("http://127.0.0.1:8080", tmp_path / "none", REBALANCE)
+        report_rebalance(CoordinatorAddress("http://127.0.0.1:8080", tmp_path / "none"), REBALANCE)

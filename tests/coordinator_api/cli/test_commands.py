@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
 from pathlib import Path
+from unittest import mock
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
-from assignor.commands import build_app
 from coordinator_api.settings import setting_rows
+from tests import program
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
 
 
 def assignor(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
     """Exit code, stdout, stderr."""
-    without_settings = {row.environment: None for row in setting_rows()}
-    done = CliRunner().invoke(build_app(), arguments, env={**without_settings, **(environment or {})})
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.stdout, done.stderr
+    others = {
+        name: value for name, value in os.environ.items() if name not in {row.environment for row in setting_rows()}
+    }
+    with mock.patch.dict(os.environ, {**others, **(environment or {})}, clear=True):
+        ran = program.assignor(*arguments)
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ def test_should_drain_and_delete_a_group(service: ServiceProcess, member: HttpMe
 
     assert drained == (0, f"{group_of(member)}: every member is told to stop\n", "")
     assert refused[:2] == (1, "")
-    assert refused[2].startswith("assignor: NON_EMPTY_GROUP: ")
+    assert refused[2].startswith("error: NON_EMPTY_GROUP: ")
     assert deleted == (0, f'{{"group_id":"{group_of(member)}","deleted":true}}\n', "")
 
 
@@ -91,7 +94,7 @@ def test_should_say_the_services_refusal_in_one_line(service: ServiceProcess) ->
     assert assignor("groups", "describe", "nobody", "--coordinator", service.url) == (
         1,
         "",
-        "assignor: GROUP_ID_NOT_FOUND: there is no group nobody: declare it by PUT\n",
+        "error: GROUP_ID_NOT_FOUND: there is no group nobody: declare it by PUT\n",
     )
 
 
@@ -102,7 +105,7 @@ def test_should_say_what_to_do_when_nobody_answers() -> None:
         code, result, said = assignor("groups", "list", "--coordinator", url)
 
     assert (code, result) == (1, "")
-    assert said.startswith(f"assignor: no coordinator answers at {url} (")
+    assert said.startswith(f"error: no coordinator answers at {url} (")
     assert said.endswith("start one with `assignor serve`, or name it by --coordinator\n")
 
 
@@ -120,7 +123,7 @@ def test_should_send_the_token(tmp_path: Path) -> None:
         by_file = assignor(*where, "--token-file", str(tmp_path / "token"))
         by_variable = assignor(*where, environment={"ASSIGNOR_AUTH_TOKEN": "t0ken"})
 
-    assert refused == (1, "", "assignor: SASL_AUTHENTICATION_FAILED: send Authorization: Bearer <token>\n")
+    assert refused == (1, "", "error: SASL_AUTHENTICATION_FAILED: send Authorization: Bearer <token>\n")
     assert by_file == by_variable == (0, "No groups.\n", "")
 
 

@@ -83,7 +83,7 @@ def test_should_not_start_where_others_reach_it_without_a_token(tmp_path: Path, 
         )
         assert (done.returncode, done.stderr) == (
             2,
-            f"assignor: host {host} can be reached from outside this machine, and no token is set: "
+            f"error: host {host} can be reached from outside this machine, and no token is set: "
             "set auth.token or auth.token.file, or listen on 127.0.0.1\n",
         )
     with pytest.raises(SettingsError, match="no token is set"):

@@ -7,9 +7,9 @@ import re
 
 import httpx
 
-from coordinator_api.cli.documentation import metrics_table, settings_table, undocumented
 from coordinator_api.metrics import METRICS
 from coordinator_api.settings import setting_rows
+from tests.coordinator_api.documented_names import metrics_table, settings_table, undocumented
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess
 

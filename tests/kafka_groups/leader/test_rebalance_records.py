@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
 from kafka_groups.leader.rebalance_records import RebalanceRecords, append, prepare
 from tests.program import environment
@@ -89,7 +90,7 @@ def test_should_say_that_nobody_reads_its_output_and_go_on(monkeypatch: pytest.M
 
 def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None:
     said: list[str] = []
-    records = RebalanceRecords(None, ("http://127.0.0.1:1", None), said.append)
+    records = RebalanceRecords(None, CoordinatorAddress("http://127.0.0.1:1"), said.append)
 
     async def report() -> None:
         await records.add({"group_id": "app"})

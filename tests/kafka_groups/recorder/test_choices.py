@@ -114,11 +114,11 @@ def test_should_infer_a_topology_from_what_the_group_shows() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--group", "g"], "assignor: --bootstrap-server: is missing"),
-        (["--bootstrap-server", "here", "--group", "g"], "assignor: bootstrap.servers: must be host:port"),
-        (["--bootstrap-server", "127.0.0.1:1"], "assignor: --group: name at least one group"),
-        (["--from-log", "nowhere.log"], "assignor: nowhere.log: cannot be read"),
-        (["--from-log", "-", "--group", "g"], "assignor: --from-log: reads a log alone"),
+        (["--group", "g"], "error: --bootstrap-server: is missing"),
+        (["--bootstrap-server", "here", "--group", "g"], "error: bootstrap.servers: must be host:port"),
+        (["--bootstrap-server", "127.0.0.1:1"], "error: --group: name at least one group"),
+        (["--from-log", "nowhere.log"], "error: nowhere.log: cannot be read"),
+        (["--from-log", "-", "--group", "g"], "error: --from-log: reads a log alone"),
     ],
 )
 def test_should_end_with_one_line_and_code_2_for_wrong_usage(arguments: list[str], message: str) -> None:

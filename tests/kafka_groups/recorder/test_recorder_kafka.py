@@ -102,7 +102,7 @@ def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str) 
     recorder = RecorderProcess("--bootstrap-server", servers, "--group", PLAIN_GROUP, "--once")
     assert recorder.wait() == 2
     assert recorder.said == [
-        "assignor: group readers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
+        "error: group readers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
         "'consumer' and 'stream', and its group is called as its application.id"
     ]
 
@@ -137,4 +137,4 @@ def test_should_say_in_one_line_that_the_cluster_cannot_be_reached(tmp_path: Pat
     )
     assert recorder.wait() == 1
     assert len(recorder.said) == 1
-    assert recorder.said[0].startswith("assignor: Kafka at 127.0.0.1:1: ")
+    assert recorder.said[0].startswith("error: Kafka at 127.0.0.1:1: ")

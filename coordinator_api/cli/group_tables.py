@@ -13,7 +13,7 @@ from rich.table import Table
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 
 
-def groups(document: Any) -> RenderableType:
+def group_list(document: Any) -> RenderableType:
     rows = (
         (
             each["group_id"],
@@ -30,7 +30,7 @@ def groups(document: Any) -> RenderableType:
     return _table("No groups.", columns, rows)
 
 
-def description(document: Any) -> RenderableType:
+def group_description(document: Any) -> RenderableType:
     members = (
         (
             each["member_id"],
@@ -80,7 +80,7 @@ def _cluster(cluster: Any) -> str:
     return f"{name}, last looked at {_time(cluster['looked_at_ms']) or 'never'}"
 
 
-def rebalances(document: Any) -> RenderableType:
+def rebalance_list(document: Any) -> RenderableType:
     rows = (
         (
             each["generation_id"],

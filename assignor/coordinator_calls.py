@@ -1,0 +1,112 @@
+"""What every caller of a coordinator goes by: its address, the path of a group, and what an unsuccessful answer says.
+
+There is no HTTP client here, because callers need different ones: a member keeps its connections and is patient, a
+command asks once, a report is one compressed POST. A refusal is a problem document (RFC 9457) whose `code` is Kafka's
+error name (`Errors`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from assignor.errors import InputError
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
+
+_TRY_AGAIN_STATUSES = frozenset({408, 425, 502, 503, 504})
+_TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
+_LONGEST_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorAddress:
+    """Where a coordinator listens. `token_file`: has the bearer token; None: ASSIGNOR_AUTH_TOKEN has it, if any.
+
+    Raises InputError for a URL or a token that cannot be used.
+    """
+
+    url: str
+    token_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
+        self.headers()
+
+    def headers(self) -> dict[str, str]:
+        """Those of one call. The token is read each time, so that it can be changed. Raises InputError."""
+        return authorization(read_token(self.token_file))
+
+    def url_of(self, path: str) -> str:
+        """`path`: begins with /v1."""
+        return f"{self.url.rstrip('/')}{path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that is not a success. `code`: Kafka's error name; None when the answer is not a coordinator's.
+    `detail`: its explanation, or the beginning of what it sent instead.
+    """
+
+    status: int
+    code: str | None
+    detail: str
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """The coordinator is starting, stopping or overloaded, and did not take the request."""
+        return self.status in _TRY_AGAIN_STATUSES or self.code in _TRY_AGAIN_CODES
+
+
+def check_url(url: str) -> None:
+    """Raises InputError for text that is no URL: a call to it would look like a coordinator that is down."""
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise InputError(f"must be a URL such as {DEFAULT_URL}, not {url!r}", "--coordinator")
+
+
+def authorization(token: str | None) -> dict[str, str]:
+    """The header that carries the token; none without a token."""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def read_token(token_file: Path | None) -> str | None:
+    """The token in the file, else that of ASSIGNOR_AUTH_TOKEN. Raises InputError for a file that cannot be read, and
+    for a token that no header can carry.
+    """
+    if token_file is None:
+        token, where = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
+    else:
+        where = "--token-file"
+        try:
+            token = token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{token_file} cannot be read: {error}", where) from None
+    if token and not (token.isascii() and token.isprintable()):
+        raise InputError("a token is one line of printable ASCII", where)
+    return token
+
+
+def group_path(group_id: str) -> str:
+    """`/v1/groups/...`, whatever characters the id has."""
+    return f"/v1/groups/{quote(group_id, safe='')}"
+
+
+def refusal_of(status: int, content: bytes) -> Refusal:
+    """What an unsuccessful answer says. `content`: its body."""
+    try:
+        problem = json.loads(content)
+    except (ValueError, RecursionError):
+        problem = None
+    if not isinstance(problem, dict):
+        return Refusal(status, None, content.decode("utf-8", "replace")[:_LONGEST_DETAIL])
+    code, detail = problem.get("code"), problem.get("detail")
+    return Refusal(status, None if code is None else str(code), str(detail or problem)[:_LONGEST_DETAIL])
