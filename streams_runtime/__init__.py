@@ -1,29 +1,29 @@
 """Kafka Streams' runtime in Python: what a member of the group does with the tasks it is assigned.
 
-Everything that an application needs can be imported from here; a name is loaded when it is first used, so that
-importing this package costs nothing. Where things are:
+Everything that an application needs can be imported from here. A name is loaded when it is first used, so importing
+this package costs nothing. Where to begin:
 
-=========================  =============================================================  =============================
-a user wants to            begins with                                                    and it is in
-=========================  =============================================================  =============================
-write it in the DSL        `StreamsBuilder().stream(topic, STRING, JSON)`                 `dsl/`
-write processors           `Topology`, `Processor`, `ProcessorContext`, `Record`          `topology.py`, `processors/`
-keep state                 `key_value_store`, `window_store`, ...                         `state_stores/`
-name the forms of bytes    `STRING`, `LONG`, `JSON`, ...; `Serde`, `Serdes`               `serdes.py`
-see it                     `Topology.describe()`, `Topology.draw(path)`                   `topology_picture.py`
-test it                    `TopologyTestDriver(topology)`                                 `topology_test_driver.py`
-say how it runs            `Application(topology, configs)`                               `application.py`, `configs.py`
-make topics, write, read   `open_log(bootstrap_servers)`                                  `logs/`
-decide about bad records   `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
-run it in a process        `group_body(application)`, `StreamsInstance(application, url)` `streams_instance.py`
-run it on Spark            `spark_jobs.workers.run`, `assignor workers run`               `spark_jobs`
-read its stores            `GET /v1/stores/...` of an instance; `queries.client`          `queries/`
-watch a restore            `RestoreProgress`, or a `RestoreListener` of one's own         `restore/`
-=========================  =============================================================  =============================
+========================  =============================================================  ==============================
+a user wants to           begins with                                                    and finds it in
+========================  =============================================================  ==============================
+write in the DSL          `StreamsBuilder().stream(topic, STRING, JSON)`                 `dsl/`
+write processors          `Topology`, `Processor`, `ProcessorContext`, `Record`          `processors/`
+keep state                `key_value_store`, `window_store`, ...                         `state_stores/`
+choose how bytes look     `STRING`, `LONG`, `JSON`, ...; `Serde`, `Serdes`               `serdes.py`
+look at a topology        `Topology.describe()`, `Topology.draw(path)`                   `topology_view/`
+test a topology           `TopologyTestDriver(topology)`                                 `testing/`
+configure an application  `Application(topology, configs)`                               `application.py`, `configs.py`
+make topics, write, read  `open_log(bootstrap_servers)`                                  `logs/`
+handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
+run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `streams_instance.py`
+run it on Spark           `spark_jobs.workers.run`, `assignor workers run`               `spark_jobs`
+read its stores           `GET /v1/stores/...` of an instance; `queries.client`          `queries/`
+watch a restore           `RestoreProgress`, or their own `RestoreListener`              `restore/`
+========================  =============================================================  ==============================
 
-Inside, from the group to the bytes: `group_member` and `heartbeats` talk to the coordinator; `rebalance_mailbox` hands
-its orders to the `stream_thread`, whose passes are made of the steps in `thread_work`; `tasks/` are what it works on,
-`restore/` fills their stores, `logs/` is where all records live. How each of it behaves: docs/runtime/.
+Inside, from the group to the bytes: `group_member` and `heartbeats` talk to the coordinator. `rebalance_mailbox` hands
+their orders to the `stream_thread`, whose passes are made of the steps in `thread_work`. It works on `tasks/`,
+`restore/` fills their stores, and all records live in `logs/`. docs/runtime/ describes how each of them behaves.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from streams_runtime.testing.topology_test_topics import InputTopic as InputTopic
     from streams_runtime.testing.topology_test_topics import OutputTopic as OutputTopic
 
-# the same once more, for when the program runs; a test keeps the two in step
+# the same names for when the program runs; a test compares the two
 _NAMES_OF = {
     "assignor.errors": ("InputError", "TopologyError"),
     "assignor.types": ("TaskId", "TopicPartition"),

@@ -1,4 +1,4 @@
-"""The one place that asks the machine for the time; tests hand in a clock of their own. Source: `Time`, `MockTime`."""
+"""The one place that asks the machine for the time. Tests pass their own clock. Source: `Time`, `MockTime`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Clock(Protocol):
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds from some start; never goes back. For deadlines and rates."""
+        """Milliseconds since an arbitrary start, for deadlines and rates. It never goes back."""
         ...
 
 

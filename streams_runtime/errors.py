@@ -1,4 +1,4 @@
-"""What can go wrong while tasks run, by Kafka's names. Source: `org.apache.kafka.streams.errors`."""
+"""The errors of running tasks, by Kafka's names. Source: `org.apache.kafka.streams.errors`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assignor.types import TaskId
 
 
 class StreamsRuntimeError(AssignorFault):
-    """Base of everything the runtime raises on purpose. `task_id`: the task it happened in, where it is one."""
+    """Base of the runtime's errors. `task_id`: of the task that it happened in, if it was one."""
 
     def __init__(self, message: str, task_id: TaskId | None = None) -> None:
         super().__init__(message if task_id is None else f"task [{task_id}] {message}")
@@ -17,11 +17,11 @@ class StreamsRuntimeError(AssignorFault):
 
 
 class TaskMigrated(StreamsRuntimeError):
-    """Another thread has this thread's tasks already: all of them are closed uncleanly, and the member rejoins."""
+    """Another thread already has this thread's tasks: all of them are closed uncleanly, and the member rejoins."""
 
 
 class TaskCorrupted(StreamsRuntimeError):
-    """State of these tasks is of no more use: it is wiped and restored from the changelogs' beginning."""
+    """The state of these tasks is unusable: it is wiped, and restored from the beginning of the changelogs."""
 
     def __init__(self, tasks: Iterable[TaskId], message: str = "state is corrupt") -> None:
         self.tasks = frozenset(tasks)
@@ -29,11 +29,11 @@ class TaskCorrupted(StreamsRuntimeError):
 
 
 class TaskTimeout(StreamsRuntimeError):
-    """A task made no progress for task.timeout.ms."""
+    """A task has made no progress for task.timeout.ms."""
 
 
 class LockError(StreamsRuntimeError):
-    """Somebody else holds the lock of a task's directory. Inside one process: try again later."""
+    """Another thread or process holds the lock of a task's directory. Inside one process: try again later."""
 
 
 class ProcessorStateError(StreamsRuntimeError):
@@ -41,22 +41,22 @@ class ProcessorStateError(StreamsRuntimeError):
 
 
 class StoreCorrupted(ProcessorStateError):
-    """The files of a store are broken or missing; a task whose stores are logged starts over with it."""
+    """The files of a store are broken or missing. A task whose stores are logged restores it from the beginning."""
 
 
 class InvalidStateStore(StreamsRuntimeError):
-    """A store that is closed, or not here, or not open for queries yet."""
+    """The store is closed, is not on this instance, or is not open for queries yet."""
 
 
 class ProcessingFailed(StreamsRuntimeError):
-    """A user's processor, serde or timestamp failed on a record and the handler said FAIL.
+    """A user's processor, serde or timestamp extractor failed on a record, and the handler decided to FAIL.
 
-    The message names task, topic, partition and offset; `__cause__` is the user's error.
+    The message names task, topic, partition and offset. `__cause__` is the user's error.
     """
 
 
 class SerdeMismatch(StreamsRuntimeError):
-    """A serde could not write what a processor gave; names the place, the serdes and the types.
+    """A serde could not write what a processor gave. The message names the place, the serdes and the types.
 
     Source: the ClassCastException that `RecordCollectorImpl` turns into a StreamsException.
     """

@@ -8,11 +8,11 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""Name and value, in order; a name may come twice."""
+"""Names and values, in order. A name may appear twice."""
 
 
 class Record(NamedTuple, Generic[Key, Value]):
-    """Immutable; `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not negative."""
+    """Immutable: `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not negative."""
 
     key: Key
     value: Value

@@ -1,4 +1,4 @@
-"""Objects to bytes and back, in the forms Kafka's own serdes use. Source: `Serde`, `Serdes`."""
+"""Objects to bytes and back, in the formats of Kafka's own serdes. Source: `Serde`, `Serdes`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLOAT64 = struct.Struct(">d")
 
 
 class Serde(Protocol[T]):
-    """None never reaches a serde: it is None on both sides. An error it raises is told with the record's place."""
+    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record."""
 
     def serialize(self, value: T, /) -> bytes: ...
     def deserialize(self, data: bytes, /) -> T: ...
@@ -64,7 +64,7 @@ class DoubleSerde:
 
 @dataclass(frozen=True, slots=True)
 class JsonSerde:
-    """JSON with sorted keys, so that equal values are equal bytes."""
+    """JSON with sorted keys, so that equal values have equal bytes."""
 
     def serialize(self, value: Any, /) -> bytes:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -75,7 +75,7 @@ class JsonSerde:
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass as `Serdes[int](...)`
 class Serdes(Generic[T]):
-    """A pair that a user may make of two functions."""
+    """A serde made of two functions."""
 
     serializer: Any
     deserializer: Any

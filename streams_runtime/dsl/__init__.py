@@ -1,6 +1,6 @@
-"""A typed DSL over topologies: streams, tables, groups, windows and joins, as Kafka's own makes them.
+"""A typed DSL over topologies: streams, tables, groups, windows and joins, as in Kafka's own.
 
-Begin with a `StreamsBuilder`; its `build` gives the `Topology` that an `Application` runs. Source: `kstream` (DSL).
+Begin with a `StreamsBuilder`. Its `build` gives the `Topology` that an `Application` runs. Source: `kstream` (DSL).
 """
 
 from streams_runtime.dsl.materialized import Materialized

@@ -1,8 +1,8 @@
-"""What a table's nodes hand on: the new value of a key, and the old one where somebody below needs it.
+"""What the nodes of a table send: the new value of a key, and the old one where a node below needs it.
 
-On the wire, between a grouped table's two halves: the new value and flag 1, the old value and flag 0, or both with the
-new one's length in front and flag 2. Source: `Change`, `ChangedSerializer`, `ChangedDeserializer` (KIP-904).
-Differs from Kafka: the flags 3 to 5 of versioned tables are refused.
+On the wire, between the two halves of a grouped table, there are three forms: the new value and flag 1; the old value
+and flag 0; or both, with the length of the new value before them and flag 2. Source: `Change`, `ChangedSerializer`,
+`ChangedDeserializer` (KIP-904). Differs from Kafka: the flags 3 to 5 of versioned tables are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OLD, _NEW, _BOTH = 0, 1, 2
 
 
 class Change(NamedTuple, Generic[V]):
-    """None: the key is not there, or, for `old`, nobody asked."""
+    """None: the key is not in the table or, for `old`, no node below needs the old value."""
 
     new: V | None
     old: V | None = None
@@ -27,7 +27,7 @@ class Change(NamedTuple, Generic[V]):
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class ChangedSerde(Generic[V]):
-    """Raises StreamsError for a change without values, and for bytes that are none of the three forms."""
+    """Raises StreamsError for a change without values, and for bytes in none of the three forms."""
 
     value_serde: Serde[V]
 
@@ -72,7 +72,7 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """Value and the offset after it."""
+    """The value, and the offset after it."""
     rest = shift = 0
     for at, byte in enumerate(data[:5]):
         rest |= (byte & 0x7F) << shift

@@ -1,4 +1,4 @@
-"""The two things every processor of the DSL does: hand records on, and say which it leaves out.
+"""What every processor of the DSL does: it hands records on, and counts those it leaves out.
 
 Source: `ContextualProcessor`, the `dropped-records` sensor of a task.
 """
@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ForwardingProcessor(Processor[KIn, VIn]):
-    """`dropped_records`: how many this processor left out so far."""
+    """`dropped_records`: how many records this processor has left out so far."""
 
     def __init__(self) -> None:
         self.dropped_records = 0
@@ -25,7 +25,7 @@ class ForwardingProcessor(Processor[KIn, VIn]):
         self.forward = context.forward
 
     def drop(self, reason: str, *values: Any) -> None:
-        """Count a record that is skipped and warn about it. `reason` and `values` are a `logging` message's."""
+        """Count a skipped record and log a warning. `reason` and `values`: a message of `logging` and its arguments."""
         self.dropped_records += 1
         place = self.context.record_metadata
         if place is None:

@@ -1,8 +1,7 @@
 """What a chain of DSL calls leaves behind: nodes that know how to write themselves into a topology, parents first.
 
-The graph is kept apart from the topology because later calls change earlier nodes: a join makes the table it reads
-keep a store, `optimize` moves repartition topics.
-Source: `GraphNode` and the other classes of `kstream.internals.graph`.
+The graph is separate from the topology because later calls change earlier nodes: a join makes the table it reads keep a
+store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of `kstream.internals.graph`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ from streams_runtime.state_stores.base import StoreBuilder
 
 
 class GraphNode:
-    """`name`: by which children find it as their parent in the topology. Children and parents in the order linked.
+    """`name`: of the node that children have as their parent in the topology. Children and parents are in the order in
+    which they were linked.
 
-    `changes_key`, `changes_value`: of what passes through, for the merging of repartition topics. `takes_null_keys`: a
-    left join of stream and table, which null keys have to reach.
+    `changes_key`, `changes_value`: whether records change on their way through, which decides about merging repartition
+    topics. `takes_null_keys`: a left join of a stream with a table, which records without key have to reach.
     """
 
     def __init__(self, name: str, *, changes_key: bool = False, changes_value: bool = False) -> None:
@@ -48,7 +48,7 @@ class GraphNode:
         return tuple(parent.name for parent in self.parents)
 
     def write(self, topology: Topology) -> None:
-        """Add what this node stands for; its parents are there already. The root stands for nothing."""
+        """Add what this node stands for, after its parents. The root stands for nothing."""
 
 
 class StreamSourceNode(GraphNode):
@@ -80,7 +80,7 @@ class StreamSourceNode(GraphNode):
 
 
 class ProcessorGraphNode(GraphNode):
-    """A processor, the store it fills itself, if any, and others' stores it reads."""
+    """A processor, the store that it fills, if any, and the stores of others that it reads."""
 
     def __init__(
         self,
@@ -104,11 +104,11 @@ class ProcessorGraphNode(GraphNode):
 
 
 class MergeNode(ProcessorGraphNode):
-    """Two streams become one."""
+    """Two streams merged into one."""
 
 
 class StateStoreNode(GraphNode):
-    """A store of the user's, for `process`."""
+    """A store that the user has added, for `process`."""
 
     def __init__(self, builder: StoreBuilder) -> None:
         super().__init__(builder.name)
@@ -147,7 +147,7 @@ class StreamSinkNode(GraphNode):
 def write_processor(
     topology: Topology, name: str, supplier: ProcessorSupplier, parents: Sequence[str], store: StoreMaker | None
 ) -> None:
-    """A processor, then the store that belongs to it: Kafka's order, by which stores are numbered."""
+    """A processor, then the store that belongs to it. Stores are numbered by this order, which is Kafka's."""
     topology.add_processor(name, supplier, parents)
     if store is not None:
         topology.add_state_store(store.builder(), name)

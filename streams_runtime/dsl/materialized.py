@@ -1,4 +1,4 @@
-"""What a user may say about the store behind a table, and how it is made.
+"""What a user may specify about the store behind a table, and how the store is made.
 
 Source: `Materialized`, `MaterializedInternal`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
 """
@@ -21,9 +21,9 @@ from streams_runtime.state_stores.builders import timestamped_key_value_store, t
 
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """`name` None: made up, and the store cannot be queried by it. `changelog` None: not logged.
+    """`name` None: the name is generated, and the store cannot be queried. `changelog` None: not logged.
 
-    `retention_ms`: of windows only; None: window size plus grace, the least there may be.
+    `retention_ms`: for windows only. None: window size plus grace, which is the minimum.
     """
 
     name: str | None = None
@@ -33,7 +33,7 @@ class Materialized:
 
 
 Store = str | Materialized | None
-"""How DSL calls take it: a name says enough most of the time."""
+"""How DSL calls take it. Most of the time a name is enough."""
 
 
 def materialized(store: Store) -> Materialized:
@@ -44,7 +44,7 @@ def materialized(store: Store) -> Materialized:
 
 
 class StoreMaker(Protocol):
-    """`name` is fixed from the start; the serdes may still be found while the topology is made."""
+    """Makes a store when the topology is built."""
 
     @property
     def name(self) -> str: ...

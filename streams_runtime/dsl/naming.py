@@ -1,7 +1,7 @@
-"""Names of nodes, stores and topics: one counter for all of them, taken in the order in which Kafka takes it.
+"""Names of nodes, stores and topics: one counter for all of them, used in the same order as Kafka uses it.
 
-A name given by the user takes a number too, which is then not used; so naming one node moves no other name. These names
-end up in topics on the log, so a topology of Kafka's own keeps its state when it is run here.
+A name given by the user takes a number, too, which is then not used. So naming one node changes no other name. These
+names become names of topics on the log, so a topology that Kafka Streams has run keeps its state when it is run here.
 Source: `InternalStreamsBuilder.newProcessorName`, `newStoreName`, `NamedInternal`, `Named.validate`.
 """
 
@@ -40,7 +40,7 @@ class Naming:
 
 
 def checked_name(name: str) -> str:
-    """The name itself. Raises TopologyError when Kafka could not make a topic of it."""
+    """The name itself. Raises TopologyError when it cannot be the name of a topic in Kafka."""
     if not name:
         raise TopologyError("Invalid topology: Name is illegal, it can't be empty")
     if name in (".", ".."):
@@ -58,5 +58,5 @@ def checked_name(name: str) -> str:
 
 
 def is_generated(name: str) -> bool:
-    """Whether a name looks like one of a stream's that nobody chose."""
+    """Whether a name looks like the generated name of a node of a stream."""
     return _GENERATED.match(name) is not None

@@ -1,9 +1,9 @@
-"""With `optimize`: repartition topics behind one change of the key become one, right behind that change.
+"""With `optimize`, repartition topics after one change of the key become one, right after that change.
 
-Only topics with no change of the value between the key's change and them are merged, since one topic has one value
-serde. Behind merged streams the key's changes of all of them count together.
-Source: `InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`.
-Differs from Kafka: two such topics in one branch below the change are merged too; there, that is an error.
+Only topics without a change of the value between them and the key's change are merged, because a topic has one value
+serde. After merged streams, the key changes of all of them count together. Source:
+`InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: two
+such topics in one branch below the change are merged, too. In Kafka that is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Condition = Callable[[GraphNode], bool]
 
 
 class RepartitionMerging:
-    """Watches nodes being added. `naming`: the merged topic's nodes take numbers too."""
+    """Notes the nodes that are added. `naming`: gives the nodes of merged topics their numbers."""
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
@@ -36,13 +36,13 @@ class RepartitionMerging:
             self._merges[node] = None
 
     def merge(self) -> dict[str, str]:
-        """Change the graph. Names of replaced sources, and the one that each became."""
+        """Change the graph. Gives the names of replaced sources, and for each the source that replaces it."""
         self._gather_behind_merges()
         renamed: dict[str, str] = {}
         for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
-                one.priority = changer.priority  # so that it is written before everything below it
+                one.priority = changer.priority  # so that it is written before all nodes below it
                 for node in replaced:
                     self._replace(node, one, changer)
                     renamed[node.name] = one.name
@@ -60,7 +60,7 @@ class RepartitionMerging:
 
     def _replace(self, node: RepartitionNode, one: RepartitionNode, changer: GraphNode) -> None:
         branch = _found_upwards(node, _has_parent(changer))
-        if branch is not None:  # else another topic of the same branch has moved it already
+        if branch is not None:  # else another topic of the same branch has moved it
             one.add_child(branch)
             changer.remove_child(branch)
         parents = list(node.parents)
@@ -73,7 +73,7 @@ class RepartitionMerging:
             node.remove_child(child)
 
     def _gather_behind_merges(self) -> None:
-        """What several key changes need behind one merge is repartitioned once, behind the merge."""
+        """What several key changes need after one merge is repartitioned once, after the merge."""
         gathered: dict[GraphNode, dict[GraphNode, None]] = {}
         for merge in self._merges:
             gathered[merge] = {
@@ -93,14 +93,14 @@ def _has_parent(parent: GraphNode) -> Condition:
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """The nearest change of the key, unless the value changes before it is met."""
+    """The nearest change of the key above, unless the value changes between it and the node."""
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)
     return changer if any_change is changer else None
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
-    """The node itself or the first above it, looking along each parent in turn."""
+    """The node itself or the first one above it, along each parent in turn."""
     if condition(node):
         return node
     for parent in node.parents:

@@ -1,6 +1,6 @@
-"""A repartition topic in the graph: what is written before it, the topic, and the source that reads it again.
+"""A repartition topic in the graph: the filter and sink before it, the topic, and the source that reads it again.
 
-It has the name of its source, which is what comes after it. Source: `BaseRepartitionNode`,
+The node has the name of its source, to which later nodes are linked. Source: `BaseRepartitionNode`,
 `OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`.
 """
 
@@ -29,7 +29,7 @@ class RepartitionNames:
 
     @classmethod
     def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
-        """Takes three numbers, whether they are used or not. Source: `KStreamImpl.createRepartitionedSource`."""
+        """Takes three numbers, used or not. Source: `KStreamImpl.createRepartitionedSource`."""
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
         sink = naming.processor("KSTREAM-SINK-")
         null_filter = naming.processor("KSTREAM-FILTER-")
@@ -40,9 +40,9 @@ class RepartitionNames:
 
 
 class RepartitionNode(GraphNode):
-    """`mergeable`: one that the user did not ask for by itself; `optimize` may replace it.
+    """`mergeable`: an operation needed the topic, and the user did not ask for it; `optimize` may replace it.
 
-    `keeps_null_keys`: found out when the topology is built; otherwise records without key end here.
+    `keeps_null_keys`: decided when the topology is built. Otherwise records without key end here.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class RepartitionNode(GraphNode):
 
 
 class GroupedTableRepartitionNode(GraphNode):
-    """Changes of a table on their way to their groups."""
+    """The topic by which a table's changes reach their groups."""
 
     def __init__(
         self, topic: str, sink: str, source: str, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None

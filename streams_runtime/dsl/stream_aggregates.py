@@ -112,7 +112,7 @@ class StreamAggregateProcessor(ForwardingProcessor[Any, Any]):
                 timestamp_ms = old_ms
             new = self._aggregator(key, value, so_far)
             if self._sends_old_values:
-                # The user's function may have changed the aggregate in place; the store still has it as it was.
+                # The user's function may have changed the aggregate in place. The store still has the old one.
                 old = self._get(key).value if new is so_far else so_far
         self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
         self.forward(Record(key, Change(new, old), timestamp_ms, headers))

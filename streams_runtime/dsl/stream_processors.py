@@ -1,6 +1,6 @@
-"""Streams' operations without state, one small processor each; the user's function is called once a record.
+"""The stateless operations of streams, one small processor each. They call the user's function once for each record.
 
-Headers and timestamps pass through. Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`,
+Headers and timestamps stay. Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`,
 `KStreamFilter`, `KStreamPeek`, `ForeachProcessor`, `KStreamBranch`.
 """
 
@@ -28,7 +28,7 @@ class KStreamMap(ForwardingProcessor[Any, Any]):
 
 
 class KStreamSelectKey(ForwardingProcessor[Any, Any]):
-    """Kafka makes this one of `KStreamMap`."""
+    """In Kafka a `KStreamMap` does this."""
 
     def __init__(self, selector: Callable[[Any, Any], Any]) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class KStreamFilterNot(ForwardingProcessor[Any, Any]):
 
 
 class NullKeyFilter(ForwardingProcessor[Any, Any]):
-    """In front of a repartition topic: what has no key could only be dropped behind it."""
+    """Before a repartition topic: a record without key would only be dropped after it."""
 
     def process(self, record: AnyRecord) -> None:
         if record[0] is not None:
@@ -142,9 +142,9 @@ class ForeachProcessor(Processor[Any, Any]):
 
 
 class KStreamBranch(ForwardingProcessor[Any, Any]):
-    """Hands a record to the first branch that takes it, else to the default one, else to nobody.
+    """Hands a record to the first branch whose predicate is true, else to the default branch, if there is one.
 
-    `branches`: predicate and child's name; a default's predicate is None, wherever it stands.
+    `branches`: predicate and child's name. The predicate of the default branch is None, wherever it stands.
     """
 
     def __init__(self, branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]]) -> None:

@@ -1,9 +1,8 @@
-"""Where a topology written in the DSL begins: topics as streams or as tables.
+"""Where a topology in the DSL begins: topics as streams or as tables.
 
 The topology is the one that Kafka's builder makes of the same calls: the same nodes, stores, internal topics and
-subtopologies.
-Source: `StreamsBuilder`, `InternalStreamsBuilder`.
-Differs from Kafka: no global tables, no topics by pattern; serdes are given, there are no default ones in the configs.
+subtopologies. Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: no global tables and no topics by
+pattern; serdes have to be given, because the configs have no default ones.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ V = TypeVar("V")
 
 
 class StreamsBuilder:
-    """`optimize`: as `topology.optimization=all`: a table's own topic serves as its changelog, and repartition topics
-    behind one change of the key become one. It changes names, so state of one setting is not found by the other."""
+    """`optimize`: as `topology.optimization=all`. The topic of a table then serves as its changelog, and repartition
+    topics after one change of the key become one. This changes names, so neither setting finds the state of the other.
+    """
 
     def __init__(self, *, optimize: bool = False) -> None:
         self._graph = StreamsGraph()
@@ -47,7 +47,7 @@ class StreamsBuilder:
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Every record of these topics. The same topics may be read again: they share a source, the first one's."""
+        """Every record of these topics. Streams of the same topics share the source of the first one."""
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
             raise TopologyError("Invalid topology: a stream needs at least one topic")
@@ -67,7 +67,10 @@ class StreamsBuilder:
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The newest value of every key; None removes a key. Kept only if `store` is named or something reads it."""
+        """The newest value of every key.
+
+        None removes a key. Kept in a store only if `store` is named or the table is read.
+        """
         naming, settings = self._graph.naming, materialized(store)
         store_name = naming.store(f"{topic}-") if settings.name is None else settings.name
         source_name = naming.given_or(name, "KSTREAM-SOURCE-", "-source")
@@ -87,8 +90,8 @@ class StreamsBuilder:
         return self
 
     def build(self) -> Topology:
-        """Write it all down. Raises TopologyError for what only the whole shows: an unknown serde, a topic read twice.
+        """The topology of all calls so far. Later calls are refused, and another `build` gives the same topology.
 
-        Asked again, it answers the same topology; the DSL's calls are refused from then on.
+        Raises TopologyError for what only the whole topology shows: a missing serde, a topic that is read twice.
         """
         return self._graph.build(optimize=self._optimize)

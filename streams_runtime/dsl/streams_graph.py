@@ -1,10 +1,10 @@
-"""The graph of DSL calls, and how it becomes a topology: every node when all its parents are there, oldest first.
+"""The graph of DSL calls, and how it becomes a topology: each node after all its parents, oldest first.
 
-Nodes, stores and with them subtopologies are numbered by this order, so it is Kafka's to the letter.
-Source: `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
-`NodesWithRelaxedNullKeyJoinDownstream`.
-Differs from Kafka: co-partitioned groups follow a source that was merged into another one, and one repartition topic
-that serves two joins; there, such a group is left with a name that no source has.
+Nodes, stores and subtopologies are numbered by this order, so it is exactly Kafka's. Source:
+`InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
+`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: co-partitioned groups follow a source that was merged into
+another one, and a repartition topic that serves two joins. In Kafka such a group is left with a name that no source
+has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streams_runtime.processors.topology import Topology
 
 
 class StreamsGraph:
-    """`naming`: the counter that all of its streams share."""
+    """`naming`: the counter for all names in it."""
 
     def __init__(self) -> None:
         self.naming = Naming()
@@ -35,7 +35,7 @@ class StreamsGraph:
     def add(self, node: GraphNode, parents: Iterable[GraphNode] | None = None) -> None:
         """Link a node under its parents, or under the root. Raises TopologyError once the topology is built."""
         if self._topology is not None:
-            raise TopologyError("Invalid topology: it is built already, and later calls could not change it any more")
+            raise TopologyError("Invalid topology: it is built already, and later calls cannot change it")
         for parent in (self._root,) if parents is None else parents:
             parent.add_child(node)
             self._last_priority += 1
@@ -47,7 +47,7 @@ class StreamsGraph:
         self._copartitioned.append(list(sources))
 
     def build(self, *, optimize: bool) -> Topology:
-        """The topology; the same one when it is asked for again."""
+        """The topology; always the same one."""
         if self._topology is None:
             renamed = self._merge_equal_sources()
             if optimize:
@@ -74,7 +74,10 @@ class StreamsGraph:
         return topology
 
     def _merge_equal_sources(self) -> dict[str, str]:
-        """Streams of the same topics share one source, the first. Removed names, and whose they are now."""
+        """Streams of the same topics share the source of the first one.
+
+        Gives removed names, and the names that replace them.
+        """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
         for node in list(self._root.children):
@@ -105,7 +108,7 @@ class StreamsGraph:
                 node.reuses_topic = True
 
     def _let_null_keys_through(self) -> None:
-        """Up to a left join of a stream: records without key have to reach it, so nothing above may drop them."""
+        """Records without key have to reach a left join of a stream, so no repartition above it may drop them."""
         done: set[GraphNode] = set()
         lenient: set[GraphNode] = set()
 

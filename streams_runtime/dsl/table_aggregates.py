@@ -141,6 +141,6 @@ class TableAggregateProcessor(ForwardingProcessor[Any, Any]):
             timestamp_ms = before.timestamp_ms
         old = None
         if self._sends_old_values and before is not None:
-            old = self._get(key).value  # not `before`: the user's functions may have changed that in place
+            old = self._get(key).value  # not `before`: the user's functions may have changed it in place
         self._put(key, None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms))
         self.forward(Record(key, Change(aggregate, old), timestamp_ms, headers))

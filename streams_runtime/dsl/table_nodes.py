@@ -1,4 +1,4 @@
-"""The nodes of tables in the graph: their processors with the store that is decided at the very end.
+"""The nodes of tables in the graph. Whether a table keeps a store is decided when the topology is written.
 
 Source: `TableSourceNode`, `StreamToTableNode`, `TableFilterNode`, `KTableKTableJoinNode`.
 """
@@ -23,7 +23,7 @@ class TableNode(GraphNode):
 
 
 class TableSourceNode(TableNode):
-    """A source and the processor that makes a table of it. `reuses_topic`: the topic is the store's changelog too."""
+    """A source, and the processor that makes a table of it. `reuses_topic`: the topic is the store's changelog, too."""
 
     def __init__(self, name: str, source: StreamSourceNode, supplier: TableSupplier) -> None:
         super().__init__(name, supplier)
@@ -39,9 +39,9 @@ class TableSourceNode(TableNode):
 
 
 class TableJoinNode(GraphNode):
-    """Three processors: this side, other side, and `name`, which merges them.
+    """Three processors: one for each side, and `name`, which merges them.
 
-    `parents_of_sides`: the tables' nodes; `stores_to_read`: for each side the stores that the other table is in.
+    `parents_of_sides`: the nodes of the tables. `stores_to_read`: for each side, the stores that hold the other table.
     """
 
     def __init__(

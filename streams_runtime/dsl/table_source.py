@@ -1,7 +1,7 @@
-"""A topic read as a table: a later value of a key replaces the earlier one, None removes it.
+"""A topic read as a table: a later value of a key replaces the earlier one, and None removes the key.
 
-Source: `KTableSource`. Differs from Kafka: there is no record cache, so every update is handed on by itself, as there
-with `statestore.cache.max.bytes=0`.
+Source: `KTableSource`. Differs from Kafka: there is no record cache, so every update is forwarded by itself, as in
+Kafka with `statestore.cache.max.bytes=0`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 
 
 class KTableSource(TableSupplier):
-    """`kept`: whether there is a store; a named one is kept from the start."""
+    """`kept`: whether there is a store. A named store is there from the start."""
 
     def __init__(self, store: KeyValueStoreMaker, *, kept: bool) -> None:
         self.store = store
@@ -49,7 +49,7 @@ class KTableSource(TableSupplier):
 
 
 class PlainTableSource(ForwardingProcessor[Any, Any]):
-    """Nobody reads the table: nothing is kept, and old values are not known."""
+    """Nobody reads the table, so nothing is kept and old values are unknown."""
 
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
@@ -83,7 +83,7 @@ class StoredTableSource(ForwardingProcessor[Any, Any]):
         self.forward(Record(key, Change(value, old), timestamp_ms, headers))
 
     def _warn_of_disorder(self, old_ms: int, new_ms: int) -> None:
-        """The later record wins nevertheless: a table follows its topic's order."""
+        """The later record still wins, because a table follows the order of its topic."""
         _logger.warning(
             "Detected out-of-order KTable update for %s, old timestamp=[%d] new timestamp=[%d]. record=[%s]",
             self._store_name,

@@ -1,8 +1,8 @@
-"""What makes a table's processors, and how others read the table.
+"""What makes the processors of a table, and how others read the table.
 
-A table is only kept in a store when the user names one or somebody below has to read it; until the topology is built, a
-supplier learns what is asked of it: to send old values, to be readable. It then makes one processor a task.
-Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`.
+A table is only kept in a store when the user names one, or when a node below has to read it. Until the topology is
+built, later calls tell a supplier what they need: old values, or a readable table. Then it makes one processor for each
+task. Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.state_stores.base import ValueAndTimestamp
 
 Getter = Callable[[Any], ValueAndTimestamp[Any] | None]
-"""A key to its present value in a table; None when it is not there."""
+"""A key to its present value in a table. None when the key is not there."""
 
 
 class TableSupplier(ABC):
-    """Callable: makes a processor that forwards `Change`. `sends_old_values`: whether `old` is filled in."""
+    """Callable: makes a processor that forwards `Change`s. `sends_old_values`: whether `old` is filled in."""
 
     sends_old_values = False
 
@@ -29,19 +29,19 @@ class TableSupplier(ABC):
 
     @abstractmethod
     def own_store(self) -> StoreMaker | None:
-        """The store that the processor fills; None when the table is not kept."""
+        """The store that the processor fills. None when the table is not kept."""
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
-        """Fill in `old` from now on, if that is possible; `keep_store`: even if a store has to be kept for it."""
+        """Fill in `old` from now on, and say whether that is possible. `keep_store`: even if this takes a store."""
 
     @abstractmethod
     def view(self) -> tuple[str, ...]:
-        """Somebody reads the table: keep what that takes. The names of the stores to connect the reader to."""
+        """A node reads the table: keep what that takes. Gives the names of the stores to connect the node to."""
 
     @abstractmethod
     def getter(self, context: ProcessorContext) -> Getter:
-        """How the reader reads it; its own context."""
+        """Reads the table. `context`: of the node that reads."""
 
 
 class StoredTableSupplier(TableSupplier):
@@ -66,7 +66,7 @@ class StoredTableSupplier(TableSupplier):
 
 
 class DerivedTableSupplier(TableSupplier):
-    """A table worked out from `parent`, kept only when the user said so with `store`."""
+    """A table worked out from `parent`, kept only when the user has named a store."""
 
     def __init__(self, parent: TableSupplier, store: StoreMaker | None) -> None:
         self.parent = parent
@@ -91,4 +91,4 @@ class DerivedTableSupplier(TableSupplier):
 
     @abstractmethod
     def derived(self, parent: Getter) -> Getter:
-        """The table's value worked out from the parent's."""
+        """Reads the table by way of its parent."""

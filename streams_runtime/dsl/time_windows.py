@@ -1,7 +1,6 @@
-"""Windows of one size that start every so often: tumbling when they follow each other, hopping when they overlap.
+"""Windows of one size that start at regular intervals: tumbling when they follow each other, hopping when they overlap.
 
-Windows start at multiples of the advance since the epoch; the start is in, the end is out.
-Source: `TimeWindows`.
+Windows start at multiples of the advance since the epoch. The start is included, the end is not. Source: `TimeWindows`.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from assignor.errors import IllegalArgumentError
 
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
-    """`grace_ms`: how long after its end a window still takes records, in stream time. All in milliseconds."""
+    """Times are in milliseconds. `grace_ms`: how long after its end, in stream time, a window still takes records."""
 
     size_ms: int
     advance_ms: int
     grace_ms: int
 
     def __init__(self, size_ms: int, advance_ms: int | None = None, grace_ms: int = 0) -> None:
-        """`advance_ms` None: as the size. Raises IllegalArgumentError unless 0 < advance <= size and grace >= 0."""
+        """`advance_ms` None: the size. Raises IllegalArgumentError unless 0 < advance <= size and grace >= 0."""
         advance_ms = size_ms if advance_ms is None else advance_ms
         if size_ms <= 0:
             raise IllegalArgumentError("Window size (sizeMs) must be larger than zero.")
@@ -36,6 +35,6 @@ class TimeWindows:
         object.__setattr__(self, "grace_ms", grace_ms)
 
     def starts_for(self, timestamp_ms: int) -> range:
-        """The starts of all windows that hold the timestamp, oldest first."""
+        """The starts of all windows that contain the timestamp, oldest first."""
         first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, timestamp_ms + 1, self.advance_ms)

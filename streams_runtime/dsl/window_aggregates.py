@@ -1,8 +1,9 @@
-"""A stream folded per key and window; a window takes records until stream time has passed its end by the grace.
+"""A stream aggregated by key and window. A window takes records until stream time has passed its end by the grace
+period.
 
-Stream time here is what this processor has seen. A record without key is left out; a value of None is not, as in Kafka.
+Stream time is what this processor has seen. A record without key is left out; a value of None is not, as in Kafka.
 Source: `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`. Differs from Kafka: the old value of a new window
-is None, as `stream_aggregates` has it; there it may be the initializer's.
+is None, as in `stream_aggregates`. In Kafka it may be the initializer's value.
 """
 
 from __future__ import annotations

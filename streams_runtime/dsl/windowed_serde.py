@@ -1,7 +1,7 @@
 """Keys of windows as bytes: the key, then eight bytes of the window's start in milliseconds, big-endian.
 
-A topic of windowed keys is partitioned by the key alone, so that all windows of a key meet in one partition.
-Source: `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`, `WindowedStreamPartitioner`.
+A topic of windowed keys is partitioned by the key alone, so that all windows of a key are in one partition. Source:
+`TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`, `WindowedStreamPartitioner`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _START = struct.Struct(">q")
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class TimeWindowedSerde(Generic[K]):
-    """The end is not written: `window_size_ms` gives it back. Windowed keys are written without it, as Kafka does."""
+    """The end of a window is not written, as in Kafka. `window_size_ms` gives it back."""
 
     key_serde: Serde[K]
     window_size_ms: int
@@ -36,7 +36,7 @@ class TimeWindowedSerde(Generic[K]):
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class WindowedStreamPartitioner(Generic[K]):
-    """The default partitioner of sinks with a TimeWindowedSerde."""
+    """The default partitioner of sinks whose key serde is a TimeWindowedSerde."""
 
     key_serde: Serde[K]
 

@@ -1,4 +1,4 @@
-"""What a user writes: processors, and what their context gives them.
+"""What a user writes: processors, and what their context offers them.
 
 Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punctuator` of the processor API (KIP-478).
 """
@@ -17,24 +17,27 @@ VIn = TypeVar("VIn")
 
 
 class PunctuationType(StrEnum):
-    """STREAM_TIME moves with records only; WALL_CLOCK_TIME with the machine's clock."""
+    """STREAM_TIME advances with records only, WALL_CLOCK_TIME with the machine's clock."""
 
     STREAM_TIME = "stream_time"
     WALL_CLOCK_TIME = "wall_clock_time"
 
 
 Punctuator = Callable[[int], None]
-"""Called with the time, in milliseconds, at which it fires: stream time or wall-clock time, by its type."""
+"""Called with the time at which it fires, in milliseconds of stream time or wall-clock time, by its type."""
 
 
 class Cancellable(Protocol):
     def cancel(self) -> None:
-        """The punctuation does not fire any more; may be called from inside its own callback, and twice."""
+        """Stop the punctuation. May be called from inside its callback, and more than once."""
         ...
 
 
 class ProcessorContext(Protocol):
-    """One per processor and task. Valid inside `init`, `process`, punctuators and `close`, on the task's thread."""
+    """One for each processor of a task.
+
+    Valid inside `init`, `process`, punctuators and `close`, on the task's thread.
+    """
 
     @property
     def application_id(self) -> str: ...
@@ -46,7 +49,7 @@ class ProcessorContext(Protocol):
     def record_metadata(self) -> RecordMetadata | None:
         """The input record; None in `init` and in punctuators.
 
-        Differs from Kafka: its punctuators may get metadata of no topic, with partition and offset -1.
+        Differs from Kafka: there, punctuators may get metadata without a topic, with partition and offset -1.
         """
         ...
 
@@ -55,7 +58,7 @@ class ProcessorContext(Protocol):
 
     @property
     def current_stream_time_ms(self) -> int:
-        """The highest timestamp seen by the task; -1 before the first record."""
+        """The highest timestamp that the task has seen; -1 before the first record."""
         ...
 
     @property
@@ -72,35 +75,35 @@ class ProcessorContext(Protocol):
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
     ) -> Cancellable:
-        """Call back every `interval_ms`. `start_time_ms` anchors the schedule (KIP-1146).
+        """Call `callback` every `interval_ms`. `start_time_ms` anchors the schedule (KIP-1146).
 
         Raises StreamsRuntimeError for an interval under 1 ms, and in a standby.
         """
         ...
 
     def commit(self) -> None:
-        """Ask for a commit soon, at the end of the pass of the thread's loop."""
+        """Ask for a commit at the end of this pass of the thread's loop."""
         ...
 
 
 class Processor(Generic[KIn, VIn]):
-    """Base class of a user's processor; `process` is all that has to be written."""
+    """Base class of a user's processor. Only `process` has to be written."""
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once per task, after its state is restored."""
+        """Called once for each task, after its state is restored."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
-        raise TypeError(f"{type(self).__name__} does not say what to do with a record: write its `process`")
+        raise TypeError(f"{type(self).__name__} has no `process`: write one, it is called with every record")
 
     def close(self) -> None:
-        """Called once; stores are still open."""
+        """Called once, while the stores are still open."""
 
 
 ProcessorSupplier = Callable[[], Processor[Any, Any]]
-"""Makes a new processor each time; can be pickled."""
+"""Makes a new processor each time it is called. It can be pickled."""
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
-"""Record (its own timestamp inside) and partition time to the timestamp to use; negative: the record is dropped."""
+"""Record (with its own timestamp) and partition time to the timestamp to use. Negative: the record is dropped."""
 
 StreamPartitioner = Callable[[Any, Any, int], int]
 """Key, value and number of partitions to a partition."""

@@ -1,6 +1,6 @@
-"""What a processor is given: one context a node and task, bound to the node's own children and stores.
+"""The context of a processor: one for each node of a task, bound to the children and stores of the node.
 
-Source: `ProcessorContextImpl`. Differs from Kafka: a context belongs to its node, so that forwarding never asks which
+Source: `ProcessorContextImpl`. Differs from Kafka: a context belongs to its node, so forwarding never has to ask which
 node runs; and nothing can be forwarded from `init`, when the nodes below are not initialised yet.
 """
 
@@ -78,10 +78,10 @@ class NodeContext:
         return store
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children in the order they were added, or to the one of this name.
+        """Hand a record to all children in the order they were added, or to the child of this name.
 
-        Raises StreamsRuntimeError for a negative timestamp, a child that is not there, or a call from outside of
-        `process`, a punctuator and `close`; whatever the nodes below raise passes through.
+        Raises StreamsRuntimeError for a negative timestamp, an unknown child, or a call from outside of `process`,
+        punctuators and `close`. Errors of the nodes below pass through.
         """
         current = self._current
         caller = current.name
@@ -143,13 +143,13 @@ class NodeContext:
     def _task(self, used: str) -> TaskRuntime:
         if self._runtime is None:
             raise StreamsRuntimeError(
-                f"processor {self._name} uses `{used}` of a context that is closed: its task does not run here any "
-                "more, or is a standby"
+                f"processor {self._name} uses `{used}` of a closed context: "
+                "its task no longer runs here, or is a standby"
             )
         return self._runtime
 
     def _punctuation_type(self, given: str) -> PunctuationType:
-        """Its text will do; anything else would be a schedule by the wrong clock."""
+        """The type, or its text. Anything else is refused, because it would schedule by the wrong clock."""
         try:
             return PunctuationType(given)
         except ValueError:
@@ -177,6 +177,6 @@ class NodeContext:
                 task.task_id,
             )
         return StreamsRuntimeError(
-            f"processor {self._name} forwards a record with timestamp {record[2]!r}; it may not be negative or None",
+            f"processor {self._name} forwards a record with timestamp {record[2]!r}; it must not be negative or None",
             task.task_id,
         )

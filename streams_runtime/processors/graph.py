@@ -1,8 +1,8 @@
-"""The running nodes of one subtopology in one task: made fresh from the topology, initialised parents first.
+"""The running nodes of one subtopology in one task, made from the topology and initialised parents first.
 
-Topic names here are full ones. The graph knows nothing about partitions, offsets or commits: those are the task's,
-which hands records to a source and lends itself as the `TaskRuntime` in which they are processed.
-Source: `ProcessorTopology`, `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
+Topic names here are full names. The graph knows nothing about partitions, offsets or commits. Those are the task's,
+which hands records to a source and is the `TaskRuntime` in which they are processed. Source: `ProcessorTopology`,
+`InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from streams_runtime.state_stores.base import StateStore, StoreBuilder
 
 
 class ProcessorGraph:
-    """One per task; made with `build`. May be initialised again after `close`, with the same processors, as in Kafka.
+    """One for each task, made with `build`. It can be initialised again after `close`, with the same processors.
 
-    `sources`: by full topic name; a source of several topics comes several times. `stores`: built, not open; those of
-    the subtopology. `store_changelogs`: full topic that restores a store (a source topic too), None when it is not
-    logged. `source_changelogs`: only stores restored from a source topic; nothing may be written there.
-    `repartition_sources`: those sources' topics that are internal, so that processed records may be deleted.
+    `sources`: by full topic name; a source of several topics appears several times. `stores`: those of the subtopology,
+    not open yet. `store_changelogs`: the full topic that restores a store (which may be a source topic), None when the
+    store is not logged. `source_changelogs`: of stores that are restored from a source topic, to which nothing may be
+    written. `repartition_sources`: source topics that are internal, whose processed records may be deleted.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class ProcessorGraph:
 
     @property
     def current_node(self) -> str:
-        """Name of the node that runs, or, once an error came out of `process` or a punctuator, that it came from."""
+        """The name of the node that runs or, after an error of `process` or a punctuator, of the node it came from."""
         return self._current.running_or_failed()
 
     @property
     def record_timestamp_ms(self) -> int:
-        """Timestamp of the record that the current processor was given (upstream may have changed it); -1: none."""
+        """The timestamp of the record that the current processor was given, after changes upstream; -1: none."""
         return self._current.timestamp_ms
 
     def init(self, runtime: TaskRuntime) -> None:
-        """Call every processor's `init`, parents first; the stores in `runtime` are open and restored.
+        """Call every processor's `init`, parents first. The stores in `runtime` are open and restored.
 
-        Raises StreamsRuntimeError that names the processor; what was initialised till then is closed by `close`.
+        Raises StreamsRuntimeError, which names the processor. `close` then closes those initialised before it.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -107,9 +107,9 @@ class ProcessorGraph:
             node.link()
 
     def close(self) -> None:
-        """Call every processor's `close`, parents first, each even after errors; idempotent.
+        """Call every processor's `close`, parents first, even after errors. Idempotent.
 
-        Raises StreamsRuntimeError for the last error, as Kafka does, when all have been called.
+        When all have been called, raises StreamsRuntimeError for the last error, as Kafka does.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []

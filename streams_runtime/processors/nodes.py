@@ -26,20 +26,20 @@ class NodeRunner(Protocol):
     def add_child(self, child: NodeRunner) -> None: ...
     def init(self, runtime: TaskRuntime) -> None: ...
     def link(self) -> None:
-        """All nodes are initialised: bind the children."""
+        """Bind the children, after all nodes are initialised."""
         ...
 
     def entry(self) -> Callable[[Record[Any, Any]], None]:
-        """What takes this node's records."""
+        """The function that takes this node's records."""
         ...
 
     def close(self) -> None: ...
 
 
 class SourceRunner:
-    """`process` runs a record through everything below. The serdes and the rest are for the task, which reads.
+    """`process` runs a record through everything below. The task reads records with the serdes and the rest.
 
-    `timestamp_extractor` None: the record's own timestamp; `auto_offset_reset` None: as the config says.
+    `timestamp_extractor` None: the record's own timestamp. `auto_offset_reset` None: by the config.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class SourceRunner:
         return self.process
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Errors of user code come out as they are; `ProcessorGraph.current_node` then names the node."""
+        """Errors of user code pass through. `ProcessorGraph.current_node` then names the node they came from."""
         children = self._children
         if children is None:
             raise StreamsRuntimeError(f"source {self.name} got a record, but its task is not running")
@@ -94,7 +94,7 @@ class SourceRunner:
         finally:
             current.timestamp_ms = -1
         current.name = None
-        if current.failed_at:  # somebody caught it
+        if current.failed_at:  # an outer node has caught the error
             current.forget()
 
     def close(self) -> None:
@@ -135,7 +135,8 @@ class ProcessorRunner:
         return self.processor.process
 
     def _process_with_stores(self, record: Record[Any, Any]) -> None:
-        """A store's changes carry the timestamp of the record this node was given, also after others ran below it."""
+        """The changes of a store carry the timestamp of the record that this node was given, even after nodes below
+        ran."""
         current = self._current
         before = current.timestamp_ms
         current.timestamp_ms = record[2]
@@ -154,7 +155,7 @@ class ProcessorRunner:
 
 
 class SinkRunner:
-    """Serialises and sends. Never has children."""
+    """Serialises records and sends them. A sink has no children."""
 
     __slots__ = (
         "_partitioner",

@@ -1,4 +1,4 @@
-"""What running processor nodes ask of the task they run in; `StreamTask` is the one that answers.
+"""What running processor nodes ask of the task they run in. `StreamTask` answers.
 
 Source: `InternalProcessorContext`, `RecordCollector`.
 """
@@ -14,7 +14,7 @@ from streams_runtime.state_stores.base import StateStore
 
 
 class TaskRuntime(Protocol):
-    """Everything here is about the record that is being processed right now, on the task's own thread."""
+    """Everything here is about the record that is being processed now, on the task's own thread."""
 
     @property
     def application_id(self) -> str: ...
@@ -38,7 +38,7 @@ class TaskRuntime(Protocol):
     def stores(self) -> dict[str, StateStore]: ...
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has. Raises StreamsRuntimeError for a topic that is not there."""
+        """How many partitions a topic has. Raises StreamsRuntimeError for an unknown topic."""
         ...
 
     def send(
@@ -50,7 +50,7 @@ class TaskRuntime(Protocol):
         timestamp_ms: int,
         headers: Headers,
     ) -> None:
-        """Write to a topic by its full name. `partition` None: by Kafka's murmur2 of the key."""
+        """Write to a topic, given by its full name. `partition` None: by Kafka's murmur2 hash of the key."""
         ...
 
     def schedule(

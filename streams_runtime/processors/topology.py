@@ -1,8 +1,8 @@
-"""What a user writes an application's topology with: sources, processors, state stores, sinks.
+"""What a user writes a topology with: sources, processors, state stores, sinks.
 
-A topology is checked call by call, a refused call changes nothing, and the whole can be pickled. Topics carry the names
-the user knows; internal ones get the application id in front when the topology is run. What the nodes need to run
-(serdes, suppliers, partitioners) travels as the builder's opaque `supplier`, in the three values below.
+Every call is checked, a refused call changes nothing, and the whole can be pickled. Topics have the names that the user
+gave; internal topics get the application id as a prefix when the topology is run. What the nodes need to run (serdes,
+suppliers, partitioners) travels as the builder's opaque `supplier`: the two settings below, or a processor supplier.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
 
@@ -25,7 +25,10 @@ from streams_runtime.state_stores.base import StoreBuilder
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """How a source reads. `timestamp_extractor` None: the record's own; `auto_offset_reset` None: the config's."""
+    """How a source reads.
+
+    `timestamp_extractor` None: the record's timestamp. `auto_offset_reset` None: by the config.
+    """
 
     key_serde: Serde[Any] = BYTES
     value_serde: Serde[Any] = BYTES
@@ -43,7 +46,7 @@ class SinkSettings:
 
 
 class Topology:
-    """Collects a topology; every `add_...` answers itself and raises TopologyError for what Kafka refuses."""
+    """A topology in the making. Each call gives the topology back, and raises TopologyError for what Kafka refuses."""
 
     def __init__(self) -> None:
         self.builder = TopologyBuilder()
@@ -58,7 +61,7 @@ class Topology:
         timestamp_extractor: TimestampExtractor | None = None,
         auto_offset_reset: OffsetReset | str | None = None,
     ) -> Topology:
-        """A node that reads `topics`; a topic has one source only. Repartition topics by their short names."""
+        """A node that reads `topics`. A topic can have only one source. Repartition topics go by their short names."""
         settings = SourceSettings(key_serde, value_serde, timestamp_extractor, _offset_reset(name, auto_offset_reset))
         self.builder.add_source(name, topics, supplier=settings)
         return self
@@ -66,7 +69,7 @@ class Topology:
     def add_processor(
         self, name: str, supplier: ProcessorSupplier, parents: str | Sequence[str], *, stores: Iterable[str] = ()
     ) -> Topology:
-        """A node that hands every record of its parents to a processor; each task gets its own from `supplier`.
+        """A node that hands every record of its parents to a processor. Each task gets its own from `supplier`.
 
         `supplier`: a class or a function without arguments. `stores`: names of stores that were added before.
         """
@@ -75,7 +78,7 @@ class Topology:
         return self
 
     def add_state_store(self, builder: StoreBuilder, processors: str | Iterable[str] = ()) -> Topology:
-        """A store and the processors that use it; the same builder may come again for more processors."""
+        """A store and the processors that use it. The same builder can be added again for more processors."""
         self.builder.add_state_store(builder.name, processors, changelog=builder.changelog, supplier=builder)
         return self
 
@@ -94,12 +97,12 @@ class Topology:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:
-        """An internal topic, by its short name, for a sink and a source. `partitions` None: as many as upstream."""
+        """An internal topic for a sink and a source, by its short name. `partitions` None: as many as upstream."""
         self.builder.add_repartition_topic(name, partitions)
         return self
 
     def connect_processor_and_stores(self, processor: str, stores: str | Iterable[str]) -> Topology:
-        """Let a processor use stores that were added before; whoever shares a store is one subtopology."""
+        """Let a processor use stores that were added before. Nodes that share a store form one subtopology."""
         self.builder.connect_processor_and_stores(processor, stores)
         return self
 
@@ -109,20 +112,20 @@ class Topology:
         return self
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> Topology:
-        """The store is restored from a source topic of its subtopology; it writes no changelog."""
+        """Restore the store from a source topic of its subtopology, and write no changelog."""
         self.builder.use_source_topic_as_changelog(store, topic)
         return self
 
     def definition(self) -> TopologyDefinition:
-        """The node graph so far, as values that later calls do not change."""
+        """The node graph so far. Later calls do not change it."""
         return self.builder.definition()
 
     def parsed(self, application_id: str) -> GroupTopology:
         """The subtopologies with full topic names, as the assignor reads them.
 
-        Raises TopologyError also for what only the whole can show: no source at all, a store that no processor uses, a
-        repartition topic that is not both written and read. Differs from Kafka: there, such a store or topic is left
-        out without a word.
+        Raises TopologyError for what only the whole topology shows: no source, a store that no processor uses, a
+        repartition topic that is not both written and read. Differs from Kafka: there, such a store or topic is
+        silently left out.
         """
         _check_whole(self.builder.definition())
         return self.builder.build(application_id)
@@ -132,7 +135,7 @@ class Topology:
         return self.builder.describe()
 
     def draw(self, path: str | Path) -> Path:
-        """Write a picture, PNG or SVG by the suffix, and answer its path. Raises InputError for another suffix."""
+        """Write a picture, PNG or SVG by the suffix, and give its path. Raises InputError for another suffix."""
         from streams_runtime.topology_view.picture import draw_topology  # slow to import, and few need it
 
         return draw_topology(self.builder.definition(), Path(path))
@@ -154,7 +157,7 @@ def _offset_reset(source: str, value: OffsetReset | str | None) -> OffsetReset |
 
 
 def _check_supplier(name: str, supplier: object) -> None:
-    """Source: `ApiUtils.checkSupplier`. One processor for several tasks would mix their states up."""
+    """One processor for several tasks would mix up their states. Source: `ApiUtils.checkSupplier`."""
     if not callable(supplier):
         raise _invalid(
             f"The supplier of Processor {name} must be a class or a function without arguments that makes "

@@ -1,8 +1,8 @@
-"""State stores: what processors keep between records, and how it outlives a process.
+"""State stores: what processors keep between records, and how it survives a process.
 
-Made by `key_value_store`, `window_store` and their `timestamped_` kinds; used through the protocols of `base`.
-Each is layers around each other: serdes (`key_value`, `timestamped`, `window`), `change_logging`, and bytes on disk
-(`rocksdb`, `rocksdb_window`) or in memory (`in_memory_key_value`, `in_memory_window`).
+`key_value_store`, `window_store` and their `timestamped_` kinds make them; the protocols of `base` are how they are
+used. A store is made of layers: serdes (`key_value`, `timestamped`, `window`), then `change_logging`, then bytes on
+disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_key_value`, `in_memory_window`).
 """
 
 from streams_runtime.state_stores.base import (

@@ -1,9 +1,9 @@
 """State stores in two layers: what a task does with any store, and what a processor does with each kind.
 
-A store that is used by processors takes and gives objects (serdes inside), writes every change to its changelog, and
-keeps bytes in RocksDB or memory. A standby or restore only uses `restore`. A task calls from its thread; queries from
-outside read at the same time from other threads, so reads have to be safe then.
-Source: `StateStore`, `KeyValueStore`, `TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
+A store for processors takes and gives objects (serdes are inside), writes every change to its changelog, and keeps
+bytes in RocksDB or in memory. A standby or a restore only calls `restore`. A task calls from its own thread. Queries
+read from other threads at the same time, so reads have to be thread-safe. Source: `StateStore`, `KeyValueStore`,
+`TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ V_co = TypeVar("V_co", covariant=True)
 
 
 class ChangeLogger(Protocol):
-    """Where a logged store sends its changes, already as bytes; `value` None is a deletion."""
+    """Where a logged store sends its changes, as bytes. `value` None is a deletion."""
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoreContext:
-    """What a store gets when it is opened. `directory`: the task's own; a store keeps `rocksdb/<name>` in it.
+    """What a store gets when it is opened.
 
-    `changes`: None for a store that is not logged.
+    `directory`: of the task; a store keeps its files in `rocksdb/<name>` there. `changes`: None for a store that is
+    not logged.
     """
 
     task_id: TaskId
@@ -43,7 +44,7 @@ class StoreContext:
 
 
 class RecordClock(Protocol):
-    """The times a store may ask for while a record is processed, in milliseconds since the epoch; -1 before any."""
+    """Times while a record is processed, in milliseconds since the epoch; -1 before the first record."""
 
     @property
     def record_timestamp_ms(self) -> int: ...
@@ -70,15 +71,15 @@ class StateStore(Protocol):
         ...
 
     def rebind(self, context: StoreContext) -> None:
-        """The task was recycled: same content, other surroundings; the store stays open."""
+        """The task was recycled: the store stays open with its content, in a new context."""
         ...
 
     def restore(self, batch: RecordBatch) -> None:
-        """Take changelog records in bulk, without logging them: later ones win, None deletes."""
+        """Apply changelog records in bulk without logging them. Later records win, and None deletes."""
         ...
 
     def flush(self) -> None:
-        """On return everything written so far is on disk (persistent stores)."""
+        """Write everything to disk, if the store is persistent."""
         ...
 
     def close(self) -> None:
@@ -92,7 +93,7 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
 
 class ReadOnlyKeyValueStore(Protocol[K, V_co]):
-    """Keys are ordered by their bytes. Ranges take both ends in; None is an open end."""
+    """Keys are ordered by their bytes. Ranges include both ends; None is an open end."""
 
     def get(self, key: K) -> V_co | None: ...
     def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V_co]]: ...
@@ -110,11 +111,11 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
 
 
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
-    """Keeps a timestamp with each value: 8 bytes before it on disk, the record's timestamp in the changelog."""
+    """Keeps a timestamp with each value: on disk 8 bytes before it, in the changelog the record's timestamp."""
 
 
 class Windowed(NamedTuple, Generic[K]):
-    """A key in one window, `start_ms` up to and without `end_ms`."""
+    """A key in the window from `start_ms` up to, and without, `end_ms`."""
 
     key: K
     start_ms: int
@@ -122,14 +123,14 @@ class Windowed(NamedTuple, Generic[K]):
 
 
 class ReadOnlyWindowStore(Protocol[K_contra, V_co]):
-    """Times are window starts in milliseconds, both ends taken in."""
+    """Times are window starts in milliseconds. Ranges include both ends."""
 
     def fetch(self, key: K_contra, start_ms: int) -> V_co | None: ...
     def fetch_range(self, key: K_contra, from_ms: int, to_ms: int) -> Iterator[tuple[int, V_co]]: ...
 
 
 class WindowStore(StateStore, Protocol[K, V]):
-    """Windows older than stream time - retention are gone. `put` with None deletes."""
+    """Windows that are older than stream time minus retention are gone. `put` with None deletes."""
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None: ...
     def fetch(self, key: K, start_ms: int) -> V | None: ...
@@ -138,7 +139,7 @@ class WindowStore(StateStore, Protocol[K, V]):
 
 
 class StoreBuilder(Protocol):
-    """What a topology holds of a store: makes one instance a task. Can be pickled."""
+    """What a topology holds of a store: it makes one store for each task. It can be pickled."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""How a user says which stores a topology has. Builders are values: to be compared, pickled and sent to executors.
+"""How a user names the stores of a topology. Builders are values: they can be compared, pickled and sent to executors.
 
 Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`, `WindowStoreBuilder`,
 `TimestampedWindowStoreBuilder`.
@@ -43,7 +43,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class KeyValueStoreBuilder(Generic[K, V]):
-    """Raises InputError for a name that cannot be part of a topic's and a directory's."""
+    """Raises InputError for a name that cannot be part of the names of a topic and a directory."""
 
     name: str
     key_serde: Serde[K]
@@ -63,7 +63,7 @@ class KeyValueStoreBuilder(Generic[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedKeyValueStoreBuilder(Generic[K, V]):
-    """As `KeyValueStoreBuilder`; `value_serde` is that of the value alone."""
+    """As `KeyValueStoreBuilder`. `value_serde`: of the value alone."""
 
     name: str
     key_serde: Serde[K]
@@ -83,7 +83,10 @@ class TimestampedKeyValueStoreBuilder(Generic[K, V]):
 
 @dataclass(frozen=True)
 class WindowStoreBuilder(Generic[K, V]):
-    """Times in milliseconds. Raises InputError for a bad name, negative times, or less retention than window size."""
+    """Times are in milliseconds.
+
+    Raises InputError for a bad name, negative times, or retention below the window size.
+    """
 
     name: str
     key_serde: Serde[K]
@@ -121,7 +124,7 @@ class WindowStoreBuilder(Generic[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, ValueAndTimestamp[V]]):
-    """As `WindowStoreBuilder`; `value_serde` is that of value and timestamp together, as on disk."""
+    """As `WindowStoreBuilder`. `value_serde`: of value and timestamp together, as on disk."""
 
     def build(self) -> SerdesTimestampedWindowStore[K, V]:
         assert isinstance(self.value_serde, ValueAndTimestampSerde)
@@ -140,7 +143,7 @@ def key_value_store(
     persistent: bool = True,
     changelog: ChangelogConfig | None = LOGGED,
 ) -> KeyValueStoreBuilder[K, V]:
-    """RocksDB, or memory when not `persistent`. `changelog` None: not logged, so lost with its instance."""
+    """In RocksDB, or in memory when not `persistent`. `changelog` None: not logged, so it is lost with its instance."""
     return KeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog)
 
 
@@ -152,7 +155,7 @@ def timestamped_key_value_store(
     persistent: bool = True,
     changelog: ChangelogConfig | None = LOGGED,
 ) -> TimestampedKeyValueStoreBuilder[K, V]:
-    """Gives and takes `ValueAndTimestamp`s; otherwise as `key_value_store`."""
+    """Takes and gives `ValueAndTimestamp`s; otherwise as `key_value_store`."""
     return TimestampedKeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog)
 
 
@@ -167,7 +170,7 @@ def window_store(
     persistent: bool = True,
     changelog: ChangelogConfig | None = LOGGED,
 ) -> WindowStoreBuilder[K, V]:
-    """`changelog` becomes a windowed one with the store's retention, unless it names another."""
+    """`changelog` becomes a windowed one, with the retention of the store unless it has its own."""
     return WindowStoreBuilder(
         name,
         key_serde,
@@ -190,7 +193,7 @@ def timestamped_window_store(
     persistent: bool = True,
     changelog: ChangelogConfig | None = LOGGED,
 ) -> TimestampedWindowStoreBuilder[K, V]:
-    """Gives and takes `ValueAndTimestamp`s, `value_serde` is that of the value alone; otherwise as `window_store`."""
+    """Takes and gives `ValueAndTimestamp`s. `value_serde`: of the value alone. Otherwise as `window_store`."""
     return TimestampedWindowStoreBuilder(
         name,
         key_serde,
@@ -214,5 +217,5 @@ def _key_value_bytes(name: str, *, persistent: bool) -> KeyValueStore[bytes, byt
 def _check_name(name: str) -> None:
     if not _LEGAL_NAME.match(name) or name in (".", ".."):
         raise InputError(
-            f"{name!r} cannot be the name of a store: it takes 1 to 249 letters, digits, dots, underscores and hyphens"
+            f"{name!r} cannot be the name of a store: use 1 to 249 letters, digits, dots, underscores and hyphens"
         )

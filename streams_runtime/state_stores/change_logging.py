@@ -1,8 +1,8 @@
 """Stores of bytes that send every change to the changelog, after it is in the store.
 
-A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value.
-Without a changelog at hand (a standby, a source topic that serves as changelog) nothing is sent. What is restored is
-never logged. Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
+A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value. Without
+a changelog (in a standby, or where a source topic serves as changelog) nothing is sent. What is restored is never
+logged. Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
 `ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`.
 """
 
@@ -22,7 +22,7 @@ BytesStore = KeyValueStore[bytes, bytes]
 
 class _NotLogged:
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Nobody is to know."""
+        """The change is not logged."""
 
 
 class _NoRecord:
@@ -103,7 +103,7 @@ class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
 
 
 class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore):
-    """Its values begin with their timestamp; a deletion has none and carries the current record's."""
+    """Its values begin with their timestamp. A deletion carries the timestamp of the current record."""
 
     __slots__ = ()
 
@@ -115,10 +115,10 @@ class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore
 
 
 class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
-    """`WindowBytesStore`. Also what is dropped because its window has expired is logged, as Kafka does.
+    """`WindowBytesStore`. A record whose window has expired is logged, too, as in Kafka.
 
-    Differs from Kafka: None in a store with duplicates, which deletes nothing, is not logged; there it is, under a
-    number that no value has.
+    Differs from Kafka: None in a store with duplicates deletes nothing and is not logged. Kafka logs it, under a
+    sequence number that no value has.
     """
 
     __slots__ = ()
@@ -141,7 +141,7 @@ class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
 
 
 class ChangeLoggingTimestampedWindowBytesStore(ChangeLoggingWindowBytesStore):
-    """Its values begin with their timestamp; a deletion has none and carries the current record's."""
+    """Its values begin with their timestamp. A deletion carries the timestamp of the current record."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
 """Bytes in memory, in key order, gone at `close`: a dict, and a sorted list of its keys that is made on demand.
 
-A put costs a dict write. A range sorts what came since the last one, then walks a snapshot of the keys: entries put
-later are not seen, entries changed or deleted later are seen as they are by then, as Kafka documents. The task's thread
-writes; any thread may read. Source: `InMemoryKeyValueStore`.
+A put costs a dict write. A range sorts the keys that came since the last range, then walks a snapshot of all keys. It
+does not see entries that are put later; it sees later changes and deletions of entries it has not reached, as Kafka
+documents. The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Entry = tuple[bytes, bytes]
 
 
 class InMemoryKeyValueStore:
-    """`KeyValueStore[bytes, bytes]`. All but the constructor and `open` raise InvalidStateStore when it is not open."""
+    """`KeyValueStore[bytes, bytes]`. Its methods raise InvalidStateStore while it is not open."""
 
     __slots__ = ("_added", "_entries", "_lock", "_name", "_open", "_sorted_keys")
 
@@ -29,11 +29,11 @@ class InMemoryKeyValueStore:
     def __init__(self, name: str) -> None:
         self._name = name
         self._open = False
-        self._lock = Lock()  # guards the two below and adding to entries
+        self._lock = Lock()  # guards the next two, and adding to the entries
         self._sorted_keys: list[bytes] | None = None
-        """Never changed, only replaced; may hold deleted keys. None: no range was asked for since `restore`."""
+        """Never changed, only replaced. May hold deleted keys. None: no range was asked for since `restore`."""
         self._added: dict[bytes, None] = {}
-        """Keys that came since `_sorted_keys` was made; a dict, so that it cannot outgrow the entries."""
+        """Keys added since `_sorted_keys` was made. A dict, so that it cannot outgrow the entries."""
         self._entries: dict[bytes, bytes] = {}
 
     @property
@@ -48,7 +48,7 @@ class InMemoryKeyValueStore:
         self._open = True
 
     def rebind(self, context: StoreContext) -> None:
-        """Nothing here depends on the surroundings."""
+        """Nothing here depends on the context."""
 
     def get(self, key: bytes) -> bytes | None:
         if not self._open:
@@ -84,7 +84,7 @@ class InMemoryKeyValueStore:
         return self._remove(key)
 
     def restore(self, batch: RecordBatch) -> None:
-        """Records without a key are passed over, as Kafka does."""
+        """Records without a key are skipped, as in Kafka."""
         if not self._open:
             raise self._not_open()
         latest = dict(zip(batch.keys, batch.values, strict=True))
@@ -117,12 +117,12 @@ class InMemoryKeyValueStore:
         return len(self._entries)
 
     def flush(self) -> None:
-        """Memory is as far as it goes."""
+        """There is nothing to write to disk."""
         if not self._open:
             raise self._not_open()
 
     def close(self) -> None:
-        """The content is gone; iterators end with InvalidStateStore."""
+        """The content is gone. Iterators end with InvalidStateStore."""
         with self._lock:
             self._open = False
             self._sorted_keys = None
@@ -154,7 +154,7 @@ class InMemoryKeyValueStore:
             if self._sorted_keys is None:
                 self._sorted_keys = sorted(self._entries.copy())
             elif self._added:
-                # the old keys come first and are in order, so that this sort only merges
+                # the old keys come first and in order, so this sort only merges
                 candidates = dict.fromkeys(self._sorted_keys)
                 candidates.update(self._added)
                 self._added.clear()

@@ -1,8 +1,8 @@
 """Windows in memory, with and without duplicates; gone at `close`. Source: `InMemoryWindowStore`.
 
-Differs from Kafka: expired windows leave memory a segment at a time, as on disk, not at every call; a restored
-duplicate keeps the sequence number of its changelog record; `fetch` of a store with duplicates finds the latest one,
-and None put there moves no time, as on disk.
+Differs from Kafka: expired windows leave memory one segment at a time, as on disk, and not at every call. A restored
+duplicate keeps the sequence number of its changelog record. In a store with duplicates, `fetch` finds the latest one,
+and putting None does not advance stream time, as on disk.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class WindowBuckets(Generic[Entry]):
             del self._starts[:count]
 
     def between(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
-        """Both ends taken in, in order of time."""
+        """Both ends included, in order of time."""
         with self._lock:
             starts = self._starts[bisect_left(self._starts, from_ms) : bisect_right(self._starts, to_ms)]
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
 
 
 class _InMemoryWindows(ABC, Generic[Entry]):
-    """What both kinds share. `Entry`: what is kept of one key and start."""
+    """What both kinds share. `Entry`: what is kept of one key and window start."""
 
     __slots__ = ("_buckets", "_name", "_open", "_retention")
 
@@ -99,7 +99,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
         self._open = True
 
     def rebind(self, context: StoreContext) -> None:
-        """Nothing here depends on the surroundings."""
+        """Nothing here depends on the context."""
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         self._require_open()
@@ -118,7 +118,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
         return self._while_open(self._buckets, found)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """In order of time, then of key. Later changes of windows that it has not come to are seen."""
+        """In order of time, then of key. Later changes of windows that it has not reached are seen."""
         buckets = self._buckets
         return self._while_open(buckets, self._decoded(self._readable(from_ms, to_ms)))
 
@@ -138,11 +138,11 @@ class _InMemoryWindows(ABC, Generic[Entry]):
                 self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
 
     def flush(self) -> None:
-        """Memory is as far as it goes."""
+        """There is nothing to write to disk."""
         self._require_open()
 
     def close(self) -> None:
-        """The content is gone; iterators end with InvalidStateStore."""
+        """The content is gone. Iterators end with InvalidStateStore."""
         self._open = False
         self._buckets = WindowBuckets()
         self._retention = WindowRetention(self._retention.retention_ms)
@@ -152,11 +152,11 @@ class _InMemoryWindows(ABC, Generic[Entry]):
 
     @abstractmethod
     def _values(self, entry: Entry) -> list[bytes]:
-        """Empty only for a moment, while another thread deletes the last one."""
+        """In order. Empty only for a moment, while another thread deletes the last value."""
         ...
 
     def _is_live(self, start_ms: int) -> bool:
-        """Takes note of the time, and drops what has expired by it."""
+        """Whether a window is readable. Moves observed stream time, and drops what has expired by it."""
         retention = self._retention
         if start_ms > retention.observed_ms and retention.observe(start_ms):
             self._buckets.remove_before(retention.first_live_segment * retention.segment_interval_ms)
@@ -192,7 +192,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
 
 
 class InMemoryWindowStore(_InMemoryWindows[bytes]):
-    """`WindowBytesStore` with one value a key and start."""
+    """`WindowBytesStore` with one value for each key and start."""
 
     __slots__ = ()
 
@@ -214,7 +214,7 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
 
 
 class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
-    """`WindowBytesStore` that keeps every value of a key and start, by sequence number."""
+    """`WindowBytesStore` that keeps every value of each key and start, by sequence number."""
 
     __slots__ = ("_sequence",)
 

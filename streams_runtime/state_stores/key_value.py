@@ -1,4 +1,4 @@
-"""The key-value store that processors use: objects in, objects out, bytes below. Source: `MeteredKeyValueStore`."""
+"""The key-value store that processors use: objects in and out, bytes below. Source: `MeteredKeyValueStore`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generic[K, V]):
-    """`KeyValueStore[K, V]`. A key that is None raises StreamsRuntimeError; what a serde raises goes through."""
+    """`KeyValueStore[K, V]`. Raises StreamsRuntimeError for a key that is None. Errors of a serde pass through."""
 
     __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of")
 
@@ -34,20 +34,20 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
         self._inner.put(self._stored_key(key), None if value is None else self._to_value(value))
 
     def put_if_absent(self, key: K, value: V) -> V | None:
-        """The value that was there; then nothing has changed. Raises StreamsRuntimeError when `value` is None."""
+        """Gives the present value, if there is one, and changes nothing then. Raises StreamsRuntimeError for None."""
         if value is None:
-            raise StreamsRuntimeError(f"store {self.name}: put_if_absent needs a value, None is none")
+            raise StreamsRuntimeError(f"store {self.name}: put_if_absent needs a value, not None")
         present = self._inner.put_if_absent(self._stored_key(key), self._to_value(value))
         return None if present is None else self._value_of(present)
 
     def put_all(self, entries: list[tuple[K, V | None]]) -> None:
-        """In this order; one that cannot be serialized leaves all of them out."""
+        """In this order. When one of them cannot be serialized, none is put."""
         self._inner.put_all(
             [(self._stored_key(key), None if value is None else self._to_value(value)) for key, value in entries]
         )
 
     def delete(self, key: K) -> V | None:
-        """The value that was there."""
+        """Gives the value that was there."""
         present = self._inner.delete(self._stored_key(key))
         return None if present is None else self._value_of(present)
 

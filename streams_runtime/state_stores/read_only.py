@@ -1,4 +1,5 @@
-"""What others than the task get of a store: its reads, safe from any thread while the task writes, flushes or closes.
+"""The reads of a store, for everybody but the task. They are safe from any thread while the task writes, flushes or
+closes.
 
 After a close they raise InvalidStateStore. Source: `QueryableStoreType`, `ReadOnlyKeyValueStoreFacade`.
 """

@@ -1,8 +1,8 @@
-"""Bytes in RocksDB: one database a store, in `<task directory>/rocksdb/<store name>`.
+"""Bytes in RocksDB: one database for each store, in `<task directory>/rocksdb/<store name>`.
 
-Keys are ordered as unsigned bytes. Nothing is logged by RocksDB itself: what was written since the last `flush` is gone
-after a crash, and is restored from the changelog. The task's thread writes, flushes and closes; any thread may read:
-a read that loses the race with `close` raises InvalidStateStore. Source: `RocksDBStore`.
+Keys are ordered as unsigned bytes. RocksDB writes no log here: what was written since the last `flush` is gone after a
+crash, and is restored from the changelog. The task's thread writes, flushes and closes; any thread may read. A read
+that loses the race with `close` raises InvalidStateStore. Source: `RocksDBStore`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNS_OF_DAMAGE = ("Corruption", "No such file", "does not exist")
 
 
 class _NotOpen:
-    """Stands where a database would be: all that is asked of it fails as it does just after a close."""
+    """Stands in for a database that is not open: every call fails as it does right after a close."""
 
     def __getattr__(self, name: str) -> Any:
         raise DbClosedError("not open")
@@ -38,7 +38,7 @@ _NOT_OPEN: Any = _NotOpen()
 
 
 class RocksDBStore:
-    """`KeyValueStore[bytes, bytes]`. Errors of RocksDB come as ProcessorStateError with the directory in it."""
+    """`KeyValueStore[bytes, bytes]`. Errors of RocksDB become ProcessorStateErrors that name the directory."""
 
     __slots__ = ("_cursors", "_database", "_directory", "_name", "_write_options")
 
@@ -47,7 +47,7 @@ class RocksDBStore:
     def __init__(self, name: str) -> None:
         self._name = name
         self._directory = Path()
-        # Any: rocksdict's stub says less than it does, and a closed store has a stand-in here
+        # Any: rocksdict's stub lacks methods, and a closed store has a stand-in here
         self._database: Any = _NOT_OPEN
         self._cursors = Cursors(self._failure)
         self._cursors.close()
@@ -75,7 +75,7 @@ class RocksDBStore:
         self._database = database
 
     def rebind(self, context: StoreContext) -> None:
-        """Nothing here depends on the surroundings."""
+        """Nothing here depends on the context."""
 
     def require_open(self) -> None:
         if not self.is_open:
@@ -103,7 +103,7 @@ class RocksDBStore:
         return present
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """All of them or, after an error, none."""
+        """Puts all of them or, after an error, none."""
         if entries:
             self.write([key for key, _ in entries], [value for _, value in entries])
 
@@ -113,27 +113,27 @@ class RocksDBStore:
         return present
 
     def restore(self, batch: RecordBatch) -> None:
-        """Records without a key are passed over, as Kafka does."""
+        """Records without a key are skipped, as in Kafka."""
         self.write(batch.keys, batch.values)
 
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
-        """Columns of the same length, in one go: later ones win, value None deletes, key None is passed over.
+        """Write columns of the same length at once. Later entries win, value None deletes, key None is skipped.
 
-        With a None among them they are gone through twice.
+        With a None in them the columns are read twice.
         """
         batch: Any = WriteBatch(raw_mode=True)
         try:
             try:
-                # map into nothing: no Python code runs per record
+                # the deque keeps nothing: no Python code runs for each record
                 deque(map(batch.put, keys, values), maxlen=0)
-            except (KeyError, ValueError):  # what rocksdict says to a None, which most batches do not have
+            except (KeyError, ValueError):  # rocksdict's answer to a None, which most batches do not have
                 batch = _batch_with_deletions(keys, values)
             self._database.write(batch, self._write_options)
         except Exception as error:
             raise self._failure(error) from error
 
     def delete_range(self, start: bytes, before: bytes) -> None:
-        """Keys from `start` up to and without `before`, at the price of a single write."""
+        """Delete keys from `start` up to, and without, `before`, at the cost of a single write."""
         try:
             self._database.delete_range(start, before, self._write_options)
         except Exception as error:
@@ -156,11 +156,11 @@ class RocksDBStore:
         return self.scan(prefix, prefix_end(prefix))
 
     def scan(self, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
-        """Keys from `start` up to and without `before`, None for an open end, as they are now."""
+        """A snapshot of the keys from `start` up to, and without, `before`. None is an open end."""
         return self._read(lambda database: _forwards(database, start, before))
 
     def approximate_num_entries(self) -> int:
-        """RocksDB's estimate: overwritten and deleted keys may be counted until they are compacted away."""
+        """RocksDB's estimate, which may count overwritten and deleted keys until compaction removes them."""
         try:
             return max(0, self._database.property_int_value("rocksdb.estimate-num-keys") or 0)
         except Exception as error:
@@ -173,7 +173,7 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """Also ends every iterator. Raises ProcessorStateError when the flush fails; it is closed all the same."""
+        """Also ends every iterator. Raises ProcessorStateError when the flush fails; the store is closed even so."""
         database = self._database
         if database is _NOT_OPEN:
             return
@@ -194,7 +194,7 @@ class RocksDBStore:
         said = str(error)
         kind = StoreCorrupted if any(sign in said for sign in _SIGNS_OF_DAMAGE) else ProcessorStateError
         if "lock hold" in said or "/LOCK" in said:
-            kind, what_to_do = ProcessorStateError, "another owner has it open: let it close the store first"
+            kind, what_to_do = ProcessorStateError, "another owner has it open and has to close it first"
         else:
             what_to_do = (
                 "delete this directory while the application is stopped, with the task's checkpoint file, "
@@ -205,7 +205,7 @@ class RocksDBStore:
     def _failure(self, error: Exception) -> Exception:
         if isinstance(error, StreamsRuntimeError):
             return error
-        # "borrowed" is PyO3's word for use of an object that another thread is just closing
+        # PyO3 says "borrowed" when an object is used that another thread is closing
         if isinstance(error, DbClosedError) or (isinstance(error, RuntimeError) and "borrowed" in str(error)):
             return InvalidStateStore(f"store {self._name} is not open")
         if isinstance(error, (KeyError, ValueError, TypeError)):
@@ -213,8 +213,8 @@ class RocksDBStore:
         return ProcessorStateError(f"store {self._name}: RocksDB failed in {self._directory} ({error})")
 
 
-# Not rocksdict's `items` with bounds in `ReadOptions`: as of 0.3.29 the bounds may be freed while they are in use, the
-# lower one is set as the upper one, and an iterator that meets a broken block ends as if there was nothing more.
+# These do not use rocksdict's `items` with bounds in `ReadOptions`: as of 0.3.29 the bounds may be freed while they are
+# in use, the lower one is set as the upper one, and an iterator that meets a broken block ends as if it was at the end.
 
 
 def _forwards(database: Any, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
@@ -267,7 +267,7 @@ def _close_when_unused(database: Any) -> None:
         try:
             database.close()
             return
-        except RuntimeError as error:  # a reader is inside of it at this moment, and cannot come back
+        except RuntimeError as error:  # a reader is inside right now; it finishes, and no other one can enter
             if "borrowed" not in str(error):
                 raise
             time.sleep(_RETRY_CLOSE_S)

@@ -1,7 +1,7 @@
-"""Open iterators of one RocksDB: each is a snapshot, read a few entries at a time, and ended when the store closes.
+"""Open iterators of one RocksDB. Each is a snapshot, reads a few entries at a time, and ends when the store closes.
 
-RocksDB keeps its files locked for as long as an iterator lives, and a query may have one open in another thread while
-the task closes the store; so a store knows its cursors and takes them back. Source: `RocksDBStore.openIterators`.
+RocksDB keeps its files locked as long as an iterator lives. A query may have one open in another thread while the task
+closes the store, so a store knows its cursors and ends them. Source: `RocksDBStore.openIterators`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rocksdict import DbClosedError
 Entry = tuple[bytes, bytes]
 
 CHUNK = 32
-"""Entries read at a time: RocksDB's iterator holds the interpreter while it reads."""
+"""How many entries are read at a time: RocksDB's iterator holds the interpreter while it reads."""
 
 
 class _Cursor:
@@ -27,7 +27,7 @@ class _Cursor:
 
 
 class Cursors:
-    """Those of one opening of a store, from `open` to `close`. Safe from any thread."""
+    """The cursors of a store from one `open` to its `close`. Safe from any thread."""
 
     __slots__ = ("_closed", "_failure", "_lock", "_open")
 
@@ -39,7 +39,7 @@ class Cursors:
         self._closed = False
 
     def read(self, items: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
-        """What `items()`, called now, gives. Raises InvalidStateStore here and at each entry once it is closed."""
+        """The entries of `items()`, called now. Once closed, this and each entry raise InvalidStateStore."""
         with self._lock:
             if self._closed:
                 raise self._failure(DbClosedError())
@@ -50,7 +50,7 @@ class Cursors:
         return self._entries(chunk, cursor)
 
     def close(self) -> None:
-        """Returns when no thread reads any more; nothing of RocksDB is held afterwards."""
+        """Returns when no thread reads any more. Nothing of RocksDB is held afterwards."""
         with self._lock:
             self._closed = True
             for cursor in self._open:
@@ -76,7 +76,7 @@ class Cursors:
         except Exception as error:
             cursor.items = None
             self._open.discard(cursor)
-            # its frames hold RocksDB's iterator, and with it the database open for as long as anybody keeps the error
+            # the error's frames hold RocksDB's iterator, which would keep the database open as long as the error lives
             raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None

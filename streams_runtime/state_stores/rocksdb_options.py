@@ -1,9 +1,9 @@
-"""How much memory RocksDB may take, and what it is told to do with it.
+"""How much memory RocksDB may use, and with which options it is opened.
 
-All stores of a process share one block cache (indexes and filters count into it) and one budget for memtables, so that
+All stores of a process share one block cache (indexes and filters count into it) and one budget for memtables, so
 memory does not grow with the number of tasks, nor while tens of millions of records are restored. There is no
-write-ahead log: the changelog is the log, and `flush` makes a checkpoint true. Source: `RocksDBStore.openDB`.
-Differs from Kafka: its defaults give every store a cache of 50 MiB of its own.
+write-ahead log: the changelog is the log, and `flush` comes before a checkpoint is written. Source:
+`RocksDBStore.openDB`. Differs from Kafka: by default each of its stores has its own cache of 50 MiB.
 """
 
 from __future__ import annotations

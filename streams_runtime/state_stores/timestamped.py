@@ -1,7 +1,4 @@
-"""The stores whose values have a timestamp.
-
-Source: `MeteredTimestampedKeyValueStore`, `MeteredTimestampedWindowStore`.
-"""
+"""Stores whose values have a timestamp. Source: `MeteredTimestampedKeyValueStore`, `MeteredTimestampedWindowStore`."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class ValueAndTimestampSerde(Generic[V]):
-    """The form on disk: 8 bytes of timestamp, then the value by its own serde."""
+    """As on disk: 8 bytes of timestamp, then the value by its own serde."""
 
     value_serde: Serde[V]
 

@@ -1,7 +1,7 @@
 """A value with its timestamp as bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
 
-In the changelog the value stands alone and the timestamp is the record's, so what is restored has to be put together,
-a whole column at a time. Source: `ValueAndTimestampSerializer`, `RecordConverters.rawValueToTimestampedValue`.
+In the changelog the value stands alone and the timestamp is the record's. So a restore puts the two together, a whole
+column at a time. Source: `ValueAndTimestampSerializer`, `RecordConverters.rawValueToTimestampedValue`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def timestamp_of(stored: bytes) -> int:
 
 
 class ValuesWithTimestamps(Sequence[bytes | None]):
-    """A column of values and one of timestamps as one column of both; None stays None.
+    """A column of values and a column of timestamps as one column of both. None stays None.
 
-    Put together while it is read, which is cheaper than a list of it.
+    The two are put together while the column is read, which is cheaper than a list.
     """
 
     __slots__ = ("_timestamps_ms", "_values")
@@ -54,6 +54,6 @@ class ValuesWithTimestamps(Sequence[bytes | None]):
         return None if value is None else _pack(self._timestamps_ms[index]) + value
 
     def __iter__(self) -> Iterator[bytes | None]:
-        if all(self._values):  # none of them None (or empty): no Python code has to run per record
+        if all(self._values):  # none is None (or empty), so no Python code has to run for each record
             return map(add, map(_pack, self._timestamps_ms), self._values)
         return map(self.__getitem__, range(len(self._values)))

@@ -1,4 +1,4 @@
-"""The window store that processors use: objects in, objects out, bytes below. Source: `MeteredWindowStore`."""
+"""The window store that processors use: objects in and out, bytes below. Source: `MeteredWindowStore`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ V = TypeVar("V")
 
 
 class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
-    """`WindowStore[K, V]`. A key that is None raises StreamsRuntimeError; what a serde raises goes through.
+    """`WindowStore[K, V]`. Raises StreamsRuntimeError for a key that is None. Errors of a serde pass through.
 
-    Differs from Kafka: a window that starts before 1970 is refused; there it lands in a wrong segment.
+    Differs from Kafka: a window that starts before 1970 is refused. In Kafka it lands in a wrong segment.
     """
 
     __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of", "_window_size_ms")

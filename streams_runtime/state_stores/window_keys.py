@@ -1,7 +1,7 @@
 """A window's key as bytes, in the store and in its changelog: the key, 8 bytes of window start, 4 of sequence number.
 
-Big-endian, so that the windows of one key lie in order of time. The sequence number is 0 unless the store keeps
-duplicates. Source: `WindowKeySchema`.
+The numbers are big-endian, so the windows of one key lie in order of time. The sequence number is 0 unless the store
+keeps duplicates. Source: `WindowKeySchema`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SUFFIX_BYTES = 12
 MAX_SEQUENCE = JAVA_INT_MAX
 
 START = slice(-12, -4)
-"""Where a window's start stands in a window key."""
+"""The bytes of a window key that hold the window's start."""
 
 _SUFFIX = struct.Struct(">qi")
 
@@ -29,7 +29,7 @@ def suffix_of(window_key: bytes) -> tuple[int, int]:
 
 
 def next_sequence(sequence: int) -> int:
-    """Wraps around to 0, as it may not be negative."""
+    """Wraps around to 0, because it must not be negative."""
     return (sequence + 1) & MAX_SEQUENCE
 
 

@@ -1,9 +1,9 @@
-"""Which windows a window store still has, by the stream time it has seen. Source: `AbstractSegments`,
-`AbstractRocksDBSegmentedBytesStore`.
+"""Which windows a window store still has, by the stream time it has seen.
 
-Windows are kept in segments of max(retention / 2, one minute) of window start, and go by whole segments; between that
-and their expiry they are there, but no read shows them. Observed stream time is the store's own: the highest window
-start that was put or restored since it was opened (a store that is opened again starts at -1, as Kafka's do).
+Windows are kept in segments of max(retention / 2, one minute) of window start, and are deleted by whole segments. A
+window that has expired and is not deleted yet is not visible to reads. Observed stream time belongs to the store: it is
+the highest window start that was put or restored since the store was opened. A store that is opened again starts at -1,
+as in Kafka. Source: `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MIN_SEGMENT_INTERVAL_MS = 60_000
 
 
 class WindowRetention:
-    """One per store and opening; only the task's thread changes it."""
+    """Of one store, from its `open` to its `close`. Only the task's thread changes it."""
 
     __slots__ = ("first_live_segment", "next_expiry_ms", "observed_ms", "retention_ms", "segment_interval_ms")
 
@@ -23,14 +23,14 @@ class WindowRetention:
         self.observed_ms = NO_STREAM_TIME_MS
         self.first_live_segment = 0
         self.next_expiry_ms = retention_ms + self.segment_interval_ms
-        """Observed stream time from which on another segment has expired."""
+        """The observed stream time at which another segment expires."""
 
     @property
     def earliest_readable_ms(self) -> int:
         return max(0, self.observed_ms - self.retention_ms + 1)
 
     def observe(self, start_ms: int) -> bool:
-        """True when segments below `first_live_segment` have expired that had not before."""
+        """True when more segments have expired: those below `first_live_segment`."""
         if start_ms <= self.observed_ms:
             return False
         self.observed_ms = start_ms

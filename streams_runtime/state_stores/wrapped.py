@@ -1,4 +1,4 @@
-"""A store around another one: all that a task asks of a store goes on to the inner one. Source: `WrappedStateStore`."""
+"""A store around another store. It passes on what a task asks of any store. Source: `WrappedStateStore`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Where each node of a subtopology stands in the picture: columns from left to right, no two on top of each other.
+"""Where each node of a subtopology stands in the picture: columns from left to right, no two nodes on top of each
+other.
 
-The layered method of Sugiyama, Tagawa and Toda (1981): columns by longest path, edges over several columns broken by
-bends, crossings lessened by sorting each column by its neighbours' mean place, heights by the nearest ones that keep
-the order (isotonic regression). Input topics are the first column, output topics the last, sinks the one before.
+This is the layered method of Sugiyama, Tagawa and Toda (1981). Columns come from the longest path. Bends break edges
+that cross several columns. Sorting each column by the mean place of its neighbours reduces crossings. Heights are the
+nearest ones that keep the order (isotonic regression). Input topics are the first column, output topics the last, sinks
+the one before it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Item(NamedTuple):
-    """One thing to place; a topic that is read and written is two. Bends have a number for a name."""
+    """One thing to place. A topic that is both read and written is two of them. The name of a bend is a number."""
 
     kind: Kind
     name: str
@@ -40,9 +42,9 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Places in units of one shape: x is the column, y grows downwards from 0; both are centres.
+    """Places of the centres, in units of one shape: x is the column, y grows downwards from 0.
 
-    `edges`: each a chain of items from one shape over bends to the next. `store_links`: processor and store.
+    `edges`: each is a chain of items, from one shape over bends to the next. `store_links`: processor and store.
     """
 
     places: Mapping[Item, tuple[float, float]]
@@ -140,7 +142,7 @@ def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[lis
 
 
 def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> None:
-    """Sorts each column in place, there and back; ties keep their order, so the outcome is always the same."""
+    """Sorts each column in place, forwards and backwards. Ties keep their order, so the result is always the same."""
     rank = {item: float(index) for column in columns for index, item in enumerate(column)}
     column_of = {item: index for index, column in enumerate(columns) for item in column}
     for sweep in range(_SWEEPS):
@@ -153,16 +155,17 @@ def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> 
                 mean[item] = sum(before) / len(before) if before else rank[item]
             column.sort(key=mean.__getitem__)
             for place, item in enumerate(column):
-                rank[item] = place - (len(column) - 1) / 2  # centred, so that short and long columns compare
+                rank[item] = place - (len(column) - 1) / 2  # centred, so that short and long columns are comparable
 
 
 def _heights(
     columns: Sequence[Sequence[Item]], neighbours: nx.Graph[Item], cell: Mapping[Item, float]
 ) -> dict[Item, float]:
-    """Top of each cell, 0 or more. Pulled to its neighbours' mean again and again, never past the one above it."""
+    """The top of each cell, 0 or more: moved towards the mean of its neighbours repeatedly, never past the cell above.
+    The top of each cell, 0 or more: moved towards the mean of its neighbours repeatedly, never past the cell above."""
     top: dict[Item, float] = {}
     for column in columns:
-        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores hang down and move nobody up
+        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores hang below, and push nothing up
         for item in column:
             top[item] = at
             at += cell[item]
@@ -179,11 +182,11 @@ def _heights(
 
 
 def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones (least squares) where each begins behind the one before it."""
+    """The places nearest to the wanted ones (least squares) such that each begins after the one before it ends."""
     offsets = [0.0]
     for size in sizes:
         offsets.append(offsets[-1] + size)
-    blocks: list[tuple[float, int]] = []  # mean and length of runs that stand close together
+    blocks: list[tuple[float, int]] = []  # mean and length of runs without gaps
     for place, offset in zip(wanted, offsets, strict=False):
         blocks.append((place - offset, 1))
         while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:

@@ -1,8 +1,8 @@
-"""A topology as a picture: subtopologies as boxes one below the other, records going from left to right in each.
+"""A topology as a picture: subtopologies are boxes one below the other, and records go from left to right in each.
 
-Sources, processors, sinks, stores and topics differ by shape and colour. A topic between two subtopologies stands on
-the right of the one that writes it and on the left of the one that reads it, joined by a dashed line around the boxes.
-The same words as `describe()`: nodes and topics by the names the user gave.
+Sources, processors, sinks, stores and topics differ by shape and colour. A topic between two subtopologies stands to
+the right of the one that writes it and to the left of the one that reads it; a dashed line around the boxes joins the
+two. The words are those of `describe()`: nodes and topics have the names that the user gave.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LINE = "#444444"
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """One subtopology on the page: `top` is the upper edge of its box, y grows downwards."""
+    """One subtopology on the page. `top`: the upper edge of its box; y grows downwards."""
 
     group_id: int
     layout: Layout
@@ -69,7 +69,10 @@ class _Placed:
 
 
 def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
-    """Writes PNG or SVG by the suffix and answers the path. InputError for another suffix or an empty topology."""
+    """Writes PNG or SVG by the suffix, and gives the path.
+
+    Raises InputError for another suffix or an empty topology.
+    """
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"a picture is {' or '.join(SUFFIXES)}, not {path.suffix or 'without a suffix'}", str(path))
     groups = node_groups(definition)
@@ -161,7 +164,12 @@ def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         middle = (x + to_x) / 2
         vertices += [(middle, y), (middle, to_y), (to_x - half, to_y), (to_x + half, to_y)]
-        codes += [Stroke.CURVE4, Stroke.CURVE4, Stroke.CURVE4, Stroke.LINETO]  # flat where shapes stand, no corner cut
+        codes += [
+            Stroke.CURVE4,
+            Stroke.CURVE4,
+            Stroke.CURVE4,
+            Stroke.LINETO,
+        ]  # flat where shapes stand, so that no corner is cut
     del vertices[-1], codes[-1]
     axes.add_patch(
         FancyArrowPatch(
@@ -201,7 +209,7 @@ def _draw_item(axes: Axes, definition: TopologyDefinition, item: Item, x: float,
 
 
 def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[Patch]:
-    """Centre and size to the patches that make the shape, from back to front."""
+    """The patches that make up the shape, from back to front. `x`, `y`: its centre."""
     left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
     tip = height * 0.3
     match kind:
@@ -222,7 +230,7 @@ def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[
 
 
 def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
-    """Sides and bottom; the lid comes on top of it."""
+    """Sides and bottom. The lid is drawn on top of them."""
     rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3  # 2/3: a cubic that is as deep as half an ellipse
     vertices = [(left, rim), (left, foot), (left, foot + bulge), (right, foot + bulge), (right, foot), (right, rim)]
     return PathPatch(Stroke(vertices, [Stroke.MOVETO, Stroke.LINETO, *[Stroke.CURVE4] * 3, Stroke.LINETO]))
@@ -238,7 +246,7 @@ def _changelog_text(definition: TopologyDefinition, name: str) -> str:
 
 
 def _wrapped(name: str) -> list[str]:
-    """At most three lines, broken behind hyphens, underscores and dots where that helps."""
+    """At most three lines, broken after hyphens, underscores and dots where possible."""
     spaced = name
     for mark in "-_.":
         spaced = spaced.replace(mark, mark + "\0")
@@ -254,7 +262,7 @@ def _wrapped(name: str) -> list[str]:
 
 
 def _draw_lanes(axes: Axes, between: list[tuple[str, int, int]], placed: Mapping[int, _Placed], width: float) -> None:
-    """Dashed lines around the boxes; each has a lane of its own on every side, so none lies on another."""
+    """Dashed lines around the boxes. Each has its own lane on every side, so that no two lie on each other."""
     used: dict[int, int] = {}
     for index, (topic, writer, reader) in enumerate(between):
         lane = used[reader] = used.get(reader, 0) + 1

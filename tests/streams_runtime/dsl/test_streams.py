@@ -212,7 +212,7 @@ def test_should_tell_which_node_needs_a_serde_that_is_not_known() -> None:
     with pytest.raises(TopologyError) as raised:
         builder.build()
     assert str(raised.value) == (
-        "Invalid topology: KSTREAM-SINK-0000000002 needs a value serde, and the calls before it do not tell one; "
+        "Invalid topology: KSTREAM-SINK-0000000002 needs a value serde, and no call before it gives one; "
         "give it there or before as value_serde=..."
     )
 

@@ -102,7 +102,7 @@ def test_should_say_where_and_what_to_do_when_the_files_are_corrupt(
 def test_should_say_that_another_owner_has_it_open(tmp_path: Path) -> None:
     store = opened(tmp_path)
 
-    with pytest.raises(ProcessorStateError, match="another owner has it open: let it close the store first"):
+    with pytest.raises(ProcessorStateError, match="another owner has it open and has to close it first"):
         opened(tmp_path)
     store.close()
 
