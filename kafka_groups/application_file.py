@@ -1,8 +1,8 @@
-"""What an operator hands over of an application: a file with its topology, and its own properties.
+"""What an operator provides about an application: a file with its topology, and its own properties.
 
 The file is the text of the application's `Topology#describe`, or JSON: `input.topology` of rebalance/1, or a whole
-definition (`input` of rebalance/1, as the coordinator takes it, or a line of a recording), of which members and cluster
-are passed over. Of the properties only what the leader goes by is taken; an application has many others.
+definition (`input` of rebalance/1, as the coordinator takes it, or a line of a recording). Members and cluster in a
+definition are ignored. Of the properties only those of the leader are used; an application has many others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OLD_STICKY = "StickyTaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class ApplicationFile:
-    """One of `topology` and `description` is set. `configs`: Kafka's dotted names."""
+    """Either `topology` or `description`, the text, is set. `configs`: under Kafka's dotted names."""
 
     path: str
     topology: GroupTopology | None
@@ -35,7 +35,7 @@ class ApplicationFile:
 
 
 def read_application_file(path: Path) -> ApplicationFile:
-    """Raises InputError saying what is wrong where."""
+    """Raises InputError, which names the file and what is wrong in it."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -66,12 +66,12 @@ def read_application_file(path: Path) -> ApplicationFile:
 
 
 def placement_configs(properties: Mapping[str, str]) -> dict[str, str]:
-    """The assignor's part of the application's own properties."""
+    """Those of the application's properties that the assignor uses."""
     return {key: value for key, value in properties.items() if key in KNOWN_KEYS or key.startswith(TOPIC_PREFIX)}
 
 
 def configured_assignor(properties: Mapping[str, str]) -> str | None:
-    """The simple name of the class that the application is configured with; None: it is not."""
+    """The simple name of the configured task assignor class, None when no class is configured."""
     for key in (_PUBLIC_KEY, _INTERNAL_KEY):
         name = properties.get(key, "").strip().rpartition(".")[2]
         if name:

@@ -1,10 +1,10 @@
-"""Which of several processes of this program leads a group: the leader of a second, small group decides it.
+"""Which of several processes of this project leads a group: they elect it in a second, small group.
 
-All of them share one group.instance.id in the application's group, so only one may be in there at a time. They elect it
-in a classic group of their own, whose session is shorter than the application's: when the one that leads dies, the next
-has its place in the application's group before that group notices. One that was away for longer than its session finds
-another in its place and ends; should both believe for a moment that they lead, the application's group fences the older
-one (KIP-345).
+All of them share one group.instance.id in the application's group, so only one of them may be in it at a time. They
+elect that one as the leader of a classic group of their own, whose session is shorter than the application's. When the
+elected process dies, the next one takes its place in the application's group before that group notices. A process that
+was away longer than its session finds itself replaced and ends. If two ever believe that they lead, the application's
+group fences the older one (KIP-345).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _CANDIDATE = b"1"
 
 
 class LeadTaken(AssignorFault):
-    """Another process of this program leads the group. The message says since when, as far as that is known."""
+    """Another process of this project leads the group. The message says what to do."""
 
 
 class Election:
-    """For one event loop, as `async with`."""
+    """One candidate. Belongs to one event loop, as `async with`."""
 
     def __init__(
         self, settings: ClientSettings, group: str, session_timeout_ms: int, say: Callable[[str], None]
@@ -56,7 +56,7 @@ class Election:
 
     @property
     def has_standby(self) -> bool:
-        """Whether another process takes over when this one resigns; known while this one leads."""
+        """Whether another process is ready to take over. Known only while this one leads."""
         return self._candidates > 1
 
     async def __aenter__(self) -> Self:
@@ -68,7 +68,7 @@ class Election:
         await self._membership.close()
 
     async def win(self, stand_by: bool) -> None:
-        """Until this process is elected; without `stand_by` only if no other lives. Raises LeadTaken."""
+        """Wait until this process is elected. Without `stand_by`, raise LeadTaken when another one is."""
         try:
             joined = await self._join("candidate")
         except InvalidSessionTimeout as error:
@@ -86,19 +86,21 @@ class Election:
             joined = await self._next()
 
     async def keep(self) -> None:
-        """While this process is elected. Raises LeadTaken when another is, and KafkaRefused."""
+        """Run while this process is elected. Raises LeadTaken once another one is, and KafkaRefused."""
         while (await self._next()).is_leader:
             pass
         raise LeadTaken(
-            f"this process was away for too long, and another `assignor lead` leads group {self._group!r} now"
+            f"this process was away longer than its session; another `assignor lead` now leads group {self._group!r}"
         )
 
     async def resign(self) -> None:
-        """The next candidate is elected at once. Raises MembershipError, KafkaRefused, KafkaUnavailable."""
+        """Resign, so that the next candidate is elected at once. Raises MembershipError, KafkaRefused,
+        KafkaUnavailable.
+        """
         await self._membership.leave("resigned")
 
     async def _next(self) -> JoinedGeneration:
-        """Sit through one generation of candidates; brokers that cannot be reached are waited for."""
+        """Stay through one generation of candidates and join the next. Waits for brokers that are away."""
         is_over = False
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The way into a group: look, join, and go again when that did not give the lead."""
+"""How a leader enters a group: it looks at the group, joins, and tries again when another member got the lead."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from kafka_groups.leader.lead_assessment import LeadAssessment, LeadState, asses
 from kafka_groups.leader.lead_settings import LeadSettings
 
 _LOOK_AGAIN_S = 1.0
-LEAVES_AT_ONCE = "it would not lead, and has no use for tasks"
+LEAVES_AT_ONCE = "it did not get the lead, and takes no tasks"
 
 
 class LeadRefused(AssignorFault):
-    """The group cannot be led now. One line that says why, and what to do."""
+    """The group cannot be led now. The message says why, and what to do."""
 
 
 class GroupEntry:
+    """The entrance of one leader into one group."""
+
     def __init__(
         self, settings: LeadSettings, admin: ClusterAdmin, membership: GroupMembership, say: Callable[[str], None]
     ) -> None:
@@ -30,33 +32,33 @@ class GroupEntry:
         self._say = say
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
-        """As the leader, or with --join-anyway as a follower. Raises LeadRefused; KafkaRefused, KafkaUnavailable."""
+        """Join as the leader, or a follower with --join-anyway. Raises LeadRefused, KafkaRefused, KafkaUnavailable."""
         said = ""
         while True:
-            standing = await self._standing()
-            if standing.standing is LeadState.FOREIGN:
-                raise LeadRefused(standing.words)
-            if standing.standing is not LeadState.LED or self._settings.join_anyway:
+            found = await self._assessment()
+            if found.state is LeadState.FOREIGN:
+                raise LeadRefused(found.obstacle)
+            if found.state is not LeadState.LED or self._settings.join_anyway:
                 joined = await self._joined(subscription(), reason)
                 if joined is not None:
                     return joined
                 continue
             if not self._settings.wait:
-                raise LeadRefused(standing.words)
+                raise LeadRefused(found.obstacle)
             if not said:
-                said = f"waiting until group {self._settings.group!r} is empty: others are in it, and one of them leads"
+                said = f"waiting until group {self._settings.group!r} is empty: it has members, and one of them leads"
                 self._say(said)
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """None when the member has left because it does not lead."""
+        """None when this member did not get the lead and has left."""
         if joined.is_leader or self._settings.join_anyway:
             return joined
         await self._membership.leave(LEAVES_AT_ONCE)
         return None
 
     async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
-        """None when another one leads, and this one has left."""
+        """None when another member leads and this one has left."""
         while True:
             try:
                 return await self.stay_or_leave(await self._membership.join(subscription, reason))
@@ -67,7 +69,7 @@ class GroupEntry:
                     f"{error}: name the application.id of a Kafka Streams application with group.protocol=classic"
                 ) from None
 
-    async def _standing(self) -> LeadAssessment:
+    async def _assessment(self) -> LeadAssessment:
         group_type = await self._membership.group_type()
         group = await self._admin.describe_group(self._settings.group)
         return assess_group(

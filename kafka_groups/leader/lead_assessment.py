@@ -1,8 +1,9 @@
-"""Whether a group can be led from outside now: the decision before a join, made of what the brokers tell of the group.
+"""Whether a group can be led from outside now. Decided before a join, from what the brokers report of the group. Pure.
 
-The first to join an empty group leads it; who joins one that has a living leader is handed tasks like any other member,
-and they would sit idle. The brokers do not tell who leads, so every group with members has a leader that is not ours,
-unless our static member is among them. Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
+The first member to join an empty group leads it. A member that joins a group with a living leader gets tasks like any
+other, and this project would let them sit idle. The brokers do not tell which member leads, so a group with members is
+taken to have a foreign leader, unless our static member is among them. Source: `ClassicGroup.add`,
+`maybeElectNewJoinedLeader`; KIP-345.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ CLASSIC = "classic"
 
 
 class LeadState(StrEnum):
-    """`FREE`: the next to join leads. `OURS`: our static member is in it. `LED`: someone else leads, for now.
-    `FOREIGN`: no group of Kafka Streams on the classic protocol.
+    """`FREE`: the next member to join leads. `OURS`: our static member is in the group. `LED`: another member leads
+    now. `FOREIGN`: not a Kafka Streams group on the classic protocol.
     """
 
     FREE = "free"
@@ -29,10 +30,10 @@ class LeadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeadAssessment:
-    """`words`: one clear line about what stands in the way and what to do; empty when nothing does."""
+    """`obstacle`: one line with what prevents leading and what to do, empty when nothing does."""
 
-    standing: LeadState
-    words: str = ""
+    state: LeadState
+    obstacle: str = ""
 
 
 def assess_group(
@@ -44,7 +45,7 @@ def assess_group(
     protocol: str,
     instance_ids: Collection[str | None],
 ) -> LeadAssessment:
-    """`group_type`: None when the brokers do not tell. `instance_ids`: of every member, None for dynamic ones."""
+    """`group_type`: None when the brokers do not tell it. `instance_ids`: of each member, None for dynamic members."""
     if group_type is not None and group_type != CLASSIC:
         return LeadAssessment(LeadState.FOREIGN, _newer_protocol(group, group_type))
     if not instance_ids:
@@ -53,7 +54,7 @@ def assess_group(
         kind = f"protocol {protocol!r} of type {protocol_type!r}"
         return LeadAssessment(
             LeadState.FOREIGN,
-            f"group {group!r} is no group of Kafka Streams: its members speak {kind}, not {PROTOCOL!r} of type "
+            f"group {group!r} is not a Kafka Streams group: its members speak {kind}, not {PROTOCOL!r} of type "
             f"{PROTOCOL_TYPE!r}; name the application.id of a Kafka Streams application",
         )
     if group_instance_id in instance_ids:
@@ -64,19 +65,19 @@ def assess_group(
 def _led_by_another(group: str, members: int) -> str:
     count = f"{members} member{'s' if members != 1 else ''}"
     return (
-        f"group {group!r} has {count} and a leader that is not this program's, and the first to join an empty group "
-        "leads it: stop its instances and start this before them, or let --wait do that as soon as the group is empty; "
-        "--join-anyway joins as a follower, whose tasks sit idle until it leads"
+        f"group {group!r} has {count}, and one of them leads it: only the first to join an empty group can. Stop its "
+        "instances and start this first, or use --wait to join as soon as the group is empty; --join-anyway joins as "
+        "a follower, whose tasks stay idle until it leads"
     )
 
 
 def _newer_protocol(group: str, group_type: str) -> str:
     if group_type == "streams":
         return (
-            f"group {group!r} uses group.protocol=streams (KIP-1071): the brokers place its tasks, there is nothing to "
-            "lead; run the application with group.protocol=classic"
+            f"group {group!r} uses group.protocol=streams (KIP-1071), where the brokers place the tasks and no member "
+            "leads; run the application with group.protocol=classic"
         )
     return (
-        f"group {group!r} is of type {group_type!r}, not {CLASSIC!r}: the brokers assign its partitions, there is "
-        "nothing to lead; name the application.id of a Kafka Streams application with group.protocol=classic"
+        f"group {group!r} is of type {group_type!r}, not {CLASSIC!r}: the brokers assign its partitions and no member "
+        "leads; name the application.id of a Kafka Streams application with group.protocol=classic"
     )

@@ -1,13 +1,14 @@
-"""One rebalance, led from outside of the application: the members' bytes in, everybody's assignment out. Pure.
+"""One rebalance, led from outside the application: the members' bytes in, everybody's assignment out. Pure.
 
 Rules:
 
-- Members of this program are left out of the rebalance; each is handed an AssignmentInfo without tasks. So are members
-  whose subscription nobody can read: Kafka's leader dies of one, the next leader, too, and so on through the group.
-- A probing deadline is given to the lowest process that can carry it, so that it triggers the next rebalance also when
-  the leader is dead then. The rebalance is run as if that process led, so a recorded line gives the same bytes again.
-  When no process can, the leader keeps it itself.
-- Nobody is ever handed nothing: a result that lacks a member raises here, before anything is sent.
+- Members of this project take no part; each gets an AssignmentInfo without tasks. The same holds for a member whose
+  subscription cannot be read. Kafka's leader ends on such a member, as does the next leader, and so on through the
+  group.
+- The lowest process that can carry the probing deadline gets it, so that it triggers the next rebalance even when this
+  leader is gone. The rebalance is computed as if that process led, so a recorded line gives the same bytes again. When
+  no process can carry it, this leader keeps the deadline.
+- No member is ever sent nothing: a result that lacks a member raises here, before anything is sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 """
@@ -33,9 +34,10 @@ _AT_ONCE_MS = 0
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """`streams`: members of the application, in the order received; `ours`: member ids of this program. `unreadable`:
-    other member ids, with what is wrong with their bytes. `sizes`: bytes of everybody's subscription. `topics`: that
-    `streams` subscribe to.
+    """`streams`: the application's members in the order received. `ours`: member ids of this project's leaders.
+
+    `unreadable`: the other member ids, with what is wrong in their bytes. `sizes`: member id to the bytes of its
+    subscription, for all. `topics`: member id of `streams` to the topics it subscribes to.
     """
 
     streams: Mapping[str, Member]
@@ -46,20 +48,20 @@ class GroupMembers:
 
     @property
     def version(self) -> int:
-        """Of the SubscriptionInfo that all members of the application speak."""
+        """The SubscriptionInfo version that all members of the application speak."""
         return spoken_version(member.subscription for member in self.streams.values())
 
 
 @dataclass(frozen=True, slots=True)
 class LedRebalance:
-    """`snapshot`: all that the rebalance knew, members of this program left out; `result`: all that it decided."""
+    """`snapshot`: the input, without members of this project. `result`: all that the rebalance decided."""
 
     snapshot: RebalanceSnapshot
     result: RebalanceResult
 
 
 def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], own_member_id: str) -> GroupMembers:
-    """`members`: id, group.instance.id and subscription of everybody, as the leader received them."""
+    """`members`: member id, group.instance.id and subscription of all, in the order the leader received them."""
     streams: dict[str, Member] = {}
     ours: list[str] = []
     unreadable: dict[str, str] = {}
@@ -79,9 +81,9 @@ def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], 
 
 
 def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> LedRebalance:
-    """`snapshot`: with at least one member. What Kafka's leader would have thrown is in `result.error`.
+    """`snapshot`: with at least one member. An exception of Kafka's leader is in `result.error`.
 
-    Raises InputError, DecodeError, as `assignor.assign`.
+    Raises InputError and DecodeError, as `assignor.assign` does.
     """
     undelivered = replace(snapshot, leader_process_id=None)
     result = assign(undelivered, now_ms, task_assignor)
@@ -90,33 +92,35 @@ def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: Task
         return LedRebalance(undelivered, result)
     delivered = replace(snapshot, leader_process_id=carrier)
     with_deadline = assign(delivered, now_ms, task_assignor)
-    if with_deadline.probing_rebalance_at_ms is None:  # members before version 7 cannot be told a time
+    if with_deadline.probing_rebalance_at_ms is None:  # members below version 7 cannot carry a deadline
         return LedRebalance(undelivered, result)
     return LedRebalance(delivered, with_deadline)
 
 
 def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> dict[str, bytes]:
-    """For every member id. `result`: None when no member of the application is in the group."""
+    """One assignment for each member id. `result`: None when the group has no member of the application."""
     own = own_assignment(members.version)
     assignments = {} if result is None else dict(result.assignments)
     if set(assignments) != set(members.streams) or not all(assignments.values()):
         missing = sorted(set(members.streams).symmetric_difference(assignments))
-        raise IllegalStateError(f"the rebalance has no assignment for exactly its members: {', '.join(missing)}")
+        raise IllegalStateError(f"the assignments do not match the members; they differ in {', '.join(missing)}")
     return {**assignments, **dict.fromkeys((*members.ours, *members.unreadable), own)}
 
 
 def _topics(subscription: bytes) -> tuple[str, ...]:
-    """Raises DecodeError for bytes that are no subscription of Kafka Streams."""
+    """The subscribed topics. Raises DecodeError for bytes that are no subscription of Kafka Streams."""
     decoded = decode_subscription(subscription)
     decode_subscription_info(decoded.user_data or b"")
     return decoded.topics
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
-    """The deadline goes to the first consumer of a process, unless that one is to rejoin at once anyway. The dummy
-    client for members of a future version is none: its members rejoin at once in a lower one.
+    """The lowest process whose first consumer can carry the deadline, None when there is none.
+
+    A consumer that has to rejoin at once cannot. Nor can the dummy client of future members, who rejoin at once with a
+    lower version.
     """
-    assert result.problem is not None, "a rebalance with a deadline has been through its placement"
+    assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
     for process_id in sorted(result.problem.clients):
         consumers = result.problem.clients[process_id].consumers

@@ -1,8 +1,8 @@
-"""What the leader says of itself in the group, and what it is handed: a valid member of Kafka Streams without tasks.
+"""The leader as a member of the group: what it sends of itself and what it is assigned. It is valid and has no tasks.
 
-Rule: whoever reads these bytes, a JVM leader after a hand-back included, finds a SubscriptionInfo and an AssignmentInfo
-of a version that the group speaks. They are the same after a restart, so a static member that comes back has changed
-nothing. Nothing here knows a clock or draws a number.
+Any reader of these bytes, including a JVM leader after a hand-back, finds a SubscriptionInfo and an AssignmentInfo in a
+version that the group speaks. They are the same after a restart, so a returning static member has changed nothing.
+There is no clock and no randomness here.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from assignor.types import ProcessId
 
 PROTOCOL_TYPE = "consumer"
 PROTOCOL = "stream"
-"""What every Kafka Streams member offers. Source: `StreamsPartitionAssignor.name`."""
+"""The protocol of every Kafka Streams member. Source: `StreamsPartitionAssignor.name`."""
 
 LEADER_TAG = "assignor-leader"
-"""The client tag by which a leader of ours is known among the members."""
+"""The client tag that marks a leader of this project among the members."""
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
 
 
 def default_instance_id(group: str) -> str:
-    """The group.instance.id that all leaders of a group share, so that each can take the place of another."""
+    """The group.instance.id that all leaders of a group share, so that each can replace another."""
     return f"{group}-{LEADER_TAG}"
 
 
@@ -48,12 +48,12 @@ def own_process_id(group: str, group_instance_id: str) -> ProcessId:
 
 
 def source_topics(topology: GroupTopology) -> tuple[str, ...]:
-    """All topics that the application reads, repartition topics among them, as its members subscribe to."""
+    """All topics that the application reads, including repartition topics, as its members subscribe to them."""
     return tuple(sorted({topic for each in topology.subtopologies for topic in each.source_topics}))
 
 
 def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], version: int) -> bytes:
-    """ConsumerProtocolSubscription. `version`: of the SubscriptionInfo in it."""
+    """A ConsumerProtocolSubscription. `version`: of its SubscriptionInfo."""
     info = SubscriptionInfo(
         version=version,
         process_id=own_process_id(group, group_instance_id),
@@ -64,14 +64,14 @@ def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], 
 
 
 def own_assignment(version: int) -> bytes:
-    """ConsumerProtocolAssignment without a partition. `version`: of the AssignmentInfo in it."""
+    """A ConsumerProtocolAssignment without partitions. `version`: of its AssignmentInfo."""
     encoder = AssignmentInfoEncoder(version, LATEST_SUPPORTED_VERSION if version > 2 else -1, {}, {})
     return encode_assignment(Assignment((), encoder.encode((), {})))
 
 
 def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: bytes) -> bool:
-    """Whether the member is one of this program, which is to have no tasks. Below version 11, which has no tags, it is
-    known by its process id.
+    """Whether the member is a leader of this project, which gets no tasks. Versions below 11 have no tags; there the
+    process id tells.
     """
     info = _subscription_info(subscription)
     if info is None or info.is_future:
@@ -81,13 +81,13 @@ def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: b
 
 
 def spoken_version(subscriptions: Iterable[bytes]) -> int:
-    """The lowest version of SubscriptionInfo among them, the latest known when there is none."""
+    """The lowest SubscriptionInfo version of these members, the latest known one without members."""
     infos = [_subscription_info(each) for each in subscriptions]
     return min([LATEST_SUPPORTED_VERSION, *(info.version for info in infos if info is not None)])
 
 
 def _subscription_info(subscription: bytes) -> SubscriptionInfo | None:
-    """None for bytes that are none; the rebalance itself says so in its own words."""
+    """None for bytes that cannot be decoded; the rebalance itself reports those."""
     try:
         return decode_subscription_info(decode_subscription(subscription).user_data or b"")
     except DecodeError:

@@ -1,4 +1,4 @@
-"""One line of progress for a rebalance: who, what, why, how long."""
+"""The line of progress for a led rebalance: who took part, what moved, why, and how long it took."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOPICS_SHOWN = 5
 def seen_rebalance(
     group: str, generation_id: int, now_ms: int, led: LedRebalance, before: SeenRebalance | None
 ) -> SeenRebalance:
-    """The rebalance beside the last one that this leader led."""
+    """This rebalance compared with the last one that this leader led."""
     recorded = RecordedRebalance(
         f"{group}-{generation_id}", group, generation_id, now_ms, source="kafka", snapshot=led.snapshot
     )
@@ -27,7 +27,7 @@ def seen_rebalance(
 
 
 def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
-    """What set the rebalance off, as far as it is known. `own_reason`: why this leader joined again, if it did."""
+    """What triggered the rebalance, as far as it is known. `own_reason`: why this leader rejoined, if it did."""
     triggers = now.facts.triggers
     told_by_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
     if not told_by_members and own_reason:
@@ -39,13 +39,13 @@ def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: s
 
 
 def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int) -> str:
-    """`took_ms`: from the members' bytes to the brokers' word that they have theirs."""
+    """`took_ms`: from the members' subscriptions until the brokers have their assignments."""
     result, members = led.result, len(led.snapshot.members)
     head = f"generation {generation_id}: {_count(members, 'member')}"
     tail = f"; because {why}; {took_ms} ms" if why else f"; {took_ms} ms"
     if result.error_code is not AssignorErrorCode.NONE:
         return f"{head}; told everybody {result.error_code.name}{_missing(led)}{tail}"
-    assert result.problem is not None, "a rebalance without error has been through its placement"
+    assert result.problem is not None, "a rebalance without an error has a placement"
     assert result.placement is not None
     measures = measure(result.problem, result.placement)
     placed = result.placement.clients.values()

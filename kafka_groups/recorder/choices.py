@@ -1,8 +1,8 @@
 """What the command line says about each group: assignor, configs, topology.
 
-`--topology` and `--config-file` take `GROUP=FILE`, or a file alone for all groups; `--config` takes `key=value`, or
-`GROUP:key=value` for one group. A file of the application's properties has many keys that are not of the assignor:
-these are passed over, while an unknown key in `--config` is an error. Values of `--config` win.
+`--topology` and `--config-file` take `GROUP=FILE`, or a file alone for all groups. `--config` takes `key=value`, or
+`GROUP:key=value` for one group. A file of an application's properties has many keys that are not the assignor's; these
+are ignored, while an unknown key in `--config` is an error. Values of `--config` win.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def group_choices(
     configs: Sequence[str],
     assignor: str | None,
 ) -> list[GroupChoices]:
-    """One for every group, in their order. Raises InputError."""
+    """One for each group, in order. Raises InputError."""
     if not groups:
-        raise InputError("name at least one group: for Kafka Streams it is the application.id", "--group")
+        raise InputError("name at least one group; a Kafka Streams group has the application.id as its name", "--group")
     if len(set(groups)) < len(groups) or not all(groups):
-        raise InputError("every group must be named once, and not be empty", "--group")
+        raise InputError("name each group once; a name must not be empty", "--group")
     topology_files = _per_group(groups, topologies, "--topology")
     property_files = _per_group(groups, config_files, "--config-file")
     return [
@@ -41,7 +41,7 @@ def group_choices(
 
 
 def explicit_configs(groups: Sequence[str], configs: Sequence[str]) -> dict[str, str]:
-    """`--config key=value` alone, for an import of a log, where there are no groups."""
+    """The `--config key=value` options of an imported log, which has no groups."""
     return _own(groups, "", configs)
 
 
@@ -69,7 +69,7 @@ def _per_group(groups: Sequence[str], values: Sequence[str], option: str) -> dic
 
 
 def _own(groups: Sequence[str], group: str, configs: Sequence[str]) -> dict[str, str]:
-    """Those for all, and over them those for this group."""
+    """The configs for all groups, overridden by those for this group."""
     for_all: dict[str, str] = {}
     for_group: dict[str, str] = {}
     for text in configs:

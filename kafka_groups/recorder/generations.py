@@ -1,10 +1,10 @@
-"""Which records of a group are a new generation of a Kafka Streams application, and which only look like one.
+"""Which records of a group are a new generation of a Kafka Streams application, and which only look like one. Pure.
 
-Rules: a record is a rebalance when all of its members have an assignment and it is not what was seen last. A static
-member that comes back rewrites its generation under a new member id, so the same generation with the same assignments
-is no rebalance. A group that is made new has generation 0 and nobody in it; one that everybody left has a generation
-without members; both are no rebalances. After a tombstone generations count from 1 again. A rebalance that another one
-overtook never gets a record: generations may be missing. Pure. Source:
+Rules: a record is a rebalance when each of its members has an assignment and it differs from the last one seen. A
+static member that returns rewrites its generation under a new member id, so the same generation with the same
+assignments is no rebalance. A newly created group has generation 0 and no members, and a group that all members left
+has a generation without members; neither is a rebalance. After a tombstone, generations count from 1 again. The brokers
+write no record of a rebalance that another one overtook, so generations may be missing. Source:
 `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
 
@@ -19,23 +19,23 @@ from kafka_client.offsets_topic import GroupRecord
 
 PROTOCOL_TYPE = "consumer"
 STREAMS_PROTOCOL = "stream"
-"""How `StreamsPartitionAssignor` names itself to the group."""
+"""The name of `StreamsPartitionAssignor` in the group."""
 
 _OTHER_KINDS = {
-    GroupKind.STREAMS: "speaks the streams rebalance protocol (KIP-1071): there the broker places the tasks, no member "
-    "leads, and nothing of it is recorded; set group.protocol=classic",
+    GroupKind.STREAMS: "speaks the streams rebalance protocol (KIP-1071), where the brokers place the tasks and no "
+    "member leads, so there is nothing to record; set group.protocol=classic",
     GroupKind.CONSUMER: "speaks the consumer rebalance protocol (KIP-848), which Kafka Streams does not use",
     GroupKind.SHARE: "is a share group (KIP-932), not a Kafka Streams application",
 }
 
 
 class NotStreams(InputError):
-    """The group is there, and it is not a Kafka Streams application of the classic protocol."""
+    """The group exists, but is not a Kafka Streams application on the classic protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRebalance:
-    """A new generation. `written_ms`: the broker's clock."""
+    """A new generation, as the brokers wrote it. `written_ms`: by the broker's clock."""
 
     group: str
     value: GroupMetadataValue
@@ -45,13 +45,15 @@ class ObservedRebalance:
 
     @property
     def id(self) -> str:
-        """Names the record it came from, so it is one of a kind and the same whenever it is read again."""
+        """Names the record it came from, so it is unique, and the same on each read."""
         return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
 class LastSeen:
-    """What is known of a group after a record. `generation` None: never seen, or gone; `digest`: of its assignments."""
+    """What is known of a group after a record. `generation`: None when never seen, or gone. `digest`: of its
+    assignments.
+    """
 
     offset: int = -1
     generation: int | None = None
@@ -60,7 +62,7 @@ class LastSeen:
 
 
 class GroupGenerations:
-    """The records of one group, in their order. `seen`: what an earlier run saw last."""
+    """The records of one group, in order. `seen`: the last state that an earlier run saw."""
 
     def __init__(self, group: str, seen: LastSeen | None = None) -> None:
         self.group = group
@@ -95,7 +97,7 @@ class GroupGenerations:
         return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms)
 
     def wrote(self, generation: int, offset: int) -> None:
-        """A line of this rebalance is in the output already, although what was seen then is not known."""
+        """Note that the output already has this rebalance's line. Its assignments are not known."""
         if offset > self.seen.offset:
             self.seen = LastSeen(offset, generation, self.seen.members, "")
 
@@ -104,12 +106,12 @@ def _check_is_streams(group: str, value: GroupMetadataValue) -> None:
     if value.protocol_type != PROTOCOL_TYPE or value.protocol != STREAMS_PROTOCOL:
         raise NotStreams(
             f"is of protocol type {value.protocol_type!r} with assignor {value.protocol!r}; Kafka Streams has "
-            f"{PROTOCOL_TYPE!r} and {STREAMS_PROTOCOL!r}, and its group is called as its application.id",
+            f"{PROTOCOL_TYPE!r} and {STREAMS_PROTOCOL!r}, and its group id is the application.id",
             f"group {group}",
         )
 
 
 def _digest(value: GroupMetadataValue) -> str:
-    """Of the assignments without who has them: a static member comes back under a new member id."""
+    """Of the assignments without their owners, because a static member returns under a new member id."""
     sums = sorted(hashlib.sha256(member.assignment).digest() for member in value.members)
     return hashlib.sha256(b"".join(sums)).hexdigest()[:16]

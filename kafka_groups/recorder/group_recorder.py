@@ -1,6 +1,6 @@
 """One group being recorded: from a generation, and looks at the cluster, to a line.
 
-The topology is worked out anew for every generation, since internal topics appear with the first one and members show
+The topology is worked out again for each generation, since internal topics appear with the first one and members reveal
 more of their tasks with each. What is said about it is said once, until it changes.
 """
 
@@ -44,7 +44,7 @@ _CLOCK_MARGIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class GroupChoices:
-    """What the user says of a group. `task_assignor`: an instance of the class, when `assignor` names a user's own."""
+    """What the user says of a group. `task_assignor`: an instance when `assignor` names the user's own class."""
 
     group: str
     assignor: str
@@ -55,9 +55,9 @@ class GroupChoices:
 
 @dataclass(frozen=True, slots=True)
 class ReadRebalance:
-    """A generation and when its record was read: `read_at` by `time.monotonic`, `read_ms` since the epoch.
+    """A generation, and when its record was read: `read_at` by `time.monotonic`, `read_ms` since the epoch.
 
-    `is_history`: its record was there before the recorder was.
+    `is_history`: its record was written before the recorder started.
     """
 
     rebalance: ObservedRebalance
@@ -68,7 +68,7 @@ class ReadRebalance:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWithLooks:
-    """A generation with what the cluster looked like. `looked_ms`: when the look after it was over."""
+    """A generation with the looks around it. `looked_ms`: when the look after it ended."""
 
     read: ReadRebalance
     decoded: DecodedRebalance
@@ -102,19 +102,19 @@ class GroupRecorder:
         self.looks = ClusterLooks(admin, choices.group, self._definition, look_every_s)
 
     async def look_on(self) -> None:
-        """Keep looking at the cluster until cancelled."""
+        """Look at the cluster until cancelled."""
         await self.looks.run()
 
     def has_workers(self, rebalance: ObservedRebalance) -> bool:
-        """Whether it has a member besides a leader of our own, which gets no tasks. Raises DecodeError."""
+        """Whether it has members besides leaders of this project, which get no tasks. Raises DecodeError."""
         return bool(decoded_rebalance(rebalance).members)
 
     def show(self, rebalance: ObservedRebalance) -> None:
-        """Learn from a generation that is not written. Raises DecodeError."""
+        """Learn the topology from a generation that is not written. Raises DecodeError."""
         self._shown.add(decoded_rebalance(rebalance).members)
 
     def show_again(self, record: GroupRecord) -> None:
-        """Learn from the last record that an earlier run took. Raises DecodeError."""
+        """Learn the topology from a record that an earlier run has written. Raises DecodeError."""
         with contextlib.suppress(NotStreams):
             rebalance = GroupGenerations(self.group).take(record)
             if rebalance is not None:
@@ -139,7 +139,7 @@ class GroupRecorder:
         return RebalanceWithLooks(read, decoded, definition, Looks(since, before, may_create), looked_ms)
 
     def line(self, looked_at: RebalanceWithLooks) -> RecordedLine:
-        """Takes its time; may run in a thread of its own."""
+        """The line. This may take 20 s, so run it in a thread."""
         decoded, looks = looked_at.decoded, looked_at.looks
         snapshot = snapshot_of(decoded, looked_at.definition)
         now_ms = decoded.now_ms(self._choices.configs)
@@ -149,7 +149,7 @@ class GroupRecorder:
             output = recorded_output(decoded, internal, None)
             time_is_left = _seconds(self._longest_search_s)
             chosen = leader_view(snapshot, now_ms, output, looks, time_is_left, self._choices.task_assignor)
-            # after one that nothing explains, the configs are most likely not the application's
+            # when no view explains a result, the given configs are probably not the application's
             self._longest_search_s = _LONGEST_SEARCH_AFTER_NONE_S if chosen.differences else _LONGEST_SEARCH_S
         created = created_topics_of(chosen.view, looks.after) if looks.before is not None else None
         if self._choices.configs.rack_aware and created is not None:
@@ -164,7 +164,7 @@ class GroupRecorder:
         return RecordedLine(document, chosen.differences)
 
     async def _definition(self) -> RebalanceSnapshot | None:
-        """None while nothing shows of the topology."""
+        """None while nothing is known of the topology."""
         if self._topology is None and (self._shown.assigned or not isinstance(self._choices.topology, ShownTopology)):
             with contextlib.suppress(InputError):
                 self._topology = self._worked_out(await self._partition_counts())
@@ -177,7 +177,7 @@ class GroupRecorder:
         try:
             self._topology = self._worked_out(counts)
         except InputError:
-            self._shown.forget()  # the application may have been changed: only this generation counts
+            self._shown.forget()  # the application may have changed, so only this generation counts
             self._shown.add(decoded.members)
             self._topology = self._worked_out(counts)
         said = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
@@ -206,28 +206,26 @@ class GroupRecorder:
         late_ms = max(looked_at.looked_ms - written_ms, 0)
         parts = [f"topology: {self._choices.topology.origin}"]
         if looked_at.read.is_history:
-            parts.append(
-                f"history: topics and offsets are not those of the rebalance but of {_utc(looked_at.looked_ms)}"
-            )
+            parts.append(f"history: topics and offsets are those of {_utc(looked_at.looked_ms)}, not of the rebalance")
         elif late_ms > _LATE_MS:
             parts.append(f"topics and offsets were looked up {late_ms / 1000:.0f} s after the rebalance")
         if looked_at.looks.before is None and not looked_at.read.is_history:
-            parts.append("nobody looked at the cluster before the rebalance")
+            parts.append("there was no look at the cluster before the rebalance")
         if chosen.words:
             parts.append(f"taken because the leader's result follows from it: {chosen.words}")
         if looked_at.decoded.has_future_members:
-            parts.append("members of a future version: the id that their leader gave them is not known")
+            parts.append("members of a future version: the id that their leader gave them is unknown")
         if chosen.differences:
             parts.append(f"not what 4.3.1 gives on this input: {chosen.differences[0]}")
         return "; ".join(parts)
 
 
 def _joined_at(read: ReadRebalance) -> float:
-    """When the last member had joined, by `time.monotonic`: that is when the leader began."""
+    """When the last member had joined and the leader began, by `time.monotonic`."""
     rebalance = read.rebalance
     began_ms = rebalance.value.state_timestamp_ms
     took_ms = 0 if began_ms is None else max(rebalance.written_ms - began_ms, 0)
-    late_ms = max(read.read_ms - rebalance.written_ms, 0)  # nothing when the broker's clock is ahead of ours
+    late_ms = max(read.read_ms - rebalance.written_ms, 0)  # 0 when the broker's clock is ahead of ours
     return read.read_at - (took_ms + late_ms) / 1000 - _CLOCK_MARGIN_S
 
 
@@ -245,6 +243,6 @@ def _with_created(snapshot: RebalanceSnapshot, created: frozenset[str], after: C
 
 
 def _seconds(seconds: float) -> Callable[[], bool]:
-    """Whether so many have not passed yet."""
+    """Returns True until so many seconds have passed."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() < until

@@ -1,11 +1,10 @@
-"""What the leader of a rebalance saw of the cluster, told from looks at it around the rebalance, and from what it
-decided.
+"""What the leader of a rebalance saw of the cluster, concluded from looks around the rebalance and from its result.
 
-Rules: a view must lie between the look before the rebalance and the one after it: internal topics that were not there
-before are created in the rebalance, and offsets only grow. The first look after all members had joined counts; when
-this project's own leader decides otherwise on it, others in between are tried, and the first under which it decides
-what the group's leader did is taken, and named. When there is none, the line keeps the first look and says how the
-results differ. Pure, but for the time it may take.
+Rules: the leader's view lies between the look before the rebalance and the look after it. Internal topics missing
+before were created in the rebalance, and offsets only grow. The first look after all members had joined is preferred.
+When this project's own leader decides differently on it, other views in between are tried. The first one on which it
+decides as the group's leader did is taken, and the line names it. When there is none, the line keeps the first look and
+says how the results differ. Pure, except for the time it takes.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """`words`: what was taken in place of the first look, empty when it was that. `differences`: between our result and
-    the leader's under this view; empty when they are equal.
+    """`words`: what was taken instead of the first look, empty for that look. `differences`: between our result on this
+    view and the leader's, empty when they are equal.
     """
 
     view: ClusterView
@@ -62,7 +61,7 @@ def leader_view(
     time_is_left: Callable[[], bool],
     task_assignor: TaskAssignor | None = None,
 ) -> LeaderView:
-    """`snapshot`: without what the cluster tells. Tries the looks themselves, then others as long as `time_is_left`."""
+    """Try the looks themselves, then views between them while `time_is_left`. `snapshot`: without a view."""
 
     def tried(view: ClusterView, words: str) -> LeaderView:
         try:
@@ -83,7 +82,7 @@ def leader_view(
         first = first or found
         if not time_is_left():
             break
-    assert first is not None, "there always is the look after the rebalance"
+    assert first is not None, "there is always the look after the rebalance"
     for base, words in _topic_variants(looks.after, looks):
         between = OffsetRange(snapshot, looks.before, (*looks.since[:-1], base))
         draw = random.Random(",".join(snapshot.members))  # noqa: S311 (drawn to be repeated, not to be secret)
@@ -100,7 +99,7 @@ def leader_view(
 
 
 def has_state(snapshot: RebalanceSnapshot) -> bool:
-    """Whether any member reports a task, so that its changelogs must have been there before. Raises DecodeError."""
+    """Whether any member reports a task, so that changelogs must have existed before. Raises DecodeError."""
     return bool(reported_sums(snapshot))
 
 
@@ -117,7 +116,7 @@ def _looks_themselves(looks: Looks) -> Iterator[tuple[ClusterView, str]]:
 
 
 def _topic_variants(look: ClusterView, looks: Looks) -> Iterator[tuple[ClusterView, str]]:
-    """`look` with the internal topics that were there before the rebalance, as far as that is known."""
+    """`look` with the internal topics that existed before the rebalance, as far as known."""
     if looks.before is not None:
         created = looks.after.existing_internal_topics.keys() - looks.before.existing_internal_topics.keys()
         yield _without(look, created), ""
@@ -137,7 +136,7 @@ def _walked(
     draw: random.Random,
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
-    """First at one time after the other, then from the best of them on, changing some tasks at a time."""
+    """Try one point in time after another, then vary some tasks at a time, starting from the best of them."""
     if not between.is_open:
         return None
     words = _joined(words, f"offsets between {between.words}")

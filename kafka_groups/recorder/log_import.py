@@ -1,7 +1,7 @@
 """`assignor record --from-log`: what the assignors of JVM members logged, as `placement/1` lines.
 
-For groups whose `__consumer_offsets` cannot be read. A log has no offsets and no keys: every run reads all of it, and
-the output is written as a whole.
+This is for groups whose `__consumer_offsets` cannot be read. A log has no offsets and no keys, so each run reads all of
+it and writes the whole output.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def import_log(
     log: str, output: Path | None, configs: Mapping[str, object], assignor: str | None, say: Callable[[str], None]
 ) -> int:
-    """How many lines there are. `log`: a file, plain or gzip, or `-` for stdin. Raises InputError."""
+    """Write the lines and return their number. `log`: a file, plain or gzip, or `-` for stdin. Raises InputError."""
     count = 0
     with _lines(log) as lines, _written(output) as stream:
         for document in placements_from_log(lines, configs, assignor=assignor, on_skipped=say):
@@ -56,7 +56,7 @@ def _lines(log: str) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def _written(output: Path | None) -> Iterator[TextIO]:
-    """A file is complete or not there at all."""
+    """A stream to the output. A file appears only once it is complete."""
     if output is None:
         yield sys.stdout
         return

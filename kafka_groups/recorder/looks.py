@@ -1,8 +1,8 @@
-"""Looks at the cluster, one after the other, so that a rebalance finds one from just before it.
+"""Looks at the cluster, taken continually, so that each rebalance finds one from just before it.
 
-A rebalance is known only when it is over; what the leader saw lies between the last look before all members had joined
-and the one after its record came. While the topology is not known, a look tells only which topics there are. Looks that
-fail are passed over: then the last one before is older.
+The recorder learns of a rebalance only after it. What the leader saw lies between the last look before all members had
+joined and the first look after the record came. While the topology is unknown, a look lists only the topics. A look
+that fails is skipped, so the last one before is older.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _KEPT = 64
 _WHILE_JOINING_S = 0.05
 _JOINING, _PLACING = "PreparingRebalance", "CompletingRebalance"
 _QUICK_LOOKS_WHILE_PLACING = 10
-_STATE_TIMEOUT_S = 1.0  # no state only means fewer looks
+_STATE_TIMEOUT_S = 1.0  # without a state there are just fewer looks
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """`at`: when it was over. `looked_for`: the internal topics it would have seen; None: all topics that there are.
+    """`at`: when it ended. `looked_for`: the internal topics it looked for, None for all topics.
 
-    `internal`: those of them that were there. `view`: None when it looked at topic names only.
+    `internal`: those that existed. `view`: None when it listed only topic names.
     """
 
     at: float
@@ -42,14 +42,14 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class TopicsLook:
-    """The names of all topics; `at`: when it was over."""
+    """A look at the names of all topics. `at`: when it ended."""
 
     at: float
     topics: frozenset[str]
 
 
 class ClusterLooks:
-    """`definition`: gives what to look at; None while that is not known. Clock: `time.monotonic`."""
+    """`definition`: returns what to look at, None while that is unknown. All times are `time.monotonic`."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class ClusterLooks:
         self._looks: deque[_Look] = deque(maxlen=_KEPT)
 
     async def run(self) -> None:
-        """Until it is cancelled; more often while members join and when the leader begins."""
+        """Look until cancelled, more often while members join and when the leader begins."""
         quick_looks = 0
         while True:
             state = ""
-            with contextlib.suppress(KafkaClientError, TimeoutError):  # whoever reads the records says so
+            with contextlib.suppress(KafkaClientError, TimeoutError):  # the reader of the records reports it
                 definition = await self._definition()
                 if definition is None:
                     topics = frozenset(await self._admin.topics())
@@ -83,18 +83,18 @@ class ClusterLooks:
             await asyncio.sleep(min(_WHILE_JOINING_S, self._interval_s) if is_quick else self._interval_s)
 
     def add(self, look: TopicsLook) -> None:
-        """One that somebody else took."""
+        """Add a look that another object took."""
         self._looks.append(_Look(look.at, None, look.topics, None))
 
     async def look(self, definition: RebalanceSnapshot) -> ClusterView:
-        """Now. Raises KafkaUnavailable, KafkaRefused."""
+        """Look now. Raises KafkaUnavailable, KafkaRefused."""
         view = await cluster_view(self._admin, definition, offsets_timeout_s=OFFSETS_TIMEOUT_S)
         looked_for = frozenset(internal_topics(definition.topology))
         self._looks.append(_Look(time.monotonic(), looked_for, frozenset(view.existing_internal_topics), view))
         return view
 
     def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
-        """What was there at the last look that was over at `at`; None when nobody looked then."""
+        """The last look that ended before `at`, None when there is none."""
         earlier = [look for look in self._usable(definition) if look.at <= at]
         if not earlier:
             return None
@@ -105,7 +105,7 @@ class ClusterLooks:
         return ClusterView(after.cluster, existing)
 
     def since(self, at: float, definition: RebalanceSnapshot) -> tuple[ClusterView, ...]:
-        """All later ones, in their order."""
+        """The later looks, in order."""
         return tuple(look.view for look in self._usable(definition) if look.at > at and look.view is not None)
 
     def _usable(self, definition: RebalanceSnapshot) -> list[_Look]:

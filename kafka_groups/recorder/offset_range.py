@@ -1,8 +1,9 @@
-"""All offsets that a leader can have seen: per task a sum between a look before the rebalance and one after it.
+"""All offsets that a leader can have seen: for each task, a sum between a look before the rebalance and one after it.
+Pure.
 
-What a leader does with offsets depends on a task's sum only: on how far each member is behind it, and whether that is
-within `acceptable.recovery.lag`. So between the looks a few sums per task are worth trying: the ends, and those at
-which some member just is, or just is not, caught up. Pure.
+A leader uses only the sum of a task's offsets: how far each member is behind it, and whether that is within
+`acceptable.recovery.lag`. So only a few sums per task are worth trying: the ends of the range, and those at which some
+member is just caught up, or just not.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _TaskRange:
         return min(max(sum(offsets), self.low), self.high)
 
     def turning_point_near(self, total: int, draw: random.Random) -> int:
-        """One of the two beside it."""
+        """One of the two turning points next to `total`."""
         index = bisect_left(self.turning_points, total)
         return draw.choice(self.turning_points[max(index - 1, 0) : index + 1])
 
@@ -55,8 +56,9 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """`before` None: from 0. `since`: looks after it, the last of them with the internal topics to be taken. Only tasks
-    whose offsets differ between the looks count; sums go by their index.
+    """The tasks whose offsets differ between the looks; sums are keyed by their index.
+
+    `before`: None for a range from 0. `since`: later looks, the last of them with the internal topics to take.
     """
 
     def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
@@ -79,13 +81,13 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """All tasks at one time, evenly between one look and the next; the leader looked at one time, too."""
+        """All tasks at one point in time, spread evenly between looks, because the leader too looked at one time."""
         for earlier, later in pairwise(self._looks):
             for step in range(_STEPS):
                 yield {index: total + round((later[index] - total) * step / _STEPS) for index, total in earlier.items()}
 
     def changed(self, sums: Mapping[int, int], draw: random.Random) -> dict[int, int]:
-        """A few tasks drawn anew, or some moved to where a member just is, or just is not, caught up."""
+        """`sums` with a few tasks drawn again, or moved to where a member is just, or just not, caught up."""
         changed = dict(sums)
         if draw.random() < _SHARE_OF_SNAPS:
             for index, task in enumerate(self._tasks):
@@ -125,7 +127,7 @@ class OffsetRange:
 
 
 def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
-    """What members report of each task, running ones and unknown ones included. Raises DecodeError."""
+    """The offset sums that members report for each task, sentinels included. Raises DecodeError."""
     sums: dict[TaskId, tuple[int, ...]] = {}
     for member in snapshot.members.values():
         info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
@@ -137,7 +139,7 @@ def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
 def _open(
     snapshot: RebalanceSnapshot, before: ClusterView | None, after: ClusterView
 ) -> dict[TaskId, list[tuple[TopicPartition, int, int]]]:
-    """The changelog partitions of every task, source topics that serve as changelog included."""
+    """The changelog partitions of each task, including source topics that serve as changelog."""
     low_ends = (before.changelog_end_offsets if before is not None else None) or {}
     low_committed = before.committed_offsets if before is not None else {}
     tasks: dict[TaskId, list[tuple[TopicPartition, int, int]]] = {}

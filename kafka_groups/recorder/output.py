@@ -1,9 +1,8 @@
-"""The lines that were recorded: appended one by one to a file that says itself what it has, or to stdout.
+"""The recorded lines: appended one by one to a file that itself tells what it has, or printed to stdout.
 
-Rules: a line is written and synced before the next record is looked at. After a kill the file may end in half a line:
-that is cut off, and its record, which no position covers yet, is read again; a whole line that no position covers tells
-by its id which record it came from. So a kill at any moment loses no line and doubles none. Two recorders cannot write
-to one file.
+Rules: a line is written and synced before the next record is taken. After a kill the file may end in half a line. The
+next run cuts it off, and reads its record again, since no position covers it yet. A whole line without a position names
+its record by its id. So a kill at any moment loses no line and doubles none. Two recorders cannot write to one file.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ _ID = re.compile(r"(?P<group>.*)\.(?P<generation>\d+)@(?P<partition>\d+):(?P<off
 
 
 class Output(Protocol):
-    """`position`: where an earlier run stopped, lines included that its last position did not cover; None at first."""
+    """`position`: where an earlier run stopped, including lines after its last saved position; None on a first run."""
 
     position: Position | None
 
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
-        """Of each group, for whoever may not have been told."""
+        """The last line of each group, which the run before may not have reported."""
         ...
 
     def append(self, document: Mapping[str, object]) -> None: ...
 
     def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
-        """Everything that was appended is covered by this position."""
+        """Save this position, which covers all appended lines."""
         ...
 
     def close(self) -> None: ...
 
 
 class StandardOutput:
-    """Goes on nowhere: the next run begins anew."""
+    """Keeps no position: the next run starts afresh."""
 
     def __init__(self) -> None:
         self.position: Position | None = None
@@ -62,13 +61,13 @@ class StandardOutput:
 
 
 class OutputFile:
-    """Raises InputError when the file cannot be written, or another recorder has it."""
+    """Raises InputError when the file cannot be written, or another recorder writes to it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._position_path = path.with_name(path.name + SUFFIX)
         if path.suffix == ".gz":
-            raise InputError("is written line by line; name it .jsonl, and gzip it when it is done", str(path))
+            raise InputError("is written line by line; name it .jsonl, and gzip it afterwards", str(path))
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
@@ -112,7 +111,7 @@ class OutputFile:
             raise InputError("another `assignor record` writes to it", str(self._path)) from None
 
     def _recovered(self) -> Position | None:
-        """The position that covers all whole lines; half a line at the end is cut off."""
+        """The position that covers all whole lines. Cuts off half a line at the end."""
         saved = read_position(self._position_path)
         size = os.fstat(self._file).st_size
         whole = saved.size if saved is not None and saved.size <= size else 0
@@ -137,7 +136,7 @@ class OutputFile:
 
 
 def _document(line: bytes) -> Mapping[str, object]:
-    """Nothing of a line that is not of `assignor record`."""
+    """Empty for a line that `assignor record` did not write."""
     try:
         return document_of_line(line)
     except InputError:

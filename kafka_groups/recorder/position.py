@@ -1,7 +1,7 @@
-"""Where to go on: the file `<output>.position`, replaced as a whole, so that a kill leaves the old one or the new one.
+"""Where to continue: the file `<output>.position`, replaced as a whole, so a kill leaves the old one or the new one.
 
-It may be behind the output, never ahead of it: a line is in the file before the position that covers it, and `size`
-says how much of the output it covers. What comes after is found by reading the lines themselves.
+It may lag behind the output, never lead it: a line is in the file before the position that covers it, and `size` says
+how much of the output is covered. The recorder finds later lines by reading the output itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Position:
 
 
 def read_position(path: Path) -> Position | None:
-    """None when there is none. Raises InputError for a file that is not one."""
+    """None when there is no such file. Raises InputError for a file that is no position."""
     try:
         document = json.loads(path.read_bytes())
         if document["format"] != POSITION_FORMAT:
@@ -45,14 +45,14 @@ def read_position(path: Path) -> Position | None:
         raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"is not a position of `assignor record` ({error}); move it away, and the lines of the output alone tell "
-            "where to go on",
+            f"is not a position of `assignor record` ({error}); move it away, and the lines of the output tell where "
+            "to continue",
             str(path),
         ) from None
 
 
 def write_position(path: Path, position: Position) -> None:
-    """Durable when it returns. Raises InputError."""
+    """The position is on disk once this returns. Raises InputError."""
     document = {
         "format": POSITION_FORMAT,
         "partitions": {str(number): offset for number, offset in sorted(position.partitions.items())},

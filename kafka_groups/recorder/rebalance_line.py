@@ -1,10 +1,10 @@
-"""One generation as one `rebalance/1` line: its members as the leader had them, and what each was sent.
+"""One generation as one `rebalance/1` line: the members as the leader received them, and what each was sent. Pure.
 
-Rules: members keep the order in which the broker stored them, which is that in which the leader received them. The
-leader is the member whose id the record names; a leader that is this project's own is out of process: it and its
-standbys are left out of the members, and the line says `led_by`. The time of a rebalance is its probing deadline less
-the interval, where a member was told one, because the leader added them up; else the time at which the broker wrote it.
-Pure. Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
+Rules: members keep the order in which the broker stored them, which is the order in which the leader received them. The
+record names the leader by member id. A leader of this project is out of process: it and its standbys are left out of
+the members, and the line has `led_by`. The time of a rebalance is its probing deadline minus the interval, when a
+member carries a deadline, because the leader added the two; otherwise it is the time at which the broker wrote it.
+Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ LED_BY_OWN_LEADER = "assignor"
 
 @dataclass(frozen=True, slots=True)
 class DecodedRebalance:
-    """`members`: without a leader of our own. `leader_process_id`: None when it is not one of them.
+    """`members`: without a leader of this project. `leader_process_id`: None when the leader is not one of them.
 
-    `led_by`: as in rebalance/1, None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: as told to a member.
+    `led_by`: as in rebalance/1, None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: the deadline that a
+    member carries.
     """
 
     rebalance: ObservedRebalance
@@ -83,7 +84,7 @@ def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
 
 
 def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> RebalanceSnapshot:
-    """`definition` with the members of the rebalance, and without what the cluster tells."""
+    """`definition` with the members of the rebalance, without a view of the cluster."""
     members = {
         member.member_id: Member(member.subscription, member.client_id, member.group_instance_id)
         for member in decoded.members
@@ -102,7 +103,7 @@ def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> Reb
 def recorded_output(
     decoded: DecodedRebalance, internal_topics: Mapping[str, int], created: Iterable[str] | None
 ) -> RecordedOutput:
-    """`internal_topics`: those of the topology that are there afterwards. `created`: None when that is not known."""
+    """`internal_topics`: those that exist afterwards, with their partitions. `created`: None when unknown."""
     made_ready = decoded.error_code == AssignorErrorCode.NONE
     created_topics = None
     if created is not None:
@@ -119,7 +120,7 @@ def recorded_output(
 def recorded_document(
     decoded: DecodedRebalance, snapshot: RebalanceSnapshot, output: RecordedOutput, now_ms: int, note: str
 ) -> dict[str, object]:
-    """The line. `snapshot`: with the view of the cluster."""
+    """The line as a document. `snapshot`: with the view of the cluster."""
     document = rebalance_document(
         id=decoded.rebalance.id,
         group_id=decoded.rebalance.group,

@@ -1,8 +1,8 @@
-"""What members of a group show of its topology: topics they read, tasks with their partitions, tasks with state.
-
-The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo; standby tasks carry their
-partitions with them. What earlier generations showed still counts, unless the members subscribe to other topics now.
+"""What a group's members reveal of its topology: the topics they read, tasks with their partitions, stateful tasks.
 Pure.
+
+The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo; standby tasks list their
+partitions themselves. What earlier generations revealed still counts, until the members subscribe to other topics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from assignor.types import TaskId, TopicPartition
 
 
 class ShownTasks:
-    """Of all generations so far. `subscribed`: by any member of the last one."""
+    """Collected over all generations so far. `subscribed`: topics of any member of the last one."""
 
     def __init__(self) -> None:
         self.subscribed: frozenset[str] = frozenset()
@@ -26,7 +26,7 @@ class ShownTasks:
         self.stateful: set[TaskId] = set()
 
     def add(self, members: Iterable[MemberMetadata]) -> None:
-        """One generation. Raises DecodeError."""
+        """Take in one generation. Raises DecodeError."""
         members = tuple(members)
         subscriptions = [decode_subscription(member.subscription) for member in members]
         subscribed = frozenset(topic for each in subscriptions for topic in each.topics)

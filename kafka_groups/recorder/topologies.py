@@ -1,7 +1,7 @@
-"""Where the topology of a group comes from: a definition, the text of `Topology#describe`, or what the group shows.
+"""Where a group's topology comes from: a definition, the text of `Topology#describe`, or what its members reveal.
 
-Only with one of the first two is the leader's view complete: sinks and fixed partition counts show nowhere. Pure, but
-for reading the file.
+Only the first two give the leader's complete view, because sinks and fixed partition counts are revealed nowhere. Pure,
+except for reading the file.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from kafka_groups.recorder.shown_tasks import ShownTasks
 
 
 class TopologySource(Protocol):
-    """`origin`: in a few words for lines and people."""
+    """`origin`: a few words for the recorded line and for people."""
 
     origin: str
 
     def topology(
         self, application_id: str, shown: ShownTasks, partition_counts: Mapping[str, int]
     ) -> DescribedTopology:
-        """As it is known now. Raises InputError."""
+        """The topology as known now. Raises InputError."""
         ...
 
 
 class GivenTopology:
-    """The same always: `input.topology` of rebalance/1, or a document that has it."""
+    """A fixed topology: `input.topology` of rebalance/1, or a document that contains it."""
 
     def __init__(self, topology: GroupTopology, origin: str) -> None:
         self.origin = origin
@@ -44,7 +44,7 @@ class GivenTopology:
 
 
 class TextTopology:
-    """The text of `Topology#describe`, completed by the topics that the cluster has."""
+    """The text of `Topology#describe`, completed by the topics of the cluster."""
 
     def __init__(self, text: str, origin: str) -> None:
         self.origin = origin
@@ -59,7 +59,7 @@ class TextTopology:
 
 
 class ShownTopology:
-    """Inferred from what the group shows."""
+    """Inferred from what the members reveal."""
 
     origin = "inferred from assignments and topic names"
 
@@ -70,7 +70,7 @@ class ShownTopology:
             sources = tuple(sorted(shown.subscribed))
             return DescribedTopology(
                 GroupTopology((Subtopology(0, sources),)),
-                ("no task has been seen yet: all topics that members subscribe to are taken as one subtopology",),
+                ("no task has been seen yet, so all topics that members subscribe to are taken as one subtopology",),
             )
         return topology_from_cluster(
             application_id, partition_counts, shown.subscribed, shown.assigned, stateful=shown.stateful
@@ -78,7 +78,7 @@ class ShownTopology:
 
 
 def read_topology(path: Path) -> TopologySource:
-    """JSON or text, by what it begins with. Raises InputError."""
+    """The file is JSON when it begins with a brace, else text. Raises InputError."""
     file = read_application_file(path)
     if file.topology is not None:
         return GivenTopology(file.topology, f"definition {path.name}")

@@ -10,16 +10,16 @@ INSTANCE = "app-assignor-leader"
 
 
 @pytest.mark.parametrize(
-    ("group_type", "protocol_type", "protocol", "instance_ids", "standing", "words"),
+    ("group_type", "protocol_type", "protocol", "instance_ids", "state", "obstacle"),
     [
         (None, "", "", [], LeadState.FREE, ""),
         ("classic", "consumer", "", [], LeadState.FREE, ""),
         ("classic", "connect", "", [], LeadState.FREE, ""),
         ("classic", "consumer", "stream", [None, INSTANCE], LeadState.OURS, ""),
-        ("classic", "consumer", "stream", [None, "app-1"], LeadState.LED, "2 members and a leader that is not"),
-        (None, "consumer", "", [None], LeadState.LED, "1 member and a leader that is not"),
+        ("classic", "consumer", "stream", [None, "app-1"], LeadState.LED, "2 members, and one of them leads it"),
+        (None, "consumer", "", [None], LeadState.LED, "1 member, and one of them leads it"),
         ("classic", "consumer", "range", [None], LeadState.FOREIGN, "speak protocol 'range' of type 'consumer'"),
-        ("classic", "connect", "v2", [INSTANCE], LeadState.FOREIGN, "is no group of Kafka Streams"),
+        ("classic", "connect", "v2", [INSTANCE], LeadState.FOREIGN, "is not a Kafka Streams group"),
         ("streams", "", "", [], LeadState.FOREIGN, "group.protocol=streams (KIP-1071)"),
         ("consumer", "", "", [None], LeadState.FOREIGN, "is of type 'consumer', not 'classic'"),
     ],
@@ -29,8 +29,8 @@ def test_should_tell_groups_that_can_be_led_from_others(
     protocol_type: str,
     protocol: str,
     instance_ids: list[str | None],
-    standing: LeadState,
-    words: str,
+    state: LeadState,
+    obstacle: str,
 ) -> None:
     found = assess_group(
         "app",
@@ -40,6 +40,6 @@ def test_should_tell_groups_that_can_be_led_from_others(
         protocol=protocol,
         instance_ids=instance_ids,
     )
-    assert found.standing is standing
-    assert words in found.words
-    assert bool(found.words) == (standing in (LeadState.LED, LeadState.FOREIGN))
+    assert found.state is state
+    assert obstacle in found.obstacle
+    assert bool(found.obstacle) == (state in (LeadState.LED, LeadState.FOREIGN))

@@ -73,7 +73,7 @@ def test_should_take_the_assignor_of_the_application(tmp_path: Path, class_name:
     ("arguments", "message"),
     [
         ([[], [], [], []], "--group: name at least one group"),
-        ([["a", "a"], [], [], []], "--group: every group must be named once"),
+        ([["a", "a"], [], [], []], "--group: name each group once"),
         ([["a"], ["c=nowhere.txt"], [], []], "--topology: 'c' is not one of the groups (a)"),
         ([["a"], ["a=nowhere.txt"], [], []], "nowhere.txt: cannot be read"),
         ([["a"], [], [], ["num.standby.replica=1"]], "configs of a: unknown config 'num.standby.replica'"),

@@ -103,7 +103,7 @@ def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str) 
     assert recorder.wait() == 2
     assert recorder.said == [
         "error: group readers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
-        "'consumer' and 'stream', and its group is called as its application.id"
+        "'consumer' and 'stream', and its group id is the application.id"
     ]
 
 
