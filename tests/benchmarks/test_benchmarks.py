@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import failover, processing_rate, restore_memory, restore_rate, standby_rate
 from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.minimal_movement import MOVES
 
 
 def printed(name: str) -> str:
@@ -38,6 +39,13 @@ def test_should_print_what_a_recorded_rebalance_takes_and_where_the_time_goes() 
     assert rebalances == total[0] > 60
     assert milliseconds == pytest.approx(sum(parts), abs=0.02)
     assert rate == pytest.approx(1000 / milliseconds, rel=0.02)
+
+
+def test_should_print_how_much_less_moves_beside_kafkas_assignor() -> None:
+    text = printed("minimal-movement")
+    (shares,) = re.findall(rf"{MOVES} +│ +│ +([\d.]+)% / ([\d.]+)% / ([\d.]+)% ", text)
+    least, median, most = map(float, shares)
+    assert 0 < least <= median <= most <= 10
 
 
 def test_should_print_restore_rates_beside_writing_straight_into_rocksdict() -> None:
@@ -87,6 +95,6 @@ def test_should_name_the_benchmarks_when_one_is_unknown(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         main(["restore-rat"])
     assert (
-        "there is no benchmark restore-rat; there are replay, replay-engines, high-availability, restore-rate"
+        "there is no benchmark restore-rat; there are replay, replay-engines, high-availability, minimal-movement, rest"
         in capsys.readouterr().err
     )

@@ -1,0 +1,75 @@
+"""How much less moves with MinimalMovementTaskAssignor than with Kafka's while a group grows, over 30 seeds.
+
+Both start from a stable group of their own and grow it until it is stable again. Kafka's assignor needs about a
+thousand rebalances for the larger growth, so the seeds are spread over all cores.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.properties.growing_group import Grown, Growth, grow
+
+KAFKAS = "HighAvailabilityTaskAssignor"
+MINIMAL = "MinimalMovementTaskAssignor"
+SEEDS = range(30)
+QUICK_SEEDS = range(2)
+MEASURES: dict[str, Callable[[Grown], float]] = {
+    "rebalances until stable": lambda grown: grown.rounds,
+    "active tasks moved": lambda grown: grown.active_moves,
+    "copies restored": lambda grown: grown.copies_restored,
+    "skew in the end": lambda grown: grown.skew,
+}
+MOVES = "moves, of Kafka’s"
+
+Pair = tuple[Grown, Grown]
+"""With Kafka's assignor, and with the minimal one."""
+
+
+def ten_to_eleven(seed: int) -> Growth:
+    """Odd seeds have four subtopologies."""
+    return Growth(10, 11, threads=1, subtopologies=4 if seed % 2 else 1, tasks=100, standbys=0, seed=seed)
+
+
+def fifty_to_fifty_five(seed: int) -> Growth:
+    return Growth(50, 55, threads=4, subtopologies=4 if seed % 2 else 1, tasks=1_000, standbys=1, seed=seed)
+
+
+def run(console: Console, *, quick: bool = False) -> None:
+    """Print minimum, median and maximum over the seeds for each growth. `quick`: the smaller one, two seeds."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1 if quick else os.cpu_count(), mp_context=spawn) as pool:
+        small = _run_both(pool, ten_to_eleven, QUICK_SEEDS if quick else SEEDS)
+        console.print(_table("10 to 11 clients of 1 thread, 100 stateful tasks, no standbys", small))
+        if not quick:
+            large = _run_both(pool, fifty_to_fifty_five, SEEDS)
+            console.print(_table("50 to 55 clients of 4 threads, 1,000 stateful tasks, 1 standby", large))
+
+
+def _run_both(pool: ProcessPoolExecutor, growth_of: Callable[[int], Growth], seeds: range) -> list[Pair]:
+    growths = [growth_of(seed) for seed in seeds]
+    asked = [(pool.submit(grow, growth, KAFKAS), pool.submit(grow, growth, MINIMAL)) for growth in growths]
+    return [(kafkas.result(), minimal.result()) for kafkas, minimal in asked]
+
+
+def _table(title: str, pairs: list[Pair]) -> Table:
+    table = Table(title=f"{title}, {len(pairs)} seeds: min / median / max")
+    table.add_column("")
+    for name in (KAFKAS, MINIMAL):
+        table.add_column(name, justify="right")
+    columns = list(zip(*pairs, strict=True))
+    for name, measure in MEASURES.items():
+        table.add_row(name, *(_spread([measure(grown) for grown in column], "g") for column in columns))
+    table.add_row(MOVES, "", _spread([minimal.moves / kafkas.moves for kafkas, minimal in pairs], ".1%"))
+    return table
+
+
+def _spread(values: list[float], form: str) -> str:
+    return f"{min(values):{form}} / {median(values):{form}} / {max(values):{form}}"
