@@ -101,14 +101,17 @@ class CoordinatorProcess:
         self._process = None
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        database = f"sqlite:///{self._directory / 'coordinator.sqlite3'}"
-        command = [sys.executable, "-c", _PROGRAM, "serve", "--database-url", database]
-        command += ["--host", LOOPBACK, "--port", str(self._port)]
-        for name, value in self._settings.items():
-            command += ["--" + name.replace(".", "-"), str(value)]
+        command = [sys.executable, "-c", _PROGRAM, *self._arguments()]
         # a process group of its own, because Ctrl-C in the terminal is for the driver, which needs the coordinator to
         # drain the group and stops it afterwards
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)  # noqa: S603
+
+    def _arguments(self) -> list[str]:
+        database = f"sqlite:///{self._directory / 'coordinator.sqlite3'}"
+        arguments = ["serve", "--database-url", database, "--host", LOOPBACK, "--port", str(self._port)]
+        for name, value in self._settings.items():
+            arguments += ["--" + name.replace(".", "-"), str(value)]
+        return arguments
 
     def _answers(self) -> bool:
         if self._port == 0:

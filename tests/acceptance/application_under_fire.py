@@ -28,6 +28,7 @@ from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.running import Workers, run
 from streams_runtime.logs.opening import open_log
 from tests.acceptance.counting import exactly_once_word_count, meter_of
+from tests.warm_coordinator import WarmCoordinator
 
 LINES_A_PIECE = 1_000
 PROGRESS_TIMEOUT_S = 120.0
@@ -74,7 +75,7 @@ class WordCountUnderFire:
             heartbeat_interval_ms=300,
         )
         settings = {"group.initial.rebalance.delay.ms": 500, "cluster.bootstrap.servers": self.address}
-        with CoordinatorProcess(self.directory / "coordinator", settings) as coordinator:
+        with WarmCoordinator(self.directory / "coordinator", settings) as coordinator:
             workers = run(
                 self.spark,
                 application,

@@ -10,6 +10,7 @@ import pytest
 from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.log_directories import LogDirectories
+from tests.warm_coordinator import WarmCoordinator
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def coordinator(
 ) -> Iterator[CoordinatorProcess]:
     directory: Path = tmp_path_factory.mktemp("coordinator")
     settings = {"group.initial.rebalance.delay.ms": 1_000, **log_directories.setting}
-    with CoordinatorProcess(directory, settings) as process:
+    with WarmCoordinator(directory, settings) as process:
         yield process
 
 

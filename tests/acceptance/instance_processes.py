@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,9 +12,9 @@ from pyspark.cloudpickle import dumps
 
 from spark_jobs.workers.executor_identity import ExecutorIdentity
 from spark_jobs.workers.member_process import InstanceSettings, run_instance
+from tests import warm_program
 
 EXIT_TIMEOUT_S = 30.0
-_BODY = "import pickle, sys; pickle.load(sys.stdin.buffer)()"
 
 
 class InstanceProcess:
@@ -25,14 +24,10 @@ class InstanceProcess:
         def body() -> None:
             run_instance(settings, partition, incarnation, ExecutorIdentity(f"e{partition}", None))
 
-        self._process = subprocess.Popen([sys.executable, "-c", _BODY], stdin=subprocess.PIPE)
-        assert self._process.stdin is not None
-        self._process.stdin.write(dumps(body))  # type: ignore[no-untyped-call]
-        self._process.stdin.close()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        self._process = warm_program.CONTEXT.Process(target=_call, args=(dumps(body),), daemon=True)  # type: ignore[no-untyped-call]
+        self._process.start()
+        assert self._process.pid is not None, "it was started"
+        self.pid = self._process.pid
 
     def hang_up(self) -> None:
         """SIGHUP, as pyspark's daemon sends it when the executor dies."""
@@ -45,12 +40,17 @@ class InstanceProcess:
 
     def wait(self) -> int:
         """The exit code, once it has ended by itself."""
-        return self._process.wait(EXIT_TIMEOUT_S)
+        self._process.join(EXIT_TIMEOUT_S)
+        assert self._process.exitcode is not None, "it runs on"
+        return self._process.exitcode
 
     def end(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.join()
+
+
+def _call(body: bytes) -> None:
+    pickle.loads(body)()
 
 
 @contextmanager

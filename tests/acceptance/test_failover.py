@@ -26,6 +26,7 @@ from streams_runtime.streams_instance import InstanceState
 from tests.acceptance.group_under_test import THREADS, TIMEOUT_S, GroupUnderTest
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.small_application import write_records
+from tests.warm_coordinator import WarmCoordinator
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +45,7 @@ def coordinator(
 ) -> Iterator[CoordinatorProcess]:
     """Its first rebalance waits until all executors are up: who joins later would have to warm up first."""
     settings = {"group.initial.rebalance.delay.ms": 5_000, **log_directories.setting}
-    with CoordinatorProcess(tmp_path_factory.mktemp("coordinator"), settings) as one:
+    with WarmCoordinator(tmp_path_factory.mktemp("coordinator"), settings) as one:
         yield one
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from spark_jobs.demo.stdlib_text import stdlib_lines
 from spark_jobs.demo.word_count import TextFeed, different_counts, expected_counts, read_counts
-from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.group_view import GroupView, wait_for_group
 from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.logs.opening import open_log
@@ -23,6 +22,7 @@ from streams_runtime.membership.group_definition import group_body
 from tests.acceptance.counting import exactly_once_word_count, meter_of
 from tests.acceptance.instance_processes import instances
 from tests.oracle.broker import Broker
+from tests.warm_coordinator import WarmCoordinator
 
 pytestmark = pytest.mark.kafka
 
@@ -40,7 +40,7 @@ def test_should_join_again_when_it_was_stopped_and_its_tasks_went_to_another(
     settings = {"group.initial.rebalance.delay.ms": 200, "cluster.bootstrap.servers": address}
     with (
         closing(open_log(address)) as log,
-        CoordinatorProcess(tmp_path / "coordinator", settings) as coordinator,
+        WarmCoordinator(tmp_path / "coordinator", settings) as coordinator,
         CoordinatorClient(coordinator.url) as client,
     ):
         client.declare(APPLICATION_ID, group_body(application))

@@ -25,6 +25,7 @@ from tests.acceptance.counting import exactly_once_word_count, meter_of
 from tests.acceptance.instance_processes import instances
 from tests.oracle.brokers import Brokers
 from tests.told import Tell
+from tests.warm_coordinator import WarmCoordinator
 
 pytestmark = pytest.mark.kafka
 
@@ -63,7 +64,7 @@ def test_should_count_exactly_once_while_nodes_of_the_cluster_are_killed(
 
     settings = {"group.initial.rebalance.delay.ms": 200, "cluster.bootstrap.servers": address}
     with (
-        CoordinatorProcess(tmp_path / "coordinator", settings) as coordinator,
+        WarmCoordinator(tmp_path / "coordinator", settings) as coordinator,
         _declared(application, coordinator),
         instances(InstanceSettings(application, coordinator.url, state_dir=str(tmp_path / "state")), 2),
     ):

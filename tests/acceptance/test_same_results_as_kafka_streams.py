@@ -29,6 +29,7 @@ from tests.oracle.broker import Broker
 from tests.oracle.streams_app import StreamsInstance
 from tests.oracle.topic_contents import Contents, TopicRecord, by_key, contents, contents_when
 from tests.told import Tell
+from tests.warm_coordinator import WarmCoordinator
 
 pytestmark = pytest.mark.kafka
 
@@ -57,7 +58,7 @@ def log(own_broker: Broker) -> Iterator[Log]:
 @pytest.fixture
 def coordinator(own_broker: Broker, tmp_path: Path) -> Iterator[CoordinatorProcess]:
     settings = {"group.initial.rebalance.delay.ms": 500, "cluster.bootstrap.servers": own_broker.bootstrap_servers}
-    with CoordinatorProcess(tmp_path / "coordinator", settings) as process:
+    with WarmCoordinator(tmp_path / "coordinator", settings) as process:
         yield process
 
 

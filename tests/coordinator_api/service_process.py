@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Self
 
 import httpx
 
+from tests import warm_program
+
 START_TIMEOUT_S = 120
-PROGRAM = (sys.executable, "-c", "from assignor.commands import main; main()")
 _ADDRESS = re.compile(r"listens on (http://\S+)")
 
 
@@ -25,18 +25,23 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**plain, **(extra or {})}
 
 
+def run_command(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`assignor` with these arguments, started in `directory`, until it ends."""
+    return warm_program.run(arguments, cwd=directory, environment=clean_environment())
+
+
 class ServiceProcess:
-    """Started by `start`; `kill` is `kill -9`. `url` is where it listens. `program`: the command before its flags."""
+    """Started by `start`; `kill` is `kill -9`. `url` is where it listens. `ignored`: signals that it finds ignored."""
 
     def __init__(
         self,
         directory: Path,
         *flags: str,
         environment: Mapping[str, str] | None = None,
-        program: tuple[str, ...] = PROGRAM,
+        ignored: tuple[signal.Signals, ...] = (),
     ) -> None:
         self.directory = directory
-        self._program = program
+        self._ignored = ignored
         self._flags = flags
         self._environment = clean_environment(environment)
         self.url = ""
@@ -44,16 +49,22 @@ class ServiceProcess:
 
     def start(self) -> Self:
         """Returns once it listens. Raises AssertionError with its log when it does not."""
-        self.process = subprocess.Popen(
-            (*self._program, "serve", "--port", "0", *self._flags),
-            cwd=self.directory,
-            env=self._environment,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
+        said, stderr = os.pipe()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            self.process = warm_program.WarmProgram(
+                ("serve", "--port", "0", *self._flags),
+                cwd=self.directory,
+                environment=self._environment,
+                stdout=nowhere,
+                stderr=stderr,
+                ignored=self._ignored,
+            )
+        finally:
+            os.close(stderr)
+            os.close(nowhere)
         listening = threading.Event()
-        self._reader = threading.Thread(target=self._read, args=(listening,), daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(said, listening), daemon=True)
         self._reader.start()
         listening.wait(START_TIMEOUT_S)
         assert self.url, f"the service did not start: {self.log}"
@@ -78,17 +89,16 @@ class ServiceProcess:
         self._reader.join(START_TIMEOUT_S)
         return code
 
-    def _read(self, listening: threading.Event) -> None:
-        assert self.process.stderr is not None
+    def _read(self, said: int, listening: threading.Event) -> None:
         self.url = ""
-        for line in self.process.stderr:
-            self.log.append(line.rstrip("\n"))
-            address = _ADDRESS.search(line)
-            if address is not None:
-                self.url = address[1]
-                listening.set()
+        with os.fdopen(said, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                self.log.append(line.rstrip("\n"))
+                address = _ADDRESS.search(line)
+                if address is not None:
+                    self.url = address[1]
+                    listening.set()
         listening.set()
-        self.process.stderr.close()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
-from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
+from tests.coordinator_api.service_process import ServiceProcess, run_command
 
 QUICK = ("--group-initial-rebalance-delay-ms", "50")
 
@@ -258,15 +257,7 @@ def test_should_refuse_a_second_service_on_the_same_database_until_the_first_is_
     service = ServiceProcess(tmp_path)
     with service:
         for command in (("serve", "--port", "0"), ("migrate",)):
-            second = subprocess.run(
-                (*PROGRAM, *command),
-                cwd=tmp_path,
-                env=clean_environment(),
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
+            second = run_command(tmp_path, *command)
             assert second.returncode == 1
             assert second.stderr.splitlines()[-1] == (
                 f"error: {tmp_path / 'assignor.sqlite3'} is in use by another coordinator "
@@ -277,8 +268,7 @@ def test_should_refuse_a_second_service_on_the_same_database_until_the_first_is_
 
 
 def test_should_stop_gracefully_on_an_interrupt_though_it_was_started_as_a_background_job(tmp_path: Path) -> None:
-    background_job = ("sh", "-c", 'trap "" INT; exec "$@"', "sh", *PROGRAM)  # a shell without job control ignores it
-    with ServiceProcess(tmp_path, *QUICK, program=background_job) as service:
+    with ServiceProcess(tmp_path, *QUICK, ignored=(signal.SIGINT,)) as service:
         assert service.stop(signal.SIGINT) == 0
 
     assert any("stopping" in line and "SIGINT" in line for line in service.log)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from coordinator_api.settings import Settings, SettingsError, dotted, load, nearest, setting_rows, unknown_environment
-from tests.coordinator_api.service_process import PROGRAM, clean_environment
+from tests.coordinator_api.service_process import run_command
 
 ENVIRONMENT_NAME = "ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS"
 
@@ -160,20 +159,6 @@ def test_should_describe_every_setting_and_spell_it_three_ways() -> None:
     assert all(nearest(name) == name for name in rows)
 
 
-def serve(directory: Path, *flags: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
-    done = subprocess.run(
-        (*PROGRAM, "serve", "--port", "0", *flags),
-        cwd=directory,
-        env=clean_environment(environment),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.stdout == ""
-    return done.returncode, done.stderr
-
-
 @pytest.mark.parametrize(
     "flags, code, message",
     [
@@ -188,8 +173,8 @@ def serve(directory: Path, *flags: str, environment: dict[str, str] | None = Non
 def test_should_say_in_one_line_why_it_does_not_start(
     tmp_path: Path, flags: tuple[str, ...], code: int, message: str
 ) -> None:
-    exit_code, said = serve(tmp_path, *flags)
+    done = run_command(tmp_path, "serve", "--port", "0", *flags)
 
-    assert exit_code == code, said
-    assert message in said.splitlines()[-1]
-    assert "Traceback" not in said
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert message in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

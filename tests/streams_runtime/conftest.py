@@ -9,12 +9,13 @@ import pytest
 
 from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.warm_coordinator import WarmCoordinator
 
 
 @pytest.fixture(scope="module")
 def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CoordinatorProcess]:
     directory: Path = tmp_path_factory.mktemp("coordinator")
-    with CoordinatorProcess(directory, {"group.initial.rebalance.delay.ms": 100}) as process:
+    with WarmCoordinator(directory, {"group.initial.rebalance.delay.ms": 100}) as process:
         yield process
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import LONG, STRING
 from tests.checkout import ROOT
+from tests.warm_coordinator import WarmCoordinator
 
 PAGE = ROOT / "docs" / "runtime" / "index.md"
 TIMEOUT_S = 60.0
@@ -56,7 +56,7 @@ def test_should_pass_the_tests_on_the_page(written: Path) -> None:
 def test_should_run_the_program_on_the_page_until_it_is_interrupted(written: Path) -> None:
     log = open_log(f"embedded:{written / 'log'}")
     settings = {"group.initial.rebalance.delay.ms": 100, "cluster.bootstrap.servers": f"embedded:{written / 'log'}"}
-    with CoordinatorProcess(written / "coordinator", settings) as coordinator:
+    with WarmCoordinator(written / "coordinator", settings) as coordinator:
         program = subprocess.Popen(
             [sys.executable, "run.py", coordinator.url, str(written)], cwd=written, env=environment()
         )

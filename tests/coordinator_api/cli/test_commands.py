@@ -16,7 +16,8 @@ import pytest
 from coordinator_api.settings import setting_rows
 from tests import program
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
-from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
+from tests.coordinator_api.service_process import ServiceProcess, clean_environment
+from tests.program import PROGRAM
 
 
 def assignor(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from coordinator_api.http.auth import Gate, check_exposure, is_loopback, token_o
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 from tests.coordinator_api.group_members import definition, problem
-from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
+from tests.coordinator_api.service_process import ServiceProcess, run_command
 
 TOKEN = "a-token-for-tests"
 
@@ -72,15 +71,7 @@ def test_should_answer_callers_of_this_machine(client: httpx.Client, headers: di
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_should_not_start_where_others_reach_it_without_a_token(tmp_path: Path, host: str) -> None:
     if host == "0.0.0.0":
-        done = subprocess.run(
-            (*PROGRAM, "serve", "--host", host),
-            cwd=tmp_path,
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = run_command(tmp_path, "serve", "--host", host)
         assert (done.returncode, done.stderr) == (
             2,
             f"error: host {host} can be reached from outside this machine, and no token is set: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import httpx
@@ -10,7 +9,8 @@ import pytest
 
 from assignor.recording import parse_recorded_rebalance
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
-from tests.coordinator_api.service_process import PROGRAM, ServiceProcess, clean_environment
+from tests.coordinator_api.service_process import ServiceProcess
+from tests.program import assignor
 
 
 def group_with_history(client: httpx.Client) -> tuple[str, HttpMember, HttpMember]:
@@ -32,13 +32,7 @@ def test_should_give_the_same_result_when_a_stored_round_is_run_again(client: ht
     lines = tmp_path / "recorded.jsonl"
     lines.write_bytes(b"".join(response.content + b"\n" for response in stored))
 
-    checked = subprocess.run(
-        (*PROGRAM, "assign", "--check", str(lines)),
-        capture_output=True,
-        text=True,
-        env=clean_environment(),
-        check=False,
-    )
+    checked = assignor("assign", "--check", str(lines))
 
     assert len(stored) >= 3
     assert checked.returncode == 0, checked.stdout + checked.stderr

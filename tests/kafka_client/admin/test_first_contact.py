@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
-import subprocess
-import sys
 
 import pytest
 
-_PROGRAM = "from assignor.commands import main; main()"
+from tests.warm_program import WarmProgram
+
 _LONGEST_END_S = 30.0
 
 
@@ -26,22 +26,20 @@ def test_should_tell_that_nothing_answers_and_end_when_it_is_interrupted(
     with socket.socket() as closed:  # bound, and never listening
         closed.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed.getsockname()[1]}"
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *command, "--bootstrap-server", address, "--group", "orders"],
-            cwd=directory,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stderr is not None
-            first = process.stderr.readline()
-            assert first == (
-                f"Kafka at {address} has not answered yet; asking for 60 s at most (default.api.timeout.ms)\n"
+        arguments = (*command, "--bootstrap-server", address, "--group", "orders")
+        reader, writer = os.pipe()
+        with os.fdopen(reader) as said, os.fdopen(writer, "w") as stderr:
+            process = WarmProgram(
+                arguments, cwd=directory, environment=os.environ, stdout=stderr.fileno(), stderr=stderr.fileno()
             )
-            process.send_signal(signal.SIGINT)
-            assert process.wait(_LONGEST_END_S) == 0
-            assert process.stderr.read() == last_words
-        finally:
-            process.kill()
-            process.wait()
-            process.stderr.close()  # type: ignore[union-attr]
+            stderr.close()
+            try:
+                assert said.readline() == (
+                    f"Kafka at {address} has not answered yet; asking for 60 s at most (default.api.timeout.ms)\n"
+                )
+                process.send_signal(signal.SIGINT)
+                assert process.wait(_LONGEST_END_S) == 0
+                assert said.read() == last_words
+            finally:
+                process.kill()
+                process.wait()

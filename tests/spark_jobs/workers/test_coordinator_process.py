@@ -8,10 +8,11 @@ import httpx
 import pytest
 
 from spark_jobs.workers.coordinator_process import CoordinatorNotStarted, CoordinatorProcess
+from tests.warm_coordinator import WarmCoordinator
 
 
 def test_should_say_why_when_it_cannot_start(tmp_path: Path) -> None:
-    process = CoordinatorProcess(tmp_path, {"group.max.size": "many"})
+    process = WarmCoordinator(tmp_path, {"group.max.size": "many"})
     with pytest.raises(CoordinatorNotStarted, match=r"group\.max\.size"):
         process.start()
     process.stop()
