@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -36,7 +35,7 @@ async def take(directory: Path) -> None:
         pass
 
 
-def test_should_refuse_the_lease_while_its_holder_lives_and_give_it_when_killed(tmp_path: Path) -> None:
+async def test_should_refuse_the_lease_while_its_holder_lives_and_give_it_when_killed(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         (sys.executable, "-c", HOLDER, str(tmp_path)),
         stdout=subprocess.PIPE,
@@ -47,24 +46,21 @@ def test_should_refuse_the_lease_while_its_holder_lives_and_give_it_when_killed(
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(StoreInUse, match=rf"in use by another coordinator \(process {holder.pid}\)"):
-            asyncio.run(take(tmp_path))
+            await take(tmp_path)
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
 
-    asyncio.run(take(tmp_path))
+    await take(tmp_path)
 
 
-def test_should_know_one_database_by_all_its_names(tmp_path: Path) -> None:
+async def test_should_know_one_database_by_all_its_names(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "here")
 
-    async def take_twice() -> None:
-        async with open_engine(tmp_path / "here") as first, lease(first):
+    async with open_engine(tmp_path / "here") as first, lease(first):
+        with pytest.raises(StoreInUse):
             await take(tmp_path / "link")
-
-    with pytest.raises(StoreInUse):
-        asyncio.run(take_twice())
 
 
 def test_should_need_no_lease_for_a_database_in_memory() -> None:
@@ -91,7 +87,7 @@ def test_should_refuse_a_url_that_names_no_database(url: str) -> None:
         parse_url(url)
 
 
-def test_should_say_what_to_do_when_the_directory_is_missing(tmp_path: Path) -> None:
+async def test_should_say_what_to_do_when_the_directory_is_missing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist"):
-        asyncio.run(take(tmp_path / "nowhere"))
+        await take(tmp_path / "nowhere")
     assert settings_for(tmp_path).sqlite_synchronous == "FULL"

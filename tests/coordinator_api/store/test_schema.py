@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -31,26 +30,25 @@ def test_should_name_the_newest_migration_as_its_version() -> None:
     assert ScriptDirectory.from_config(schema.alembic_config()).get_current_head() == schema.VERSION
 
 
-def test_should_migrate_up_from_an_empty_file_and_find_nothing_to_do_after(tmp_path: Path) -> None:
-    async def upgrade_twice() -> list[tuple[str | None, str]]:
-        async with open_engine(tmp_path) as engine:
-            return [await schema.upgrade(engine), await schema.upgrade(engine)]
+async def upgrade(directory: Path) -> tuple[str | None, str]:
+    """The versions before and after."""
+    async with open_engine(directory) as engine:
+        return await schema.upgrade(engine)
 
-    assert asyncio.run(upgrade_twice()) == [(None, schema.VERSION), (schema.VERSION, schema.VERSION)]
+
+async def test_should_migrate_up_from_an_empty_file_and_find_nothing_to_do_after(tmp_path: Path) -> None:
+    assert await upgrade(tmp_path) == (None, schema.VERSION)
+    assert await upgrade(tmp_path) == (schema.VERSION, schema.VERSION)
     assert tables(tmp_path / FILE) == {"alembic_version", "groups", "group_records", "rebalances"}
 
 
-def test_should_create_just_the_tables_that_the_code_uses(tmp_path: Path) -> None:
+async def test_should_create_just_the_tables_that_the_code_uses(tmp_path: Path) -> None:
     def differences(connection: Connection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
 
-    async def compare() -> list[object]:
-        async with open_engine(tmp_path) as engine:
-            await schema.upgrade(engine)
-            async with engine.connect() as connection:
-                return await connection.run_sync(differences)
-
-    assert asyncio.run(compare()) == []
+    await upgrade(tmp_path)
+    async with open_engine(tmp_path) as engine, engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
 
 
 def test_should_go_down_and_up_again_with_a_url(tmp_path: Path) -> None:
@@ -64,40 +62,35 @@ def test_should_go_down_and_up_again_with_a_url(tmp_path: Path) -> None:
     assert "groups" in tables(tmp_path / FILE)
 
 
-def test_should_leave_nothing_of_a_migration_that_is_cut_short(tmp_path: Path) -> None:
-    class CutShort(Exception):
-        pass
+class CutShort(Exception):
+    pass
 
-    async def cut_short() -> None:
-        async with open_engine(tmp_path) as engine, engine.begin() as connection:
-            await connection.run_sync(schema._upgrade)
-            raise CutShort
 
-    with pytest.raises(CutShort):
-        asyncio.run(cut_short())
+def upgrade_and_fail(connection: Connection) -> None:
+    schema._upgrade(connection)
+    raise CutShort
+
+
+async def test_should_leave_nothing_of_a_migration_that_is_cut_short(tmp_path: Path) -> None:
+    async with open_engine(tmp_path) as engine:
+        with pytest.raises(CutShort):
+            async with engine.begin() as connection:
+                await connection.run_sync(upgrade_and_fail)
 
     assert tables(tmp_path / FILE) == set()
 
 
-def test_should_refuse_a_schema_of_a_newer_release(tmp_path: Path) -> None:
-    async def upgrade() -> tuple[str | None, str]:
-        async with open_engine(tmp_path) as engine:
-            return await schema.upgrade(engine)
-
-    asyncio.run(upgrade())
+async def test_should_refuse_a_schema_of_a_newer_release(tmp_path: Path) -> None:
+    await upgrade(tmp_path)
     with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
 
     with pytest.raises(StoreError, match="schema version 9999, which this release does not know"):
-        asyncio.run(upgrade())
+        await upgrade(tmp_path)
 
 
-def test_should_say_that_a_file_is_no_database(tmp_path: Path) -> None:
-    async def upgrade() -> tuple[str | None, str]:
-        async with open_engine(tmp_path) as engine:
-            return await schema.upgrade(engine)
-
+async def test_should_say_that_a_file_is_no_database(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"not a database, only some text that is long enough" * 40)
 
     with pytest.raises(StoreError, match="file is not a database"):
-        asyncio.run(upgrade())
+        await upgrade(tmp_path)
