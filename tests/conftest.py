@@ -1,4 +1,4 @@
-"""What tests of every folder may ask for: a real broker, started when the first test needs it."""
+"""What tests of every folder may ask for, the order in which they run, and how many cases Hypothesis makes up."""
 
 from __future__ import annotations
 
@@ -6,11 +6,42 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+import hypothesis
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
+from tests import run_order
 from tests.oracle import jars
 from tests.oracle.broker import Broker, require_jars
 from tests.told import PROPERTY, Tell, told
+
+# `--hypothesis-profile` chooses one. A test that needs fewer or more than the others takes a share: `tests.examples`.
+# None fails because the machine is busy: no deadline, and no complaint that cases are slow to make.
+for _name, _examples in {"quick": 20, "ci": 100, "soak": 1_000}.items():
+    hypothesis.settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: run_order.phase(item.nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Whatever `--dist` says: units go out in the order in which they were collected."""
+    return run_order.UnitScheduling(config, log)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """What `async def` tests and fixtures run on."""
+    return "asyncio"
 
 
 @pytest.fixture(scope="session")

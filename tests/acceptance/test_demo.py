@@ -16,6 +16,7 @@ TIMEOUT_S = 300
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_should_show_a_takeover_and_kafkas_own_rebalances_and_end_by_itself(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()

@@ -17,7 +17,7 @@ from spark_jobs.demo.word_count import different_counts
 from spark_jobs.session.spark_session import spark_session
 from tests.acceptance.application_under_fire import WordCountUnderFire
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 EXECUTORS = 3
 KILLS = ["executor"] * 4 + ["worker"] * 11 + ["coordinator"] * 5

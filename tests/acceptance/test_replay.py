@@ -43,6 +43,7 @@ COUNTS = (
 RESULT = ("rounds.parquet", "rejects.jsonl")
 LOCAL = ("--engine", "local", "--cores", "2")
 TIMEOUT_S = 120.0
+pytestmark = pytest.mark.long
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 PARTS_BEFORE_KILL = 4
 

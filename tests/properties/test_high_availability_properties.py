@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
@@ -95,7 +95,6 @@ def assert_subtopologies_are_spread(group: SimulatedClients, placement: Placemen
         assert max(counts) - min(counts) <= 1, (subtopology, placement)
 
 
-@settings(max_examples=300, deadline=None)
 @given(groups_with_state())
 def test_should_place_every_copy_whatever_clients_report(group: SimulatedClients) -> None:
     problem = group.problem()
@@ -106,7 +105,6 @@ def test_should_place_every_copy_whatever_clients_report(group: SimulatedClients
         assert placement.probing_rebalance_needed or not client.warm_ups
 
 
-@settings(max_examples=200, deadline=None)
 @given(groups_with_state(), st.data())
 def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedClients, data: st.DataObject) -> None:
     problem = group.problem()
@@ -122,7 +120,6 @@ def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedCli
     assert (first, logs[0]) == (second, logs[1])
 
 
-@settings(max_examples=200, deadline=None)
 @given(groups_with_state())
 def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
     """The last word of the log about a task's active copy names the client that got it."""
@@ -147,7 +144,6 @@ def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
     assert sorted(warmed_up) == sorted(warm_ups)
 
 
-@settings(max_examples=200, deadline=None)
 @given(groups(all_configs(), single_threads=False))
 def test_should_place_as_many_standbys_as_clients_allow_and_no_warm_ups_when_all_are_caught_up(
     group: SimulatedClients,
@@ -169,7 +165,6 @@ def convergence_configs(draw: st.DrawFn, standbys: bool) -> AssignmentConfigs:
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(stateful=st.integers(1, 30), stateless=st.integers(0, 10), data=st.data())
 def test_should_settle_within_kafkas_rounds_after_a_second_client_joins(
     stateful: int, stateless: int, data: st.DataObject
@@ -185,7 +180,6 @@ def test_should_settle_within_kafkas_rounds_after_a_second_client_joins(
     assert_balanced(group, group.rebalance())
 
 
-@settings(max_examples=200, deadline=None)
 @given(group=groups(convergence_configs(standbys=False), single_threads=True), newcomer=process_ids)
 def test_should_settle_in_one_round_for_each_set_of_warm_ups_after_a_client_is_added(
     group: SimulatedClients, newcomer: ProcessId
@@ -202,7 +196,6 @@ def test_should_settle_in_one_round_for_each_set_of_warm_ups_after_a_client_is_a
     assert_subtopologies_are_spread(group, placement)
 
 
-@settings(max_examples=200, deadline=None)
 @given(group=groups(convergence_configs(standbys=False), single_threads=True), data=st.data())
 def test_should_settle_within_kafkas_rounds_after_one_is_lost(group: SimulatedClients, data: st.DataObject) -> None:
     """Source: `TaskAssignorConvergenceTest.droppingNodesShouldConverge`, for any numbers and any client."""
@@ -216,7 +209,6 @@ def test_should_settle_within_kafkas_rounds_after_one_is_lost(group: SimulatedCl
     assert_subtopologies_are_spread(group, placement)
 
 
-@settings(max_examples=150, deadline=None)
 @given(group=groups(convergence_configs(standbys=True), single_threads=True), data=st.data())
 def test_should_settle_within_kafkas_rounds_after_any_clients_come_and_go(
     group: SimulatedClients, data: st.DataObject
@@ -239,7 +231,6 @@ def test_should_settle_within_kafkas_rounds_after_any_clients_come_and_go(
         assert_subtopologies_are_spread(group, placement)
 
 
-@settings(max_examples=150, deadline=None)
 @given(group=groups(all_configs(), single_threads=False), data=st.data())
 def test_should_keep_every_copy_in_place_in_every_round_while_standbys_catch_up_slowly(
     group: SimulatedClients, data: st.DataObject

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
@@ -101,7 +101,6 @@ def story_of(group: SimulatedClients, records: int = END, limit: int = 1_000) ->
     raise AssertionError(f"not stable after {limit} rounds")
 
 
-@settings(max_examples=300, deadline=None)
 @given(any_group_with_state)
 def test_should_place_every_copy_whatever_clients_report(group: SimulatedClients) -> None:
     problem = group.problem()
@@ -111,7 +110,6 @@ def test_should_place_every_copy_whatever_clients_report(group: SimulatedClients
         assert placement.probing_rebalance_needed or not client.warm_ups
 
 
-@settings(max_examples=200, deadline=None)
 @given(any_group_with_state, st.data())
 def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedClients, data: st.DataObject) -> None:
     problem = group.problem()
@@ -127,7 +125,6 @@ def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedCli
     assert (first, logs[0]) == (second, logs[1])
 
 
-@settings(max_examples=200, deadline=None)
 @given(any_group_with_state)
 def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
     """The last word of the log about a task's active copy names the client that got it."""
@@ -149,7 +146,6 @@ def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
     assert sorted(warmed_up) == sorted(warm_ups)
 
 
-@settings(max_examples=200, deadline=None)
 @given(any_group)
 def test_should_reach_the_exact_shares_at_once_when_all_are_caught_up(group: SimulatedClients) -> None:
     caught_up = group.with_all_caught_up()
@@ -160,7 +156,6 @@ def test_should_reach_the_exact_shares_at_once_when_all_are_caught_up(group: Sim
     assert_within_shares(group, placement)
 
 
-@settings(max_examples=200, deadline=None)
 @given(any_group_with_state)
 def test_should_move_nothing_once_it_is_stable(group: SimulatedClients) -> None:
     settled = story_of(group).end
@@ -168,7 +163,6 @@ def test_should_move_nothing_once_it_is_stable(group: SimulatedClients) -> None:
     assert group.rebalance() == settled
 
 
-@settings(max_examples=200, deadline=None)
 @given(any_group_with_state, st.sampled_from([20_000, 60_000, END]))
 def test_should_restore_nothing_in_vain_without_standbys_and_move_no_task_twice(
     group: SimulatedClients, records: int
@@ -185,7 +179,6 @@ def test_should_restore_nothing_in_vain_without_standbys_and_move_no_task_twice(
     assert story.rounds <= math.ceil(story.needed / group.configs.max_warmup_replicas) * rounds_for_one + 2
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     group=groups(convergence_configs(standbys=True), single_threads=True).map(minimal),
     newcomers=st.lists(process_ids, min_size=1, max_size=3, unique=True),
@@ -203,7 +196,6 @@ def test_should_restore_only_what_newcomers_are_to_have(group: SimulatedClients,
     assert_subtopologies_are_spread(group, story.end)
 
 
-@settings(max_examples=150, deadline=None)
 @given(group=groups(convergence_configs(standbys=True), single_threads=True).map(minimal), data=st.data())
 def test_should_settle_after_any_clients_come_and_go(group: SimulatedClients, data: st.DataObject) -> None:
     assert group.rounds_until_stable(1) == 1
@@ -220,7 +212,6 @@ def test_should_settle_after_any_clients_come_and_go(group: SimulatedClients, da
         assert_subtopologies_are_spread(group, story.end)
 
 
-@settings(max_examples=150, deadline=None)
 @given(group=any_group, data=st.data())
 def test_should_never_leave_a_caught_up_client_for_one_that_is_not(
     group: SimulatedClients, data: st.DataObject
@@ -282,7 +273,6 @@ def groups_with_pins(draw: st.DrawFn) -> SimulatedClients:
     return group
 
 
-@settings(max_examples=300, deadline=None)
 @given(groups_with_pins())
 def test_should_place_every_task_and_settle_whatever_the_pins_ask_for(group: SimulatedClients) -> None:
     first = group.problem()
@@ -301,7 +291,6 @@ def assert_pins_by_tags_are_kept(group: SimulatedClients, placement: Placement, 
 
 
 @pytest.mark.parametrize("apart", ["host", "process"])
-@settings(max_examples=100, deadline=None)
 @given(hosts=st.integers(2, 6), per_host=st.integers(1, 3), together=st.integers(2, 6), data=st.data())
 def test_should_keep_tasks_apart_whenever_there_are_as_many_places(
     apart: str, hosts: int, per_host: int, together: int, data: st.DataObject

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.clients.client_metadata import group_metadata
@@ -18,6 +18,7 @@ from assignor.explain import ActiveOutcome, explain_rebalance
 from assignor.pipeline import assign
 from assignor.snapshot import RebalanceResult
 from assignor.types import Role
+from tests.examples import share
 from tests.group_model import NOW_MS, SimulatedGroup, decode, next_rebalance, topology_of
 
 ASSIGNORS = ("HighAvailabilityTaskAssignor", "LegacyStickyTaskAssignor", "FallbackPriorTaskAssignor")
@@ -52,7 +53,6 @@ def apply(group: SimulatedGroup, event: str, number: int) -> None:
         group.restore_standbys()
 
 
-@settings(max_examples=80, deadline=None)
 @given(groups(), events)
 def test_should_keep_every_round_of_a_history_safe(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
     group.rebalance()
@@ -67,7 +67,6 @@ def test_should_keep_every_round_of_a_history_safe(group: SimulatedGroup, histor
         assert result.followup_rebalance == bool(held_back)
 
 
-@settings(max_examples=80, deadline=None)
 @given(groups(("HighAvailabilityTaskAssignor",)), events)
 def test_should_run_every_task_exactly_once_when_stable(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
     """The others are left out: FallbackPrior asks for another round every time, and LegacySticky, as in Kafka, may hand
@@ -92,7 +91,7 @@ def rounds_to_move_every_copy(group: SimulatedGroup) -> int:
     return -(-copies // group.configs.max_warmup_replicas)
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(groups(("HighAvailabilityTaskAssignor",)), st.integers(100, 200))
 def test_should_converge_within_kafkas_bound_when_a_process_joins(group: SimulatedGroup, number: int) -> None:
     group.rebalance_until_stable(at_most=50)
@@ -101,7 +100,7 @@ def test_should_converge_within_kafkas_bound_when_a_process_joins(group: Simulat
     assert group.rebalance_until_stable(at_most=bound + 1) <= bound
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(groups(("HighAvailabilityTaskAssignor",)), st.integers(0, 4))
 def test_should_converge_within_kafkas_bound_when_a_process_is_lost(group: SimulatedGroup, which: int) -> None:
     group.add_process(1000)
@@ -111,7 +110,7 @@ def test_should_converge_within_kafkas_bound_when_a_process_is_lost(group: Simul
     assert group.rebalance_until_stable(at_most=bound + 1) <= bound
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(groups(("HighAvailabilityTaskAssignor",)), events)
 def test_should_keep_warm_ups_within_their_limit(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
     group.rebalance()
@@ -124,7 +123,7 @@ def test_should_keep_warm_ups_within_their_limit(group: SimulatedGroup, history:
         assert not warm_ups or result.probing_rebalance_at_ms is not None or result.followup_rebalance
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(groups(), events)
 def test_should_spread_tasks_over_the_threads_of_a_process(
     group: SimulatedGroup, history: list[tuple[str, int]]
@@ -149,7 +148,7 @@ def copies_by_thread(group: SimulatedGroup, result: RebalanceResult) -> dict[str
     return loads
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(groups(), events)
 def test_should_depend_on_the_order_of_members_only_through_javas_hash_map(
     group: SimulatedGroup, history: list[tuple[str, int]]
@@ -169,7 +168,7 @@ def test_should_depend_on_the_order_of_members_only_through_javas_hash_map(
         assert dict(mirrored.assignments) == dict(result.assignments)
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(groups(), events)
 def test_should_explain_every_copy_of_every_task(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
     group.rebalance()
@@ -187,7 +186,7 @@ def test_should_explain_every_copy_of_every_task(group: SimulatedGroup, history:
         assert "\n" not in explanation.text
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(groups(("HighAvailabilityTaskAssignor",)), events)
 def test_should_tell_the_probing_deadline_to_one_member_of_the_leaders_process(
     group: SimulatedGroup, history: list[tuple[str, int]]
@@ -208,7 +207,7 @@ def test_should_tell_the_probing_deadline_to_one_member_of_the_leaders_process(
         group.receive(result.assignments)
 
 
-@settings(max_examples=40, deadline=None)
+@share(0.4)
 @given(groups(("HighAvailabilityTaskAssignor",)), events)
 def test_should_keep_the_probing_deadline_to_itself_when_the_leader_is_out_of_process(
     group: SimulatedGroup, history: list[tuple[str, int]]
@@ -225,7 +224,7 @@ def test_should_keep_the_probing_deadline_to_itself_when_the_leader_is_out_of_pr
         group.receive(result.assignments)
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(groups(), events)
 def test_should_put_every_endpoint_into_the_host_maps(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
     group.rebalance()

@@ -322,8 +322,6 @@ _CALM = (RebalanceOutcome.STABLE, RebalanceOutcome.PROBING)
 
 TestGroupSimulation = GroupSimulation.TestCase
 TestGroupSimulation.settings = settings(
-    max_examples=150,
     stateful_step_count=50,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

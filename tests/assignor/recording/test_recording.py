@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
@@ -233,7 +233,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_should_answer_any_damaged_document_with_an_error_of_its_own(data: st.DataObject) -> None:
     """Whatever one value of the line becomes: the round runs, or the error is ours; never a stack trace."""
@@ -255,7 +254,6 @@ def test_should_answer_any_damaged_document_with_an_error_of_its_own(data: st.Da
         ran.comparison()
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_should_answer_any_damaged_subscription_with_a_decode_error_or_a_round(data: st.DataObject) -> None:
     snapshot = parse_rebalance(SMOKE)

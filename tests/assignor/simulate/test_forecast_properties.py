@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
@@ -14,9 +14,10 @@ from assignor.simulate.leader import Decided
 from assignor.simulate.rebalance_leader import RebalanceLeader
 from assignor.types import JAVA_INT_MAX, TaskId
 from tests.assignor.simulate.recorded_groups import as_placement, recorded_round
+from tests.examples import share
 from tests.group_model import SimulatedGroup, process_id, topology_of
 
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = share(0.25)
 
 
 @st.composite

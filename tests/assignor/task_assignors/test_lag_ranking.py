@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.clients.task_lags import TaskLags, is_caught_up
@@ -29,7 +29,6 @@ def ranking(reported: list[int | None], unreported: int, acceptable: int, shared
     return rank_by_lag(WorkingState.of(problem, []), acceptable)
 
 
-@settings(deadline=None)
 @given(
     reported=st.lists(st.none() | lags, min_size=1, max_size=8),
     unreported=lags,

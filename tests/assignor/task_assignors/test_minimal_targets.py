@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import networkx as nx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, NOBODY
@@ -80,7 +80,6 @@ def least_price(tasks: Sequence[TaskToPlace], capacity: Sequence[int]) -> int:
     return int(nx.min_cost_flow_cost(graph))
 
 
-@settings(max_examples=300, deadline=None)
 @given(problems())
 def test_should_move_as_few_tasks_as_balance_allows(problem: tuple[list[TaskToPlace], list[int]]) -> None:
     tasks, capacity = problem
@@ -124,7 +123,6 @@ def test_should_fill_clients_up_around_what_pins_put_there() -> None:
     assert set(owners[:4]) == {0}
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     arcs=st.lists(
         st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 5), st.integers(0, 9)).filter(

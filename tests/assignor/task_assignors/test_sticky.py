@@ -7,7 +7,7 @@ tasks, the order of the candidates' set, of its copy, of the unassigned tasks, a
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.clients.task_lags import TaskLags
@@ -197,7 +197,6 @@ def problems(draw: st.DrawFn) -> PlacementProblem:
     return PlacementProblem(configs, tuple(all_tasks), tuple(stateful), {each.process_id: each for each in clients})
 
 
-@settings(max_examples=200)
 @given(problems(), st.sampled_from([STICKY, FALLBACK]))
 def test_should_place_each_copy_once_and_say_why(before: PlacementProblem, assignor: TaskAssignor) -> None:
     placement, log = assign(before, assignor)
@@ -219,7 +218,6 @@ def test_should_place_each_copy_once_and_say_why(before: PlacementProblem, assig
     }
 
 
-@settings(max_examples=200)
 @given(problems())
 def test_should_move_no_active_task_from_a_client_that_stays_when_lags_are_not_known(before: PlacementProblem) -> None:
     placement, _ = assign(before, FALLBACK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.clients.task_lags import TaskLags
@@ -65,7 +65,6 @@ def moves_in(log: DecisionLog) -> Moves:
 all_threads = st.lists(st.sampled_from([1, 1, 2, 3, 5, 100]), min_size=1, max_size=8)
 
 
-@settings(deadline=None)
 @given(threads=all_threads, owners=st.lists(st.integers(0, 7), max_size=40))
 def test_should_balance_active_tasks_as_if_all_pairs_were_looked_at(threads: list[int], owners: list[int]) -> None:
     log: DecisionLog = []
@@ -78,7 +77,6 @@ def test_should_balance_active_tasks_as_if_all_pairs_were_looked_at(threads: lis
     assert state.assigned == [len(tasks) for tasks in state.active]
 
 
-@settings(deadline=None)
 @given(
     threads=all_threads,
     copies=st.lists(st.tuples(st.integers(0, 7), st.sets(st.integers(0, 7), max_size=4)), max_size=30),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.decisions import DecisionKind
@@ -143,7 +143,6 @@ def plainly(
     return assigned
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_should_decide_as_the_plain_rule_does_including_the_layout_of_javas_heap(data: st.DataObject) -> None:
     every = [TaskId(subtopology, number) for subtopology in range(3) for number in range(12)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
@@ -21,9 +21,10 @@ from assignor.what_if import (
     difference_document,
 )
 from assignor.what_if.open_group import OpenGroup
+from tests.examples import share
 from tests.recorded import RECORDINGS, documents
 
-QUICK = settings(max_examples=60, deadline=None)
+FEW = share(0.6)
 
 
 @cache
@@ -70,7 +71,7 @@ def questions(draw: st.DrawFn) -> tuple[RecordedRebalance, Changes]:
     )
 
 
-@QUICK
+@FEW
 @given(questions())
 def test_should_run_whatever_was_changed(question: tuple[RecordedRebalance, Changes]) -> None:
     line, changes = question
@@ -81,7 +82,7 @@ def test_should_run_whatever_was_changed(question: tuple[RecordedRebalance, Chan
     json.dumps(difference_document(difference(before, after)))
 
 
-@QUICK
+@FEW
 @given(questions())
 def test_should_be_the_round_that_everybody_runs_from_the_written_line(
     question: tuple[RecordedRebalance, Changes],
@@ -95,7 +96,7 @@ def test_should_be_the_round_that_everybody_runs_from_the_written_line(
     assert changes_from_document(changes_document(changes)) == changes
 
 
-@QUICK
+@FEW
 @given(st.sampled_from(rounds()), st.integers(1, 4), st.integers(1, 3))
 def test_should_be_the_recorded_round_again_when_what_came_goes(
     line: RecordedRebalance, threads: int, count: int
@@ -109,7 +110,7 @@ def test_should_be_the_recorded_round_again_when_what_came_goes(
     assert list(again.snapshot.members) == list(line.snapshot.members)
 
 
-@QUICK
+@FEW
 @given(st.sampled_from(rounds()), st.integers(1, 4))
 def test_should_be_the_recorded_round_again_when_new_threads_go(line: RecordedRebalance, more: int) -> None:
     threads = {str(process): len(members) for process, members in OpenGroup(line.snapshot).processes().items()}

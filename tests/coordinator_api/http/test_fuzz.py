@@ -18,12 +18,8 @@ from tests.checkout import VECTORS
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle, subscription
 from tests.coordinator_api.service_process import ServiceProcess
 
-EXAMPLES = 150
-unhurried = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+one_client = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+"""All cases of a test share its client."""
 
 leaves = (
     st.none()
@@ -64,7 +60,7 @@ def member(service: ServiceProcess) -> HttpMember:
     return member
 
 
-@unhurried
+@one_client
 @given(st.data())
 def test_should_survive_random_requests(client: httpx.Client, member: HttpMember, data: st.DataObject) -> None:
     group = data.draw(st.sampled_from([member.path]) | segments.map(lambda text: f"/v1/groups/{text}"))
@@ -121,7 +117,7 @@ def one_change(data: st.DataObject, document: dict[str, Any]) -> dict[str, Any]:
     return changed(document, path, data.draw(values | st.just(...)))
 
 
-@unhurried
+@one_client
 @given(st.data())
 def test_should_survive_a_definition_with_one_thing_changed(client: httpx.Client, data: st.DataObject) -> None:
     document = one_change(data, definition())
@@ -129,7 +125,7 @@ def test_should_survive_a_definition_with_one_thing_changed(client: httpx.Client
     served_or_refused(post(client, "PUT", "/v1/groups/fuzzed", document), document)
 
 
-@unhurried
+@one_client
 @given(st.data())
 def test_should_survive_a_recording_with_one_thing_changed(client: httpx.Client, data: st.DataObject) -> None:
     document = one_change(data, data.draw(st.sampled_from(RECORDINGS)))
@@ -139,7 +135,7 @@ def test_should_survive_a_recording_with_one_thing_changed(client: httpx.Client,
     served_or_refused(post(client, "POST", path, document), document)
 
 
-@unhurried
+@one_client
 @given(st.data())
 def test_should_survive_members_bodies_with_one_thing_changed(
     client: httpx.Client, member: HttpMember, data: st.DataObject

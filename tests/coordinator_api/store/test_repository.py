@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.store.errors import ConcurrentWriter, StoreError
-from coordinator_api.store.repository import GroupLog, Recording, Repository
+from coordinator_api.store.repository import GroupLog, Recording
+from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.store.databases import open_repository
 
 
 @pytest.fixture
-async def repository(tmp_path: Path) -> AsyncIterator[Repository]:
+async def repository(tmp_path: Path) -> AsyncIterator[SqlRepository]:
     async with open_repository(tmp_path) as opened:
         yield opened
 
@@ -25,7 +26,7 @@ def recording(generation_id: int) -> Recording:
     return Recording(generation_id, generation_id, f'{{"generation_id":{generation_id}}}', gzip.compress(b"{}"))
 
 
-async def test_should_give_back_what_was_appended_in_order(repository: Repository, tmp_path: Path) -> None:
+async def test_should_give_back_what_was_appended_in_order(repository: SqlRepository, tmp_path: Path) -> None:
     sequence = await repository.append("b", 0, ['{"type":"first"}', '{"type":"second"}'])
     await repository.append("b", sequence, ['{"type":"third"}'])
     await repository.append("a", 0, ["{}"])
@@ -41,7 +42,7 @@ async def test_should_give_back_what_was_appended_in_order(repository: Repositor
 
 @pytest.mark.parametrize("expected", [0, 1, 3])
 async def test_should_refuse_a_writer_that_is_out_of_date_and_write_nothing(
-    repository: Repository, expected: int
+    repository: SqlRepository, expected: int
 ) -> None:
     await repository.append("g", 0, ["1", "2"])
     for write in (repository.append, repository.replace):
@@ -54,7 +55,7 @@ async def test_should_refuse_a_writer_that_is_out_of_date_and_write_nothing(
     assert await repository.load_group("g") == GroupLog("g", 2, ("1", "2"))
 
 
-async def test_should_let_one_of_two_concurrent_writers_through(repository: Repository) -> None:
+async def test_should_let_one_of_two_concurrent_writers_through(repository: SqlRepository) -> None:
     await repository.append("g", 0, ["1"])
     both = await asyncio.gather(
         repository.append("g", 1, ["left"]), repository.append("g", 1, ["right"]), return_exceptions=True
@@ -64,7 +65,7 @@ async def test_should_let_one_of_two_concurrent_writers_through(repository: Repo
     assert await repository.load_group("g") in (GroupLog("g", 2, ("1", "left")), GroupLog("g", 2, ("1", "right")))
 
 
-async def test_should_replace_a_log_by_its_snapshot_and_go_on_counting(repository: Repository) -> None:
+async def test_should_replace_a_log_by_its_snapshot_and_go_on_counting(repository: SqlRepository) -> None:
     sequence = await repository.append("g", 0, ["1", "2", "3"])
     sequence = await repository.replace("g", sequence, ["snapshot"])
     await repository.append("g", sequence, ["4"])
@@ -73,7 +74,7 @@ async def test_should_replace_a_log_by_its_snapshot_and_go_on_counting(repositor
 
 
 async def test_should_forget_a_deleted_group_with_its_records_and_rebalances(
-    repository: Repository, tmp_path: Path
+    repository: SqlRepository, tmp_path: Path
 ) -> None:
     await repository.append("g", 0, ["1"], recording(1))
     await repository.delete("g", 1)
@@ -94,7 +95,7 @@ async def test_should_keep_only_the_newest_rebalances(tmp_path: Path) -> None:
         assert (await repository.rebalance("g", 5), await repository.rebalance("g", 3)) == (b"{}", None)
 
 
-async def test_should_write_records_and_recording_together_or_not_at_all(repository: Repository) -> None:
+async def test_should_write_records_and_recording_together_or_not_at_all(repository: SqlRepository) -> None:
     await repository.append("g", 0, ["1"], recording(1))
     with pytest.raises(StoreError):
         await repository.append("g", 1, ["2"], recording(1))
@@ -103,7 +104,7 @@ async def test_should_write_records_and_recording_together_or_not_at_all(reposit
     assert await repository.list_rebalances("g", None, 10) == [{"generation_id": 1}]
 
 
-async def test_should_sync_every_commit_to_disk_by_default(repository: Repository) -> None:
+async def test_should_sync_every_commit_to_disk_by_default(repository: SqlRepository) -> None:
     names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
     async with repository._engine.connect() as connection:
         pragmas = [(await connection.exec_driver_sql(f"PRAGMA {name}")).scalar() for name in names]

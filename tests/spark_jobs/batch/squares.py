@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.batch.work import ChunkOutput, Plan, Reject
-from spark_jobs.workers.executor_identity import executor_identity
 
 SCHEMA = pa.schema(
     [("number", pa.int64()), ("square", pa.int64()), ("name", pa.string()), ("compute_ms", pa.float64())]
@@ -47,6 +46,9 @@ class Squares:
 
     def _misbehave(self, number: int) -> None:
         if number in self.held:
+            # here, so that processes without Spark do not load PySpark first
+            from spark_jobs.workers.executor_identity import executor_identity
+
             (Path(self.marks) / f"{number}-{os.getpid()}-{executor_identity().jvm_pid or 0}").touch()
             while not (Path(self.marks) / "go").exists():
                 time.sleep(0.01)

@@ -22,9 +22,11 @@ from tests.spark_jobs.batch.squares import SCHEMA, Numbers, Squares, squares_pla
 
 CHUNKS = 3
 
+pytestmark = pytest.mark.usefixtures("chunks_in_this_process")
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+
+@pytest.fixture
+def finished(tmp_path_factory: pytest.TempPathFactory, chunks_in_this_process: None) -> Path:
     directory = tmp_path_factory.mktemp("finished") / "output"
     run_squares(squares_plan(CHUNKS), directory, cores=1)
     return directory

@@ -26,12 +26,11 @@ from tests.spark_jobs.batch.squares_program import CHUNKS, HELD
 TIMEOUT_S = 300.0
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The result of the local engine."""
-    directory = tmp_path_factory.mktemp("plain") / "output"
-    run_squares(squares_plan(CHUNKS), directory)
-    return directory
+@pytest.fixture
+def plain(chunks_in_this_process: None, tmp_path: Path) -> Path:
+    """The result of no engine but the work itself."""
+    run_squares(squares_plan(CHUNKS), tmp_path / "plain")
+    return tmp_path / "plain"
 
 
 @pytest.mark.spark
@@ -57,20 +56,22 @@ def test_should_lose_no_row_when_executors_are_killed(plain: Path, tmp_path: Pat
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("chunks_on_this_spark")
 def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(plain: Path, tmp_path: Path) -> None:
-    bad = Squares(raising=frozenset({2}), killing=frozenset({7}))
+    bad, output = Squares(raising=frozenset({2}), killing=frozenset({7})), tmp_path / "output"
     with pytest.raises(ChunksFailed) as failed:
-        run_squares(squares_plan(CHUNKS, work=bad), tmp_path, engine=Engine.SPARK, master="local[2]")
+        run_squares(squares_plan(CHUNKS, work=bad), output, engine=Engine.SPARK, master="local[2]")
     assert str(failed.value).splitlines()[1:] == [
         "chunk 2, Numbers(number=2, first=20, lines=10): ValueError: no squares for chunk 2",
         "chunk 7, Numbers(number=7, first=70, lines=10): its process died 3 times",
     ]
-    outcome = run_squares(squares_plan(CHUNKS), tmp_path)  # the engines go on with each other's
+    outcome = run_squares(squares_plan(CHUNKS), output)  # the engines go on with each other's
     assert (outcome.chunks_found_done, outcome.rows) == (10, 102)
-    assert contents(tmp_path) == contents(plain)
+    assert contents(output) == contents(plain)
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_should_end_spark_and_keep_parts_when_it_is_interrupted(plain: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     program = start_program(tmp_path / "output", marks.directory, Engine.SPARK)

@@ -20,7 +20,7 @@ from spark_jobs.replay.rows import COMPUTE_COLUMN, SCHEMA
 from tests.checkout import VECTORS
 from tests.coordinator_api.store.databases import open_repository
 from tests.program import SMOKE, assignor, smoke
-from tests.recorded import OF_A_LATER_RELEASE
+from tests.recorded import OF_A_LATER_RELEASE, RECORDINGS
 from tests.spark_jobs.recordings.recordings_as_files import (
     as_bytes,
     lines_of,
@@ -34,6 +34,8 @@ from tests.spark_jobs.recordings.recordings_as_files import (
 LOCAL = ("--engine", "local", "--cores", "1")
 LINES = lines_of("recordings/smoke.jsonl.gz")
 PLACES = ("input", "line")
+
+pytestmark = pytest.mark.usefixtures("chunks_in_this_process")
 
 
 def rows_of(output: Path) -> list[dict[str, Any]]:
@@ -83,6 +85,21 @@ def test_should_give_the_same_rows_whatever_the_lines_come_from(tmp_path: Path) 
     rebalances = [{key: value for key, value in row.items() if key not in PLACES} for row in found]
     assert rebalances == rebalances[: len(LINES)] * len(names)
     assert [row["id"] for row in rebalances[: len(LINES)]] == ["smoke.1", "smoke.2", "smoke.3", "smoke.4"]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("chunks_on_this_spark")
+def test_should_count_as_assign_does_and_leave_the_same_bytes_on_spark(tmp_path: Path) -> None:
+    """With all vectors: `tests/acceptance/test_replay.py`."""
+    inputs = [str(VECTORS / name) for name in (*RECORDINGS, "recordings/racks.jsonl.gz")]
+    check = json.loads(assignor("assign", *inputs, "--check", "--format", "json").stdout)
+    local, spark = tmp_path / "local", tmp_path / "spark"
+    for output, engine in ((local, LOCAL), (spark, ("--master", "local[2]"))):
+        ran = assignor("replay", *inputs, "--output", str(output), *engine, "--format", "json")
+        assert ran.returncode == 1, "some are refused"
+        assert {name: json.loads(ran.stdout)[name] for name in check} == check
+    for name in ("rounds.parquet", "rejects.jsonl"):
+        assert (spark / name).read_bytes() == (local / name).read_bytes()
 
 
 def test_should_leave_rebalances_times_rejects_and_a_summary(tmp_path: Path) -> None:

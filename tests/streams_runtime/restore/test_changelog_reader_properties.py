@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.restore.changelog_metadata import ChangelogMetadata
 from streams_runtime.task_states import TaskType
+from tests.examples import share
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.restoring import Restoring, commit, contents, create, numbered, write
 
@@ -28,7 +29,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(steps=STEPS, batch=st.integers(1, 40))
 def test_should_keep_a_standby_of_a_source_topic_within_its_limit(steps: list[tuple[str, int]], batch: int) -> None:
     with tempfile.TemporaryDirectory() as directory:

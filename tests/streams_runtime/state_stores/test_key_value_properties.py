@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import KeyValueStore, key_value_store
+from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import batch, context
 
 # few and alike keys, so that they meet again; with the bytes at the ends
@@ -94,7 +95,7 @@ def answer_of(store: KeyValueStore[bytes, bytes], name: str, arguments: tuple[ob
     return answer if answer is None or isinstance(answer, bytes) else list(answer)
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(CALLS)
 def test_should_answer_as_a_dict_does(calls: list[tuple[object, ...]]) -> None:
     with TemporaryDirectory() as directory:

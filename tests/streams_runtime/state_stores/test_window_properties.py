@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
@@ -97,7 +97,6 @@ def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list
     return list(answer) if name == "fetch_range" else answer
 
 
-@settings(max_examples=80, deadline=None)
 @given(CALLS, st.booleans())
 def test_should_have_the_windows_of_a_plain_dict(calls: list[tuple[object, ...]], retain_duplicates: bool) -> None:
     on_disk, in_memory = (

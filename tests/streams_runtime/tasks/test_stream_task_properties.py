@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_runtime.errors import TaskCorrupted
@@ -16,6 +16,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.standby_task import StandbyTask
+from tests.examples import share
 from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, TASK, Count, RunningTask
 
 STEPS = st.sampled_from(
@@ -109,7 +110,7 @@ class Story:
         return dict(Counter("ab"[number % 2] for number in range(self.written)))
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(st.lists(STEPS, max_size=25))
 def test_should_count_every_record_exactly_once_whatever_happens(steps: list[str]) -> None:
     with TemporaryDirectory() as directory:
@@ -123,7 +124,7 @@ def test_should_count_every_record_exactly_once_whatever_happens(steps: list[str
         assert outputs == Counter(str(number).encode() for count in counts for number in range(1, count + 1))
 
 
-@settings(max_examples=40, deadline=None)
+@share(0.4)
 @given(st.lists(STEPS, max_size=25))
 def test_should_count_every_record_at_least_once_whatever_happens(steps: list[str]) -> None:
     with TemporaryDirectory() as directory:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import node_groups
 from streams_runtime.topology_view.layout import Item, Kind, Layout, lay_out
+from tests.examples import share
 
 
 def only_layout(builder: TopologyBuilder) -> Layout:
@@ -79,7 +80,7 @@ def connected_topologies(draw: st.DrawFn) -> TopologyBuilder:
     return builder
 
 
-@settings(max_examples=60, deadline=None)
+@share(0.6)
 @given(connected_topologies())
 def test_should_keep_everything_apart_and_lead_every_edge_to_the_right(builder: TopologyBuilder) -> None:
     layout = only_layout(builder)
