@@ -7,8 +7,9 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -160,27 +161,24 @@ class WatchedGroup:
         await self.until(lambda: self.cluster.looks >= enough, "looks at the cluster")
 
 
-def run_watched(
-    directory: Path, cluster: FakeCluster, work: Callable[[WatchedGroup], Awaitable[Value]], timeout_ms: int = 10_000
-) -> Value:
-    async def opened() -> Value:
-        async with open_engine(directory) as engine:
-            await schema.upgrade(engine)
-            repository = SqlRepository(engine, 100)
-            clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
-            with ThreadPoolExecutor(1) as threads:
-                limits = GroupLimits(initial_rebalance_delay_ms=0)
-                environment = GroupEnvironment(repository, SteadyClock(), limits, 2**30, threads, MAX_AGE_MS)
-                runner = RebalanceRunner(
-                    "g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes), clusters
-                )
-                telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
-                runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
-                try:
-                    return await work(WatchedGroup(runtime, cluster, clusters, repository))
-                finally:
-                    cluster.held.set()
-                    await runtime.close()
-                    clusters.close()
-
-    return asyncio.run(opened())
+@asynccontextmanager
+async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_000) -> AsyncIterator[WatchedGroup]:
+    """A group on a real store that watches `cluster`; closed with the context."""
+    async with open_engine(directory) as engine:
+        await schema.upgrade(engine)
+        repository = SqlRepository(engine, 100)
+        clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
+        with ThreadPoolExecutor(1) as threads:
+            limits = GroupLimits(initial_rebalance_delay_ms=0)
+            environment = GroupEnvironment(repository, SteadyClock(), limits, 2**30, threads, MAX_AGE_MS)
+            runner = RebalanceRunner(
+                "g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes), clusters
+            )
+            telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
+            runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
+            try:
+                yield WatchedGroup(runtime, cluster, clusters, repository)
+            finally:
+                cluster.held.set()
+                await runtime.close()
+                clusters.close()

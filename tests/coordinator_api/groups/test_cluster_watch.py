@@ -14,7 +14,7 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, assignment_error
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.http.group_document import group_document
-from tests.coordinator_api.fake_cluster import FakeCluster, OutOfReach, WatchedGroup, run_watched
+from tests.coordinator_api.fake_cluster import FakeCluster, OutOfReach, WatchedGroup, watched
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
 
 
@@ -34,8 +34,8 @@ def placed_by(recorded: dict[str, Any]) -> str:
     return "HighAvailabilityTaskAssignor" if DecisionKind.TARGET in kinds else "FallbackPriorTaskAssignor"
 
 
-def test_should_wait_for_a_missing_topic_and_start_a_round_when_it_appears(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_wait_for_a_missing_topic_and_start_a_round_when_it_appears(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster()) as group:
         await group.declare()
         told = await group.fetch(await group.join())
         assert assignment_error(told.assignment) == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
@@ -62,11 +62,9 @@ def test_should_wait_for_a_missing_topic_and_start_a_round_when_it_appears(tmp_p
         await group.some_looks()
         assert group.runtime.group.generation_id == 2, "what the round created is no change"
 
-    run_watched(tmp_path, FakeCluster(), work)
 
-
-def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
         await group.fetch(await group.join())
         group.cluster.there[TOPIC] = 4
@@ -91,11 +89,9 @@ def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog(tmp_p
         assert len(assigned_tasks(told.assignment).active) == 4
         assert group.cluster.there[CHANGELOG] == 4
 
-    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
 
-
-def test_should_let_a_round_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_let_a_round_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
         group.cluster.error = OutOfReach("nobody answers")
         generation = await group.join()
@@ -114,11 +110,9 @@ def test_should_let_a_round_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Pa
         assert (shown["cluster"]["error"], shown["cluster"]["failing_since_ms"], shown["advice"]) == (None, None, None)
         assert group.runtime.group.generation_id == 1, "it is the same round"
 
-    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
 
-
-def test_should_give_up_a_waiting_round_when_everybody_left(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_give_up_a_waiting_round_when_everybody_left(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
         group.cluster.error = OutOfReach("nobody answers")
         await group.join()
@@ -127,11 +121,9 @@ def test_should_give_up_a_waiting_round_when_everybody_left(tmp_path: Path) -> N
         await group.until(lambda: not group.runtime.is_looking_at_its_cluster(), "the round to be given up")
         assert group.runtime.group.state is GroupState.EMPTY
 
-    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
 
-
-def test_should_say_that_the_cluster_of_a_stable_group_does_not_answer(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_say_that_the_cluster_of_a_stable_group_does_not_answer(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
         await group.fetch(await group.join())
         group.cluster.error = OutOfReach("nobody answers")
@@ -145,11 +137,9 @@ def test_should_say_that_the_cluster_of_a_stable_group_does_not_answer(tmp_path:
         group.cluster.there[TOPIC] = 0
         await group.until(lambda: group.runtime.cluster.error is None, "a look that is answered")
 
-    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
 
-
-def test_should_not_wait_for_ever_for_a_cluster_that_holds_the_line(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_not_wait_for_ever_for_a_cluster_that_holds_the_line(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(**{TOPIC: 2}), timeout_ms=50) as group:
         await group.declare()
         group.cluster.held.clear()
         generation = await group.join()
@@ -160,11 +150,11 @@ def test_should_not_wait_for_ever_for_a_cluster_that_holds_the_line(tmp_path: Pa
         group.cluster.held.set()
         assert assigned_tasks((await group.fetch(generation)).assignment).active
 
-    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work, timeout_ms=50)
 
-
-def test_should_fail_the_round_when_the_cluster_refuses_and_try_again_when_its_topics_change(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_fail_when_the_cluster_refuses_and_try_again_when_its_topics_change(
+    tmp_path: Path,
+) -> None:
+    async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
         group.cluster.create_error = PermissionError("CREATE is not allowed")
         generation = await group.join()
@@ -180,16 +170,14 @@ def test_should_fail_the_round_when_the_cluster_refuses_and_try_again_when_its_t
         await asked_to_rejoin(group)
         assert assigned_tasks((await group.fetch(await group.join())).assignment).active
 
-    run_watched(tmp_path, FakeCluster(**{TOPIC: 2}), work)
 
-
-def test_should_not_take_a_topic_for_gone_that_one_look_did_not_find(tmp_path: Path) -> None:
+async def test_should_not_take_a_topic_for_gone_that_one_look_did_not_find(tmp_path: Path) -> None:
     class Flickering(FakeCluster):
         def topics(self, definition: Any) -> Any:
             found = super().topics(definition)
             return {} if self.looks == 2 else found
 
-    async def work(group: WatchedGroup) -> None:
+    async with watched(tmp_path, Flickering(**{TOPIC: 2})) as group:
         await group.declare()
         await group.fetch(await group.join())
         await group.some_looks(5)
@@ -201,11 +189,9 @@ def test_should_not_take_a_topic_for_gone_that_one_look_did_not_find(tmp_path: P
         assert assignment_error(told.assignment) == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
         assert (await described(group))["reason"] == f"topic {TOPIC} is gone"
 
-    run_watched(tmp_path, Flickering(**{TOPIC: 2}), work)
 
-
-def test_should_place_without_lags_when_end_offsets_cannot_be_had_and_with_them_later(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_place_without_lags_when_end_offsets_cannot_be_had_and_with_them_later(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(**{TOPIC: 2, CHANGELOG: 2})) as group:
         await group.declare()
         await group.fetch(await group.join())
         group.cluster.offsets_known = False
@@ -221,34 +207,26 @@ def test_should_place_without_lags_when_end_offsets_cannot_be_had_and_with_them_
         assert group.runtime.group.image.last_rebalance is not None
         assert group.runtime.group.image.last_rebalance.end.outcome is RebalanceOutcome.STABLE
 
-    run_watched(tmp_path, FakeCluster(**{TOPIC: 2, CHANGELOG: 2}), work)
 
-
-def test_should_go_on_watching_after_a_restart(tmp_path: Path) -> None:
+async def test_should_go_on_watching_after_a_restart(tmp_path: Path) -> None:
     cluster = FakeCluster()
-
-    async def before(group: WatchedGroup) -> None:
+    async with watched(tmp_path, cluster) as group:
         await group.declare()
         await group.fetch(await group.join())
 
-    async def after(group: WatchedGroup) -> None:
+    async with watched(tmp_path, cluster) as group:
         group.member_id = "m1"
         await group.runtime.handle(events.Recovered())
         cluster.there[TOPIC] = 2
         await asked_to_rejoin(group)
         assert assigned_tasks((await group.fetch(await group.join())).assignment).active
 
-    run_watched(tmp_path, cluster, before)
-    run_watched(tmp_path, cluster, after)
 
-
-def test_should_not_look_at_a_cluster_for_a_group_that_describes_its_own(tmp_path: Path) -> None:
-    async def work(group: WatchedGroup) -> None:
+async def test_should_not_look_at_a_cluster_for_a_group_that_describes_its_own(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster()) as group:
         await group.runtime.handle(events.DeclareGroup(read_definition(definition(), "g", 1_000)))
         told = await group.fetch(await group.join())
         assert assigned_tasks(told.assignment).active
         assert not group.runtime.is_looking_at_its_cluster()
         shown = await described(group)
         assert (shown["cluster"], shown["advice"], group.cluster.looks) == (None, None, 0)
-
-    run_watched(tmp_path, FakeCluster(), work)

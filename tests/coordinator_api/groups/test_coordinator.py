@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -32,40 +32,36 @@ async def lost_answer(
 append = SqlRepository.append
 
 
-def test_should_take_a_second_put_after_one_that_was_written_though_it_failed(
+@asynccontextmanager
+async def opened(directory: Path) -> AsyncIterator[Coordinator]:
+    coordinator = await Coordinator.open(settings_for(directory))
+    try:
+        yield coordinator
+    finally:
+        await coordinator.close()
+
+
+async def test_should_take_a_second_put_after_one_that_was_written_though_it_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> list[tuple[str, int]]:
-        coordinator = await Coordinator.open(settings_for(tmp_path))
-        try:
-            with monkeypatch.context() as failing:
-                failing.setattr(SqlRepository, "append", lost_answer)
-                with pytest.raises(StoreError):
-                    await coordinator.declare("g", DEFINITION)
-            with pytest.raises(GroupNotFound, match="there is no group g"):
-                coordinator.group("g")
-            declared = await coordinator.declare("g", DEFINITION)
-            assert isinstance(declared, Declared)
-            return [(runtime.group_id, declared.revision) for runtime in coordinator.declared()]
-        finally:
-            await coordinator.close()
-
-    assert asyncio.run(work()) == [("g", 1)]
+    async with opened(tmp_path) as coordinator:
+        with monkeypatch.context() as failing:
+            failing.setattr(SqlRepository, "append", lost_answer)
+            with pytest.raises(StoreError):
+                await coordinator.declare("g", DEFINITION)
+        with pytest.raises(GroupNotFound, match="there is no group g"):
+            coordinator.group("g")
+        declared = await coordinator.declare("g", DEFINITION)
+        assert isinstance(declared, Declared)
+        assert [(runtime.group_id, declared.revision) for runtime in coordinator.declared()] == [("g", 1)]
 
 
 @pytest.mark.parametrize("record", ['{"type":"Nonesuch"}', '{"type":"GroupEmptied","generation_id":1}', "[]"])
-def test_should_say_which_log_cannot_be_replayed(tmp_path: Path, record: str) -> None:
-    async def open_and_declare() -> None:
-        coordinator = await Coordinator.open(settings_for(tmp_path))
-        try:
-            if not coordinator.groups:
-                await coordinator.declare("g", DEFINITION)
-        finally:
-            await coordinator.close()
-
-    asyncio.run(open_and_declare())
+async def test_should_say_which_log_cannot_be_replayed(tmp_path: Path, record: str) -> None:
+    async with opened(tmp_path) as coordinator:
+        await coordinator.declare("g", DEFINITION)
     with sqlite3.connect(tmp_path / "store.sqlite3") as connection:
         connection.execute("INSERT INTO group_records VALUES ('g', 2, ?)", (record,))
 
     with pytest.raises(StoreError, match="the log of group g cannot be replayed"):
-        asyncio.run(open_and_declare())
+        await Coordinator.open(settings_for(tmp_path))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -27,7 +28,7 @@ from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import GroupLog, Recording
+from coordinator_api.store.repository import Recording
 from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
@@ -62,29 +63,27 @@ class FailingRepository(SqlRepository):
         return last
 
 
-def run(
+@asynccontextmanager
+async def opened(
     directory: Path,
-    work: Callable[[GroupRuntime, FailingRepository], Awaitable[Value]],
     repository_type: type[FailingRepository] = FailingRepository,
     clock: SteadyClock | None = None,
-) -> Value:
-    async def opened() -> Value:
-        async with open_engine(directory) as engine:
-            await schema.upgrade(engine)
-            repository = repository_type(engine, 10)
-            with ThreadPoolExecutor(1) as threads:
-                environment = GroupEnvironment(
-                    repository, clock or SteadyClock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads
-                )
-                runner = RebalanceRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
-                telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
-                runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
-                try:
-                    return await work(runtime, repository)
-                finally:
-                    await runtime.close()
-
-    return asyncio.run(opened())
+) -> AsyncIterator[tuple[GroupRuntime, FailingRepository]]:
+    """The group of the store in `directory`, as a service finds it that has just started."""
+    async with open_engine(directory) as engine:
+        await schema.upgrade(engine)
+        repository = repository_type(engine, 10)
+        with ThreadPoolExecutor(1) as threads:
+            environment = GroupEnvironment(
+                repository, clock or SteadyClock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads
+            )
+            runner = RebalanceRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
+            telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
+            runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
+            try:
+                yield runtime, repository
+            finally:
+                await runtime.close()
 
 
 async def declare(runtime: GroupRuntime) -> None:
@@ -106,16 +105,14 @@ async def fetch(runtime: GroupRuntime, generation_id: int) -> AssignmentReady:
 
 
 @pytest.mark.parametrize("failure", list(Failure))
-def test_should_not_take_a_join_as_done_that_could_not_be_stored(tmp_path: Path, failure: Failure) -> None:
-    async def work(runtime: GroupRuntime, repository: FailingRepository) -> tuple[object, GroupLog]:
+async def test_should_not_take_a_join_as_done_that_could_not_be_stored(tmp_path: Path, failure: Failure) -> None:
+    async with opened(tmp_path) as (runtime, repository):
         await declare(runtime)
         repository.failure, repository.times = failure, 1
         with pytest.raises(StoreError, match=f"told to fail {failure}"):
             await runtime.handle(join())
         beat = await runtime.handle(events.Heartbeat("m1", 0))
-        return beat, await repository.load_group("g")
-
-    beat, log = run(tmp_path, work)
+        log = await repository.load_group("g")
 
     kinds = [json.loads(line)["type"] for line in log.records]
     if failure is Failure.BEFORE:
@@ -129,23 +126,21 @@ def test_should_not_take_a_join_as_done_that_could_not_be_stored(tmp_path: Path,
 
 
 @pytest.mark.parametrize("failure", list(Failure))
-def test_should_compute_a_round_again_that_could_not_be_stored(tmp_path: Path, failure: Failure) -> None:
-    async def work(runtime: GroupRuntime, repository: FailingRepository) -> tuple[AssignmentReady, int]:
+async def test_should_compute_a_round_again_that_could_not_be_stored(tmp_path: Path, failure: Failure) -> None:
+    async with opened(tmp_path) as (runtime, repository):
         await declare(runtime)
         joined = await runtime.handle(join())
         assert isinstance(joined, JoinAnswered)
         repository.fails_on = "RoundCompleted"
         repository.failure, repository.times = failure, 1
         ready = await fetch(runtime, joined.generation_id)
-        return ready, len(await repository.list_rebalances("g", None, 10))
 
-    ready, recorded = run(tmp_path, work)
-
-    assert (ready.generation_id, recorded) == (1, 1)
+        assert ready.generation_id == 1
+        assert len(await repository.list_rebalances("g", None, 10)) == 1
 
 
-def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_path: Path) -> None:
-    async def work(runtime: GroupRuntime, repository: FailingRepository) -> tuple[object, int]:
+async def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (runtime, repository):
         await declare(runtime)
         await runtime.handle(join())
         for generation_id in range(1, 12):
@@ -155,15 +150,11 @@ def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_path: P
             rejoined = await runtime.handle(events.Join(raw, 10_000, 10_000, "unused", member_id="m1"))
             assert rejoined == JoinAnswered("m1", generation_id + 1, GroupState.COMPLETING_REBALANCE, created=False)
         await fetch(runtime, 12)
-        return runtime.group.image, len((await repository.load_group("g")).records)
+        image, log = runtime.group.image, await repository.load_group("g")
 
-    async def replayed(runtime: GroupRuntime, repository: FailingRepository) -> object:
-        return runtime.group.image
-
-    image, records = run(tmp_path, work)
-
-    assert run(tmp_path, replayed) == image
-    assert records < 20
+    async with opened(tmp_path) as (replayed, _):
+        assert replayed.group.image == image
+    assert len(log.records) < 20
 
 
 class LaterClock(SteadyClock):
@@ -173,8 +164,10 @@ class LaterClock(SteadyClock):
         return super().now_ms() + 120_000
 
 
-def test_should_start_a_probing_rebalance_at_once_that_became_due_while_the_service_was_down(tmp_path: Path) -> None:
-    async def work(runtime: GroupRuntime, repository: FailingRepository) -> object:
+async def test_should_probe_at_once_when_it_became_due_while_the_service_was_down(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as (runtime, _):
         await declare(runtime)
         await runtime.handle(join())
         await fetch(runtime, 1)
@@ -187,44 +180,37 @@ def test_should_start_a_probing_rebalance_at_once_that_became_due_while_the_serv
         await fetch(runtime, 2)
         assert runtime.group.image.last_rebalance is not None
         assert runtime.group.image.last_rebalance.end.probing_rebalance_at_ms is not None
-        return None
 
-    async def later(runtime: GroupRuntime, repository: FailingRepository) -> object:
+    async with opened(tmp_path, clock=LaterClock()) as (runtime, _):
         await runtime.handle(events.Recovered())
-        # held until the timer starts the round, which m1 then has to rejoin for
+        # held until the timer starts the rebalance, which m1 then has to rejoin for
         told = await runtime.wait_for_assignment(events.FetchAssignment("m1", 3), 30, hang_up_never)
         assert isinstance(told, Rejected)
-        return told.code, runtime.group.image.cause
-
-    run(tmp_path, work)
-
-    expected = (RejectionCode.REBALANCE_IN_PROGRESS, RebalanceCause(RebalanceReason.PROBING_REBALANCE))
-    assert run(tmp_path, later, clock=LaterClock()) == expected
+        assert told.code is RejectionCode.REBALANCE_IN_PROGRESS
+        assert runtime.group.image.cause == RebalanceCause(RebalanceReason.PROBING_REBALANCE)
 
 
-def test_should_not_know_a_group_whose_deletion_was_written_though_it_failed(tmp_path: Path) -> None:
+async def test_should_not_know_a_group_whose_deletion_was_written_though_it_failed(tmp_path: Path) -> None:
     class FailingDelete(FailingRepository):
         async def delete(self, group_id: str, expected: int) -> None:
             await super().delete(group_id, expected)
             raise StoreError("told to fail after the write")
 
-    async def work(runtime: GroupRuntime, repository: FailingRepository) -> bool:
+    async with opened(tmp_path, FailingDelete) as (runtime, _):
         await declare(runtime)
         with pytest.raises(StoreError):
             await runtime.handle(events.DeleteGroup())
         await runtime.handle(events.Tick())
-        return runtime.is_declared
-
-    assert run(tmp_path, work, FailingDelete) is False
+        assert not runtime.is_declared
 
 
-def test_should_finish_a_commit_whose_caller_hung_up(tmp_path: Path) -> None:
-    async def work(runtime: GroupRuntime, repository: FailingRepository) -> object:
+async def test_should_finish_a_commit_whose_caller_hung_up(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (runtime, _):
         await declare(runtime)
         caller = asyncio.ensure_future(runtime.handle(join()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         caller.cancel()
-        return await runtime.handle(events.Heartbeat("m1", 0))
+        beat = await runtime.handle(events.Heartbeat("m1", 0))
 
-    assert not isinstance(run(tmp_path, work), Rejected)
+    assert not isinstance(beat, Rejected)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,24 +29,21 @@ async def unwritable(*_: object) -> NoReturn:
     raise StoreError(SECRET)
 
 
-def call(
-    directory: Path, work: Callable[[httpx.AsyncClient, Coordinator], Awaitable[httpx.Response]]
-) -> httpx.Response:
-    """`work` against the application in this process, with an address that always fails."""
+@pytest.fixture
+async def coordinator(tmp_path: Path) -> AsyncIterator[Coordinator]:
+    opened = await Coordinator.open(settings_for(tmp_path))
+    yield opened
+    await opened.close()
 
-    async def called() -> httpx.Response:
-        settings = settings_for(directory)
-        coordinator = await Coordinator.open(settings)
-        app = create_app(settings, coordinator)
-        app.add_api_route("/broken", broken)
-        app.state.coordinator = coordinator
-        try:
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
-                return await work(client, coordinator)
-        finally:
-            await coordinator.close()
 
-    return asyncio.run(called())
+@pytest.fixture
+async def client(coordinator: Coordinator, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Of the application in this process, with an address that always fails."""
+    app = create_app(settings_for(tmp_path), coordinator)
+    app.add_api_route("/broken", broken)
+    app.state.coordinator = coordinator
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as opened:
+        yield opened
 
 
 def test_should_have_a_title_and_the_same_status_for_every_refusal_of_a_group() -> None:
@@ -66,10 +62,10 @@ def test_should_have_a_title_and_the_same_status_for_every_refusal_of_a_group() 
     }
 
 
-def test_should_hide_what_went_wrong_and_log_it_under_the_incident_it_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+async def test_should_hide_what_went_wrong_and_log_it_under_the_incident_it_names(
+    client: httpx.AsyncClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    response = call(tmp_path, lambda client, _: client.get("/broken"))
+    response = await client.get("/broken")
 
     assert problem(response) == (500, "UNKNOWN_SERVER_ERROR")
     assert SECRET not in response.text
@@ -80,35 +76,31 @@ def test_should_hide_what_went_wrong_and_log_it_under_the_incident_it_names(
     assert SECRET in logged.out + logged.err
 
 
-def test_should_say_that_a_change_was_not_made_when_the_store_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_should_say_that_a_change_was_not_made_when_the_store_fails(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def put(client: httpx.AsyncClient, _: Coordinator) -> httpx.Response:
-        monkeypatch.setattr(SqlRepository, "append", unwritable)
-        return await client.put("/v1/groups/g", json=definition())
+    monkeypatch.setattr(SqlRepository, "append", unwritable)
 
-    response = call(tmp_path, put)
+    response = await client.put("/v1/groups/g", json=definition())
 
     assert problem(response) == (503, "KAFKA_STORAGE_ERROR")
     assert SECRET not in response.text
     assert response.headers["retry-after"] == "1"
 
 
-def test_should_not_be_ready_when_the_store_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ready(client: httpx.AsyncClient, _: Coordinator) -> httpx.Response:
-        monkeypatch.setattr(SqlRepository, "ping", unwritable)
-        assert (await client.get("/livez")).status_code == 200
-        return await client.get("/readyz")
+async def test_should_not_be_ready_when_the_store_cannot_be_read(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SqlRepository, "ping", unwritable)
 
-    assert problem(call(tmp_path, ready)) == (503, "COORDINATOR_NOT_AVAILABLE")
+    assert (await client.get("/livez")).status_code == 200
+    assert problem(await client.get("/readyz")) == (503, "COORDINATOR_NOT_AVAILABLE")
 
 
-def test_should_send_callers_away_while_it_stops(tmp_path: Path) -> None:
-    async def stopping(client: httpx.AsyncClient, coordinator: Coordinator) -> httpx.Response:
-        coordinator.begin_stop()
-        return await client.get("/v1/groups")
+async def test_should_send_callers_away_while_it_stops(client: httpx.AsyncClient, coordinator: Coordinator) -> None:
+    coordinator.begin_stop()
 
-    response = call(tmp_path, stopping)
+    response = await client.get("/v1/groups")
 
     assert problem(response) == (503, "COORDINATOR_NOT_AVAILABLE")
     assert response.headers["retry-after"] == "1"

@@ -31,15 +31,17 @@ def recording(generation_id: int, document: bytes | None = None) -> Recording:
     return Recording(generation_id, generation_id * 1_000, "{}", content)
 
 
-def fill(directory: Path, groups: dict[str, list[Recording]], retained: int = 100) -> None:
-    async def write() -> None:
-        async with open_repository(directory, retained) as repository:
-            for group_id, kept in groups.items():
-                sequence = 0
-                for each in kept:
-                    sequence = await repository.append(group_id, sequence, [f"record {each.generation_id}"], each)
+async def write(directory: Path, groups: dict[str, list[Recording]], retained: int = 100) -> None:
+    async with open_repository(directory, retained) as repository:
+        for group_id, kept in groups.items():
+            sequence = 0
+            for each in kept:
+                sequence = await repository.append(group_id, sequence, [f"record {each.generation_id}"], each)
 
-    asyncio.run(write())
+
+def fill(directory: Path, groups: dict[str, list[Recording]], retained: int = 100) -> None:
+    """For tests without an event loop, as most callers of `read` are."""
+    asyncio.run(write(directory, groups, retained))
 
 
 def state_of(directory: Path) -> dict[str, tuple[bytes, int]]:
@@ -130,13 +132,10 @@ class TestRead:
             b'{"generation_id": 3}',
         ]
 
-    def test_should_read_inside_of_a_running_event_loop(self, tmp_path: Path) -> None:
-        fill(tmp_path, {"one": [recording(1)]})
+    async def test_should_read_inside_of_a_running_event_loop(self, tmp_path: Path) -> None:
+        await write(tmp_path, {"one": [recording(1)]})
 
-        async def inside() -> list[int]:
-            return generations(read(str(tmp_path / FILE)))
-
-        assert asyncio.run(inside()) == [1]
+        assert generations(read(str(tmp_path / FILE))) == [1]
 
     def test_should_end_its_thread_when_the_reader_stops_early(self, tmp_path: Path) -> None:
         fill(tmp_path, {"one": [recording(1), recording(2)]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import subprocess
@@ -19,12 +18,12 @@ from tests.program import environment
 FIRST, SECOND = {"generation_id": 1}, {"generation_id": 2}
 
 
-def test_should_append_lines_and_cut_off_one_that_a_crash_left_half_written(tmp_path: Path) -> None:
+async def test_should_append_lines_and_cut_off_one_that_a_crash_left_half_written(tmp_path: Path) -> None:
     path = tmp_path / "led.jsonl"
-    asyncio.run(RebalanceRecords(str(path), None, print).add(FIRST))
+    await RebalanceRecords(str(path), None, print).add(FIRST)
     with path.open("ab") as file:
         file.write(b'{"generation_id": 1' + b"x" * 200_000)
-    asyncio.run(RebalanceRecords(str(path), None, print).add(SECOND))
+    await RebalanceRecords(str(path), None, print).add(SECOND)
     assert path.read_bytes() == b'{"generation_id":1}\n{"generation_id":2}\n'
 
 
@@ -35,13 +34,13 @@ def test_should_begin_anew_when_nothing_but_half_a_line_is_there(tmp_path: Path)
     assert path.read_bytes() == b'{"generation_id":1}\n'
 
 
-def test_should_leave_the_file_to_the_one_that_leads(tmp_path: Path) -> None:
+async def test_should_leave_the_file_to_the_one_that_leads(tmp_path: Path) -> None:
     """A standby with the same file starts while the leader is in the middle of a line, or of what it died in."""
     path = tmp_path / "led.jsonl"
     path.write_bytes(b'{"generation_id":0}\n{"generat')
     standby = RebalanceRecords(str(path), None, print)
     assert path.read_bytes() == b'{"generation_id":0}\n{"generat'
-    asyncio.run(standby.add(FIRST))
+    await standby.add(FIRST)
     assert path.read_bytes() == b'{"generation_id":0}\n{"generation_id":1}\n'
 
 
@@ -67,35 +66,32 @@ def test_should_refuse_a_file_that_cannot_be_appended_to(name: str, tmp_path: Pa
         prepare(str(tmp_path / name))
 
 
-def test_should_say_that_a_rebalance_cannot_be_written_and_go_on(tmp_path: Path) -> None:
+async def test_should_say_that_a_rebalance_cannot_be_written_and_go_on(tmp_path: Path) -> None:
     said: list[str] = []
     records = RebalanceRecords(str(tmp_path / "led.jsonl"), None, said.append)
     (tmp_path / "led.jsonl").unlink()
     (tmp_path / "led.jsonl").mkdir()
-    asyncio.run(records.add(FIRST))
+    await records.add(FIRST)
     assert said == [f"{tmp_path}/led.jsonl: the rebalance cannot be written: Is a directory"]
 
 
-def test_should_say_that_nobody_reads_its_output_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_should_say_that_nobody_reads_its_output_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     said: list[str] = []
     stdout = os.fdopen(writer, "w")
     monkeypatch.setattr("sys.stdout", stdout)
-    asyncio.run(RebalanceRecords("-", None, said.append).add(FIRST))
+    await RebalanceRecords("-", None, said.append).add(FIRST)
     with contextlib.suppress(BrokenPipeError):
         stdout.close()
     assert said == ["-: the rebalance cannot be written: Broken pipe"]
 
 
-def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None:
+async def test_should_say_that_a_coordinator_does_not_answer_and_go_on() -> None:
     said: list[str] = []
     records = RebalanceRecords(None, CoordinatorAddress("http://127.0.0.1:1"), said.append)
 
-    async def report() -> None:
-        await records.add({"group_id": "app"})
-        await records.report_rest(10)
-
-    asyncio.run(report())
+    await records.add({"group_id": "app"})
+    await records.report_rest(10)
     (line,) = said
     assert line.startswith("the rebalance is not reported: coordinator at http://127.0.0.1:1: ")
