@@ -1,7 +1,7 @@
-"""An application as one value: what is to run, how, and what to do about errors; every instance gets the same.
+"""An application as one value: what is to run, how, and what to do about errors. Every instance gets the same one.
 
-It is checked when it is made, where its author can mend it, and it can be pickled to be sent to executors (functions
-and classes of its topology travel along with cloudpickle). Source: `KafkaStreams`' constructor and setters,
+It is checked when it is made, where its author can correct it. It can be pickled to be sent to executors (cloudpickle
+takes the functions and classes of its topology along). Source: `KafkaStreams`' constructor and setters,
 `StreamsUncaughtExceptionHandler`.
 """
 
@@ -29,9 +29,9 @@ _LEGAL_APPLICATION_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
 
 
 class ThreadErrorResponse(StrEnum):
-    """What becomes of an instance when an error ends one of its threads.
+    """What an instance does when an error ends one of its threads.
 
-    SHUTDOWN_APPLICATION ends every instance of the application, by way of the leader (KIP-671).
+    SHUTDOWN_APPLICATION ends every instance of the application, through the leader (KIP-671).
     Source: `StreamThreadExceptionResponse`.
     """
 
@@ -41,23 +41,23 @@ class ThreadErrorResponse(StrEnum):
 
 
 UncaughtExceptionHandler = Callable[[Exception], ThreadErrorResponse]
-"""Called on the thread that ends, with the error that ends it."""
+"""The thread that ends calls it with the error that ends it."""
 
 RestoreListenerFactory = Callable[[], RestoreListener]
-"""Called once an instance; a factory, because listeners hold files and sockets and cannot be pickled."""
+"""Each instance calls it once. It is a factory because listeners hold files and sockets and cannot be pickled."""
 
 
 def shut_down_client(_error: Exception) -> ThreadErrorResponse:
-    """The default for threads that fail: the instance shuts down and says why."""
+    """The default when a thread fails: the instance shuts down, and says why."""
     return ThreadErrorResponse.SHUTDOWN_CLIENT
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Application:
-    """Immutable, but for its topology, which must not be added to any more.
+    """Immutable, except for its topology, to which nothing may be added any more.
 
-    `processing_exception_handler` is asked about errors of processors and sinks, `deserialization_exception_handler`
-    about those of serdes and timestamp extractors on the way in.
+    `processing_exception_handler` decides on errors of processors and sinks, `deserialization_exception_handler` on
+    errors of serdes and timestamp extractors when records are read.
     """
 
     topology: Topology
@@ -77,7 +77,7 @@ class Application:
         uncaught_exception_handler: UncaughtExceptionHandler = shut_down_client,
         restore_listener_factory: RestoreListenerFactory | None = None,
     ) -> None:
-        """`configs`: as values, or by Kafka's dotted names. Raises InputError that names what is wrong."""
+        """`configs`: a StreamsConfig, or values by Kafka's dotted names. Raises InputError that says what is wrong."""
         handlers = {
             "processing_exception_handler": processing_exception_handler,
             "deserialization_exception_handler": deserialization_exception_handler,
@@ -132,10 +132,10 @@ def _checked_configs(configs: object) -> StreamsConfig:
 
 
 def load_application(reference: str) -> Application:
-    """`module:name`: an Application, or a function without arguments that gives one; `name` may have dots.
+    """The Application that `module:name` names, or that the function of that name returns; `name` may have dots.
 
-    The working directory is searched for the module too. Raises InputError that says which step failed; an error inside
-    of the module or the function is its `__cause__`.
+    The module may be in the working directory. Raises InputError, which says which step failed; an error inside the
+    module or the function is its `__cause__`.
     """
     module_name, separator, path = reference.partition(":")
     if not separator or not module_name or not path:
@@ -155,7 +155,7 @@ def load_application(reference: str) -> Application:
 def _import(module_name: str, reference: str) -> ModuleType:
     directory = str(Path.cwd())
     if directory not in sys.path and "" not in sys.path:
-        sys.path.insert(0, directory)  # stays, because functions of the module may import others later
+        sys.path.insert(0, directory)  # it stays, because functions of the module may import other modules later
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:

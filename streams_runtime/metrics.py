@@ -1,7 +1,8 @@
-"""What an instance measures, for Prometheus; the one place that knows its client. One registry an instance.
+"""The metrics of an instance, for Prometheus. Each instance has a registry of its own.
 
-`METRICS` is the list that documentation is checked against. Source of the words: `StreamsMetricsImpl`, `ThreadMetrics`,
-`TaskMetrics`. Labels stay few: a thread, and tasks and stores only where somebody would ask for one.
+Rules: only this file knows the Prometheus client. `METRICS` is the list that the documentation is checked against.
+Labels stay few: the thread, and a task or store only where somebody would look for one. Source: the names in
+`StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricName(NamedTuple):
-    """`name` as Prometheus shows it (counters with `_total`)."""
+    """`name`: as Prometheus shows it (counters end in `_total`)."""
 
     name: str
     labels: tuple[str, ...]
@@ -39,7 +40,7 @@ _BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 class InstanceMetrics:
-    """Fed by the instance's threads, each through its `thread`; read by anybody."""
+    """The threads of the instance write through `thread`; any thread may read."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -55,16 +56,16 @@ class InstanceMetrics:
         }
 
     def thread(self, name: str) -> ThreadMetrics:
-        """A thread that replaces another under the same name goes on with its counters."""
+        """The metrics of a thread. A thread that replaces another one under its name goes on with its counters."""
         return ThreadMetrics(name, self._counters, self._gauges)
 
     def exposition(self) -> bytes:
-        """Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
 class ThreadMetrics:
-    """One stream thread's part. Counts are given for a whole pass, not record by record."""
+    """The metrics of one stream thread, which reports counts once per pass, not record by record."""
 
     def __init__(self, name: str, counters: Mapping[str, Counter], gauges: Mapping[str, Gauge]) -> None:
         self._processed = counters["streams_processed_records_total"].labels(name)
@@ -88,20 +89,20 @@ class ThreadMetrics:
         self._punctuations.inc(times)
 
     def restored(self, records: int, *, active: bool) -> None:
-        """Changelog records applied: to restore an active task, or to keep a standby up to date."""
+        """Records were applied: to restore an active task, or to keep a standby up to date."""
         (self._restored_active if active else self._restored_standby).inc(records)
 
     def restoring(self, remaining: Mapping[TaskId, int], records_per_s: float) -> None:
-        """All active tasks of the thread that are restoring now, with what they have left."""
+        """`remaining`: the offsets left to restore, of every active task of the thread that is restoring now."""
         self._remaining.set({(str(task),): left for task, left in remaining.items()})
         self._restore_rate.set({(): records_per_s})
 
     def standby_lags(self, lags: Mapping[tuple[TaskId, str], int]) -> None:
-        """All standby stores of the thread whose lag is known."""
+        """`lags`: of every standby store of the thread whose lag is known."""
         self._standby_lags.set({(str(task), store): lag for (task, store), lag in lags.items()})
 
     def tasks(self, tasks: Iterable[tuple[TaskType, TaskState]]) -> None:
-        """Type and state of every task of the thread."""
+        """`tasks`: the type and state of every task of the thread."""
         counts: dict[tuple[str, ...], float] = {}
         for task_type, state in tasks:
             key = (task_type.value, state.value)
@@ -109,13 +110,13 @@ class ThreadMetrics:
         self._tasks.set(counts)
 
     def close(self) -> None:
-        """The thread has ended: what it had is gone, what it did stays counted."""
+        """The thread has ended: its gauges are gone, its counters stay."""
         for series in (self._remaining, self._restore_rate, self._standby_lags, self._tasks):
             series.set({})
 
 
 class _Series:
-    """One thread's part of a gauge: what is not set any more is not shown any more."""
+    """One thread's part of a gauge. A value that is not set any more is not shown any more."""
 
     def __init__(self, thread: str, gauge: Gauge) -> None:
         self._thread = thread

@@ -4,12 +4,12 @@
 
 Rules:
 - A second process in the same state directory is refused. The process id stays with the directory.
-- RUNNING when every thread is; REBALANCING while any is not. When the last thread has ended, the instance has.
-- What becomes of a thread that failed is the user's choice: another one in its place, the end of this instance (by
-  default), or the end of the whole application.
-- `close` drains: everything is committed, checkpointed and closed before the group hears that the members leave.
+- The instance is RUNNING when every thread is, and REBALANCING otherwise. It ends with its last thread.
+- The user decides what happens after a thread failed: another thread takes its place, this instance ends (the default),
+  or the whole application ends.
+- `close` drains: it commits, checkpoints and closes everything before the members leave the group.
 
-Source: `KafkaStreams`. Signals are not its business, nor is the declaration of the group.
+Source: `KafkaStreams`. It neither handles signals nor declares the group.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class InstanceState(StrEnum):
 
 
 _ERRORS_KEPT = 20
-"""Each holds on to the frames it came through, and with REPLACE_THREAD there may be any number."""
+"""An error keeps its stack frames in memory, and with REPLACE_THREAD there may be any number of errors."""
 
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
@@ -72,11 +72,11 @@ class InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """What one instance has of its own; everything else is the application's, the same for all.
+    """What one instance has of its own. Everything else is the application's, the same for all instances.
 
-    `thread_name`: of an index, unique in the group. `incarnation`: given, threads are static members under their names,
-    and a higher one fences a lower one. `lock_wait_ms`: for a process before this one that is just ending.
-    `restore_listener` None: the one that the application's factory makes.
+    `thread_name`: from an index to a name that is unique in the group. `incarnation`: when given, threads are static
+    members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`: how long to wait for an
+    earlier process that is just ending. `restore_listener` None: the one that the application's factory makes.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -92,9 +92,9 @@ class InstanceOptions:
 
 
 class StreamsInstance:
-    """`start`, then `wait` or `close`; all calls may come from any thread.
+    """`start`, then `wait` or `close`. Any thread may call.
 
-    `coordinator`: its URL, or a client that stays the caller's to close. `metrics`: what its threads measure.
+    `coordinator`: its URL, or a client, which the caller closes. `metrics`: what its threads measure.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class StreamsInstance:
         self.metrics = InstanceMetrics()
         self._supervisor = threading.Thread(target=self._supervise, name=f"{application.id}-instance", daemon=True)
 
-    # --- what can be seen
+    # --- what others may look at
 
     @property
     def application_id(self) -> str:
@@ -125,7 +125,7 @@ class StreamsInstance:
 
     @property
     def errors(self) -> tuple[Exception, ...]:
-        """What ended threads of this instance, oldest first; the last twenty of them."""
+        """The errors that ended threads of this instance, oldest first; the last twenty of them."""
         return tuple(self._errors)
 
     @property
@@ -143,12 +143,12 @@ class StreamsInstance:
         )
 
     def metadata(self) -> PartitionHosts:
-        """Which instance answers for which partitions, by the newest assignment of any thread."""
+        """Which instance has which partitions, by the newest assignment of any thread."""
         held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
         return PartitionHosts() if held is None else held.hosts
 
     def copies(self) -> tuple[TaskCopy, ...]:
-        """All tasks of this instance with open stores."""
+        """All tasks of this instance that have open stores."""
         return tuple(copy for thread in self._threads for copy in thread.copies())
 
     # --- its life
@@ -173,7 +173,7 @@ class StreamsInstance:
         self._supervisor.start()
 
     def close(self, timeout_s: float | None = None) -> bool:
-        """Drain and leave; whether it has ended within the time. On a thread of its own it does not wait."""
+        """Drain and leave; whether it has ended within the time. Called on one of its own threads, it does not wait."""
         with self._changed:
             self._closing = True
             if self._state is InstanceState.CREATED:
@@ -185,7 +185,7 @@ class StreamsInstance:
         return self.wait(timeout_s) in _ENDED
 
     def wait(self, timeout_s: float | None = None) -> InstanceState:
-        """Return when it has ended, or when time is up."""
+        """Return the state when it has ended, or when time is up."""
         with self._changed:
             self._changed.wait_for(lambda: self._state in _ENDED, timeout_s)
             return self._state
@@ -271,8 +271,8 @@ class StreamsInstance:
             self._changed.notify_all()
 
     def _supervise(self) -> None:
-        """Replace or mourn threads until there are none; then let go of everything."""
-        handled: set[StreamThread] = set()  # those that still have their place
+        """Replace threads that failed, or end the instance, until no thread is left; then close everything."""
+        handled: set[StreamThread] = set()  # dead threads that were looked at
         while True:
             with self._changed:
                 self._changed.wait_for(
@@ -286,7 +286,7 @@ class StreamsInstance:
                 if thread not in handled:
                     handled.add(thread)
                     self._after(thread)
-            handled.intersection_update(self._threads)  # a replaced one must not stay in memory
+            handled.intersection_update(self._threads)  # a replaced thread must not stay in memory
             if all(thread.state is ThreadState.DEAD for thread in self._threads):
                 break
         self._end()
@@ -308,7 +308,7 @@ class StreamsInstance:
             self._threads[index].start()
             return
         if thread.response is ThreadErrorResponse.SHUTDOWN_APPLICATION and thread.end is None:
-            for other in self._threads:  # its own member could not pass it on
+            for other in self._threads:  # its own member could not ask the group for it
                 other.request_shutdown()
         self._failed = self._closing = True
 

@@ -1,11 +1,11 @@
-"""What an instance answers from the copies it has: a value, "there is none", or why it cannot say. Never a guess.
+"""Answers a query from the copies that an instance has: a value, "there is none", or the reason for no answer.
 
 Rules:
-- Without `max_lag` only the running active copy answers; with it, any copy that is at most so many changelog records
-  behind, as far as is known.
-- A read counts only if afterwards the store is still open, and the copy still the one that was looked up, of the same
-  opening. Else a task that was closed, wiped, recycled or restored anew meanwhile could make "there is none" of
-  "not here". When only the lag was looked at anew, the read is done again.
+- Without `max_lag`, only the running active copy answers. With it, any copy answers that is known to be at most so many
+  changelog records behind.
+- A read counts only if afterwards the store is still open and the copy is still the one that was looked up, from the
+  same opening. Otherwise a task that was closed, wiped, recycled or restored meanwhile could turn "not here" into
+  "there is none". When only a newer snapshot was published, the read is repeated.
 
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """
@@ -27,12 +27,12 @@ from streams_runtime.task_states import TaskType
 Answer = TypeVar("Answer")
 
 READS = 10
-"""What an instance shows is made anew a few times a second: so many reads in a row cannot all have met that."""
+"""Threads publish new snapshots a few times a second, so not all of so many reads can have met one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Which copies may answer. `max_lag` None: only the running active one."""
+    """Which copies may answer. `max_lag` None: only the running active copy."""
 
     max_lag: int | None = None
 
@@ -42,7 +42,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSource:
-    """Which copy an answer came from."""
+    """The copy that an answer came from."""
 
     task_id: TaskId
     type: TaskType
@@ -81,15 +81,15 @@ def answer_for_partition(
     freshness: Freshness,
     read: Callable[[StateStore], Answer],
 ) -> tuple[Answer, AnswerSource]:
-    """`read` from a copy of the store's partition that is fresh enough; it may be called several times.
+    """Call `read` on a copy of the store's partition that is fresh enough, perhaps several times.
 
     Raises QueryProblem.
     """
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, freshness)
         value = _read_once(copy, store, read)
-        # in this order: a close that the first one misses is seen by the second, because what is shown changes
-        # before a store is opened again
+        # in this order: the second check finds a close that the first one missed, because a thread publishes a new
+        # snapshot before it opens a store again
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):
@@ -98,7 +98,7 @@ def answer_for_partition(
 
 
 def partitions_here(instance: Queryable, store: str, freshness: Freshness) -> list[KeyQueryMetadata]:
-    """The store's partitions whose copies here may answer, in order. Raises QueryProblem."""
+    """The partitions of the store whose copies here may answer, in order. Raises QueryProblem."""
     location, hosts = location_of(instance, store), instance.host_maps()
     numbers = {copy.task_id.partition for copy in instance.store_copies(store) if freshness.admits(copy)}
     return [partition_metadata(location, hosts, number) for number in sorted(numbers)]

@@ -1,12 +1,13 @@
-"""A client of an application's stores: finds the instance that has a key, and asks again while the group moves.
+"""A client of an application's stores: it finds the instance that has a key, and asks again during a rebalance.
 
 Rules:
-- The active copy is asked first; a standby only when the caller accepts lag, and then the least lagging answer counts.
-- Who has what comes from several instances that answer, and the newest generation counts, so that an instance that was
-  cut off from the group is not believed for long. It is asked for anew whenever somebody says "not here", "not ready",
-  or nothing, and every few seconds.
-- When time runs out the caller gets an error that tells each host's last answer; "there is no value" is only ever said
-  by a copy that is fresh enough. What can never be answered fails at once.
+- It asks the active copy first. It asks standbys only when the caller accepts lag; the answer with the least lag
+  counts.
+- It learns from several instances which host has what. The newest generation counts, so that an instance cut off from
+  the group is not believed for long. It asks for this again every few seconds, and whenever an instance says "not
+  here", "not ready", or nothing.
+- When time runs out, it raises an error with the last answer of each host. Only a copy that is fresh enough says that
+  there is no value. A query that can never be answered fails at once.
 
 Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
 """
@@ -40,7 +41,7 @@ METADATA_AGE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CopyAnswered:
-    """Whose answer it is and how far behind that copy was when last looked at; `role`: active or standby."""
+    """The copy that answered. `role`: active or standby. `lag`: how far it was behind, when last measured."""
 
     host: str
     role: str
@@ -49,7 +50,7 @@ class CopyAnswered:
 
 @dataclass(frozen=True, slots=True)
 class StoreValue:
-    """`value`: bytes by the store's value serde, None: there is no such key. `timestamp_ms`: of timestamped stores."""
+    """`value`: bytes by the store's value serde; None: no such key. `timestamp_ms`: of timestamped stores."""
 
     value: bytes | None
     timestamp_ms: int | None
@@ -65,7 +66,7 @@ class WindowValue:
 
 @dataclass(frozen=True, slots=True)
 class StoreWindows:
-    """Windows of one key, oldest first. `more`: there are others after the last one."""
+    """Windows of one key, oldest first. `more`: there are more after the last one."""
 
     windows: tuple[WindowValue, ...]
     more: bool
@@ -73,17 +74,17 @@ class StoreWindows:
 
 
 class _NoAnswerYet(Exception):
-    """Worth asking again."""
+    """No instance has answered; one may later."""
 
 
 class StateStoreClient:
     """Thread-safe; close it after use. Every call raises QueryFailed."""
 
     def __init__(self, instances: Iterable[str], *, application_id: str | None = None, timeout_s: float = 5.0) -> None:
-        """`instances`: host:port of some instances, any of which may be gone; others are learnt from them.
+        """`instances`: host:port of some instances, any of which may be gone; the client learns others from them.
 
-        `application_id`: whose stores to ask; None: that of whoever answers first. `timeout_s`: for each query.
-        Raises InputError when there is no address.
+        `application_id`: the application that has to answer; None: that of the first instance that answers.
+        `timeout_s`: for each query. Raises InputError when there is no address.
         """
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
@@ -105,9 +106,9 @@ class StateStoreClient:
         partition: int | None = None,
         window_start_ms: int | None = None,
     ) -> StoreValue:
-        """`key`: bytes by the key serde. `max_lag`: accept a copy at most so many records behind.
+        """The value of a key. `key`: bytes by the key serde. `max_lag`: accept a copy at most so many records behind.
 
-        `partition`: where a partitioner of the application's own put the key. `window_start_ms`: of window stores.
+        `partition`: needed when the application's own partitioner placed the key. `window_start_ms`: for window stores.
         """
         parameters = _parameters(key, max_lag=max_lag, partition=partition, window_start_ms=window_start_ms)
 
@@ -127,7 +128,7 @@ class StateStoreClient:
         partition: int | None = None,
         limit: int = 100,
     ) -> StoreWindows:
-        """Windows of the key that start from `from_ms` to `to_ms`, both included; otherwise as `get`."""
+        """The key's windows that start from `from_ms` to `to_ms`, both included; otherwise as `get`."""
         parameters = _parameters(key, max_lag=max_lag, partition=partition, from_ms=from_ms, to_ms=to_ms, limit=limit)
 
         def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreWindows:
@@ -140,14 +141,14 @@ class StateStoreClient:
         return self._query(store, key, "windows", parameters, partition, max_lag, read)
 
     def key_metadata(self, store: str, key: bytes, *, partition: int | None = None) -> KeyQueryMetadata:
-        """Which instance has the key's active copy and which have standbys."""
+        """Which instance has the key's active copy, and which instances have standbys."""
         tries = Tries(self._timeout_s)
         return self._patiently(
-            lambda: self._locate(store, key, partition, tries), f"nobody says who has {store!r}", tries
+            lambda: self._locate(store, key, partition, tries), f"no instance says which host has {store!r}", tries
         )
 
     def copies(self, host: str, store: str) -> list[dict[str, Any]]:
-        """The copies of a store that are on one host, each with task, role, state and lag; asked once."""
+        """The copies of a store on one host, each with task, role, state and lag. The host is asked once."""
         tries = Tries(self._timeout_s)
         self._check_open()
         found = self._calls.get(host, store_path(store), {}, tries, lambda document: list(document["copies"]))
@@ -156,7 +157,7 @@ class StateStoreClient:
         return found
 
     def close(self) -> None:
-        """Any number of times; queries that wait end with QueryFailed."""
+        """Idempotent. Queries that wait end with QueryFailed."""
         self._closed.set()
         self._calls.close()
 
@@ -168,7 +169,7 @@ class StateStoreClient:
     ) -> None:
         self.close()
 
-    # --- asking until somebody knows
+    # --- asking until an instance answers
 
     def _query(
         self,
@@ -212,7 +213,7 @@ class StateStoreClient:
             retry=tenacity.retry_if_exception_type(_NoAnswerYet),
             wait=tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S),
             stop=tenacity.stop_before_delay(self._timeout_s),
-            sleep=tenacity.sleep_using_event(self._closed),  # the next call then finds itself closed
+            sleep=tenacity.sleep_using_event(self._closed),  # after `close`, the next try raises
         )
         try:
             return retrying(once)
@@ -221,7 +222,7 @@ class StateStoreClient:
             raise QueryFailed(f"{failure} within {self._timeout_s:g} s", tries.said) from None
         except QueryFailed:
             raise
-        except Exception:  # whatever httpx says when it is closed while it waits
+        except Exception:  # whatever httpx raises when it is closed while it waits
             self._check_open()
             raise
 
@@ -229,7 +230,7 @@ class StateStoreClient:
         if self._closed.is_set():
             raise QueryFailed("this client is closed", {})
 
-    # --- who has what
+    # --- which host has what
 
     def _locate(self, store: str, key: bytes, partition: int | None, tries: Tries) -> KeyQueryMetadata:
         metadata = self._metadata
@@ -245,7 +246,7 @@ class StateStoreClient:
             raise _NoAnswerYet from None
 
     def _ask_for_metadata(self, tries: Tries) -> ApplicationMetadata:
-        """The newest of several; those that could not be reached a moment ago are asked last."""
+        """The newest of several; hosts that could not be reached a moment ago are asked last."""
         found: dict[str, ApplicationMetadata] = {}
         hosts = sorted(self._hosts, key=lambda host: host in tries.unreachable)
         for host in hosts:
@@ -262,7 +263,7 @@ class StateStoreClient:
         if not found:
             if self._metadata is None:
                 raise _NoAnswerYet
-            return self._metadata  # old, but nobody has said that it is wrong
+            return self._metadata  # it is old, but no host has said that it is wrong
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))
@@ -275,7 +276,7 @@ class StateStoreClient:
         return metadata
 
     def _check_application(self, application_id: object) -> None:
-        """A port may have gone to an instance of another application, with a store of the same name."""
+        """An instance of another application, with a store of the same name, may have this port now."""
         if self._application_id is not None and application_id != self._application_id:
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")
 

@@ -1,4 +1,4 @@
-"""What an instance shows of itself to the outside: its open store copies, the group's host maps, and how it is doing.
+"""What an instance shows to its query server: its open copies of stores, the group's host maps, and its status.
 
 Source: `QueryableStoreProvider`, `StreamsMetadataState`; KIP-535.
 """
@@ -17,11 +17,11 @@ from streams_runtime.task_states import TaskState, TaskType
 
 @dataclass(frozen=True, slots=True)
 class StoreCopy:
-    """One open copy of a store. `lag`: changelog records it was behind when last looked at, None when not known.
+    """One open copy of a store. `lag`: changelog records it was behind when last measured, None when not known.
 
-    `published`: stands for the moment at which all of this was so. The same object comes again only for as long as the
-    store has not been closed and opened anew: so whoever finds it after a read, too, and the store open, knows that
-    nothing of this has changed in between. A store that was opened anew is another copy, although the same object.
+    `published`: the snapshot that this copy is from. The same snapshot is shown only until the store is closed or a
+    newer snapshot is published. So when a reader finds it again after the read, and the store is open, nothing of this
+    has changed in between. A store that was opened again counts as another copy, although it is the same object.
     """
 
     task_id: TaskId
@@ -33,16 +33,17 @@ class StoreCopy:
 
     @property
     def is_current(self) -> bool:
-        """The running active copy: the one that everybody else follows."""
+        """Whether it is the running active copy, which all others follow."""
         return self.type is TaskType.ACTIVE and self.state is TaskState.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """Where a store lives. `source_topics`: of its subtopology, full names; number of partitions, 0 while not known.
+    """Where a store is. `source_topics`: the source topics of its subtopology, by full name, with their numbers of
+    partitions; 0 while not known.
 
-    `own_partitioner`: a sink of the topology places the records of one of these topics by a partitioner of its own.
-    `builder`: how the store is made; None to a client that has only heard of it.
+    `own_partitioner`: a sink of the topology writes to one of these topics with a partitioner of its own. `builder`:
+    makes the store; None in a client, which does not have the topology.
     """
 
     name: str
@@ -53,13 +54,13 @@ class StoreLocation:
 
     @property
     def partitions(self) -> int:
-        """0 while one of its topics is not known: with fewer partitions a key would seem to be elsewhere."""
+        """0 while one of its topics is not known; counting the others only could place a key wrongly."""
         counts = self.source_topics.values()
         return max(counts) if counts and all(counts) else 0
 
 
 class Queryable(Protocol):
-    """An instance, as its query server sees it; every call may come from any thread."""
+    """An instance, as its query server sees it. Any thread may call."""
 
     @property
     def application_id(self) -> str: ...
@@ -69,11 +70,11 @@ class Queryable(Protocol):
         ...
 
     def store_copies(self, store: str) -> list[StoreCopy]:
-        """Copies of this store that are open here now."""
+        """The copies of this store that are open here now."""
         ...
 
     def generation_id(self) -> int:
-        """Of the newest assignment; 0 before the first. `host_maps` called afterwards are not older."""
+        """Of the newest assignment; 0 before the first. A later call of `host_maps` does not return older ones."""
         ...
 
     def host_maps(self) -> PartitionHosts:

@@ -1,7 +1,7 @@
-"""One call to one instance, as a client makes it: what came back, or in words why nothing did.
+"""One call of a client to one instance: its answer, or the reason why there is none.
 
-Rules: no call lasts longer than its query has left. An instance that cannot be reached, answers nonsense, or says "not
-here" is no failure of the query, since another one may know; what can never be answered is.
+Rules: no call takes longer than its query has left. The query does not fail when an instance cannot be reached, answers
+nonsense or says "not here", since another one may know. It fails when it can never be answered.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Answer = TypeVar("Answer")
 LONGEST_CALL_S = 2.0
 SHORTEST_CALL_S = 0.05
 CALLS_A_QUERY = 4
-"""How many instances that hang a query can get past."""
+"""A query has time for so many calls that hang."""
 
 
 class QueryFailed(AssignorFault):
-    """No answer in time, or none that could ever come. `tried`: by host the last thing it said.
+    """There was no answer in time, or there can never be one. `tried`: the last answer of each host.
 
-    `code`: why there can never be one; None otherwise.
+    `code`: why there can never be an answer; None otherwise.
     """
 
     def __init__(self, message: str, tried: Mapping[str, str], code: QueryCode | None = None) -> None:
@@ -42,7 +42,7 @@ class AnotherApplication(AssignorFault):
 
 
 class Tries:
-    """What was tried for one query, and how long it may go on."""
+    """What one query has tried, and how long it may go on."""
 
     def __init__(self, timeout_s: float) -> None:
         self.said: dict[str, str] = {}
@@ -56,7 +56,7 @@ class Tries:
 
 
 class HostCalls:
-    """Thread-safe."""
+    """Calls instances over HTTP. Thread-safe."""
 
     def __init__(self) -> None:
         self._http = httpx.Client(trust_env=False, limits=httpx.Limits(max_connections=None))
@@ -69,7 +69,7 @@ class HostCalls:
         tries: Tries,
         read: Callable[[Mapping[str, Any]], Answer],
     ) -> Answer | None:
-        """What `read` makes of the document; None: ask again or somebody else. Raises QueryFailed."""
+        """What `read` makes of the answer; None: ask again, or another instance. Raises QueryFailed."""
         try:
             response = self._http.get(f"http://{host}{path}", params=parameters, timeout=tries.call_s())
         except (httpx.HTTPError, httpx.InvalidURL) as error:

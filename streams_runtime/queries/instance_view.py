@@ -1,7 +1,7 @@
-"""A `StreamsInstance` as its query server sees it: snapshots that the stream threads publish, put together.
+"""A `StreamsInstance` as its query server sees it: the snapshots that its stream threads publish, put together.
 
-Rule: a task's copy is the one that was looked up as long as its thread shows the same snapshot of it; threads make new
-ones a few times a second, and always between the close of a store and its next opening.
+Rule: a copy is still the one that was looked up as long as its thread shows the same snapshot. Threads publish new ones
+a few times a second, and always between the close of a store and its next opening.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class _Store(NamedTuple):
 
 
 class InstanceView:
-    """Answers `Queryable`. `log`: to ask for numbers of partitions; the caller's to close.
+    """Implements `Queryable`. `log`: knows the topics' numbers of partitions; the caller closes it.
 
-    `metrics_text`: other metrics than the instance's own, in Prometheus' text format.
+    `metrics_text`: metrics to show instead of the instance's own, in Prometheus' text format.
     """
 
     def __init__(self, instance: StreamsInstance, log: Log, metrics_text: Callable[[], bytes] | None = None) -> None:
@@ -101,7 +101,7 @@ class InstanceView:
         return self._metrics_text()
 
     def _known_partitions(self) -> Mapping[str, int]:
-        """A topic's number of partitions never changes while a group runs, so it is asked for until it is known."""
+        """Topics keep their numbers of partitions while a group runs, so the log is asked only until it knows all."""
         wanted = {topic for store in self._stores.values() for topic in store.source_topics}
         if not wanted <= self._partitions.keys():
             try:
@@ -138,7 +138,7 @@ def _has_partitioner(sink: SinkNode) -> bool:
 
 
 def _lag(copy: TaskCopy, known: _Store, store: str) -> int | None:
-    """A store without a changelog has no other copy to be near to: a standby's is empty, however new it looks."""
+    """Not known of a store without a changelog, unless its task is the running active one: it follows no other copy."""
     if known.is_logged or (copy.role is TaskType.ACTIVE and copy.state is TaskState.RUNNING):
         return copy.lags.get(store)
     return None

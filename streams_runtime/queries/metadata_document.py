@@ -1,6 +1,6 @@
-"""Who has what, as JSON: what `/v1/metadata` of an instance says, and a client reads.
+"""Which host has which partitions, as JSON: `/v1/metadata` of an instance writes it, and a client reads it.
 
-Rule: whoever reads it can compute from it, for every key, the partition and the hosts that the instance itself would
+Rule: from this document a client can compute, for every key, the partition and the hosts that the instance itself would
 name. Source: `StreamsMetadata`, `KafkaStreams.metadataForAllStreamsClients`.
 """
 
@@ -17,7 +17,7 @@ from streams_runtime.queries.copies import Queryable, StoreLocation
 
 @dataclass(frozen=True, slots=True)
 class ApplicationMetadata:
-    """`generation_id` 0: nothing was assigned yet. `hosts`: not older than that generation."""
+    """`generation_id` 0: nothing was assigned yet. `hosts`: of that generation or a newer one."""
 
     application_id: str
     generation_id: int
@@ -26,7 +26,7 @@ class ApplicationMetadata:
 
 
 def metadata_of(instance: Queryable) -> ApplicationMetadata:
-    """As the instance knows it."""
+    """The metadata that an instance has."""
     generation_id = instance.generation_id()  # first: hosts may be newer, never older
     return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
 
@@ -49,7 +49,7 @@ def as_document(metadata: ApplicationMetadata) -> dict[str, object]:
 
 
 def from_document(document: Mapping[str, Any]) -> ApplicationMetadata:
-    """Raises LookupError, TypeError, ValueError, AttributeError for a document of another kind."""
+    """Raises LookupError, TypeError, ValueError or AttributeError for a document of another form."""
     return ApplicationMetadata(
         str(document["application_id"]),
         int(document["generation_id"]),

@@ -1,4 +1,4 @@
-"""Why a query has no answer, as problem+json (RFC 9457). Where Kafka has an exception for it, `code` is its name.
+"""Why a query has no answer, as problem+json (RFC 9457). Where Kafka has an exception for it, `code` is that name.
 
 Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`.
 """
@@ -12,10 +12,9 @@ from assignor.errors import AssignorFault
 
 
 class QueryCode(StrEnum):
-    """`UNKNOWN_STATE_STORE`: no such store. `INVALID_STATE_STORE_PARTITION`: not here, ask the hosts named.
-
-    `STORE_NOT_READY`: no copy can answer (yet). `STALE_STORE`: it is further behind than was asked for.
-    `STORE_FAILED`: it was read, and the store or a serde failed. `INVALID_REQUEST`: no answer could ever come.
+    """`UNKNOWN_STATE_STORE`: there is no such store. `INVALID_STATE_STORE_PARTITION`: the partition is not here; the
+    answer names the hosts to ask. `STORE_NOT_READY`: no copy can answer (yet). `STALE_STORE`: the copy lags more than
+    the caller accepts. `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: there can never be an answer.
     """
 
     UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"
@@ -36,11 +35,11 @@ STATUS: Mapping[QueryCode, int] = {
 }
 
 FINAL = frozenset({QueryCode.UNKNOWN_STATE_STORE, QueryCode.INVALID_REQUEST})
-"""Asking again, or somebody else, gives the same."""
+"""Asking again, or asking another instance, gives the same answer."""
 
 
 class QueryProblem(AssignorFault):
-    """A query that gets no value. `extensions`: what helps the caller further, such as the hosts to ask."""
+    """A query without an answer. `extensions`: what helps the caller, such as the hosts to ask."""
 
     def __init__(self, code: QueryCode, detail: str, extensions: Mapping[str, object] | None = None) -> None:
         super().__init__(f"{code}: {detail}")

@@ -1,7 +1,7 @@
-"""The calls of an instance's query endpoint, all of them GET: what is asked, and in which form the answer comes.
+"""The HTTP routes of an instance's query endpoint. All of them are GET.
 
-Rules: every refusal is problem+json with a code, also for a parameter that cannot be read; what was answered is said
-with the application and the copy it came from. Answers are written as they are, by `json` alone.
+Rules: every refusal is problem+json with a code, also that of a parameter which cannot be read. An answer names the
+application, and the copy that it came from. Answers are plain JSON, written without models.
 Source: KIP-67, KIP-535.
 """
 
@@ -76,7 +76,7 @@ def _add_instance_routes(app: FastAPI, instance: Queryable) -> None:
 def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
     @app.get("/v1/stores/{store}")
     def copies(store: str) -> Response:
-        """The copies of the store that are here."""
+        """The copies of the store on this instance."""
         location_of(instance, store)
         found = sorted(instance.store_copies(store), key=lambda each: each.task_id)
         return _answer(

@@ -1,10 +1,10 @@
-"""Which instance has a key: from the key's bytes to a partition, from the partition to hosts.
+"""Finds the instances that have a key: from the key's bytes to a partition, from the partition to hosts.
 
-Rules: the partition is Kafka's murmur2 of the key over the partitions of the store's subtopology, as long as whoever
-wrote the input used the default partitioner on that key; else the caller has to say the partition. A host has a store's
-partition when the host maps give it any source topic's partition of that number.
-Source: `StreamsMetadataState.keyQueryMetadataForKey`. Differs from Kafka: where the topology itself writes the input
-with another partitioner, a key without a partition is an error, not a look into the wrong copy.
+Rules: the partition is Kafka's murmur2 of the key over the partitions of the store's subtopology, if the input was
+written with the default partitioner; otherwise the caller has to give the partition. A host has a partition of a store
+when the host maps give it the partition of that number of any source topic.
+Source: `StreamsMetadataState.keyQueryMetadataForKey`. Differs from Kafka: when the topology itself writes the input
+with another partitioner, a key without a partition is an error; Kafka would look into the wrong copy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams_runtime.tasks.partitioner import partition_of
 
 @dataclass(frozen=True, slots=True)
 class KeyQueryMetadata:
-    """Who has one key. `active` None: nobody, as far as is known; `standbys` in order of host and port."""
+    """The hosts that have one key. `active` None: none is known. `standbys`: in order of host and port."""
 
     partition: int
     active: HostInfo | None
@@ -50,7 +50,7 @@ def key_query_metadata(
 
 
 def partition_metadata(location: StoreLocation, hosts: PartitionHosts, partition: int) -> KeyQueryMetadata:
-    """Who has this partition of the store."""
+    """The hosts that have this partition of the store."""
     wanted = {TopicPartition(topic, partition) for topic in location.source_topics}
     active = _with_any(hosts.active, wanted)
     return KeyQueryMetadata(partition, active[0] if active else None, _with_any(hosts.standby, wanted))

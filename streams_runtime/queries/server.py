@@ -1,8 +1,8 @@
-"""The small HTTP endpoint with which an instance serves its stores, read-only, and tells how it is doing.
+"""The HTTP server with which an instance serves its stores, read-only, and shows its status.
 
-Rules: the port is taken before the first subscription goes out, because it travels in it (`application.server`), and
-nobody else can have it from then on. One uvicorn in a thread of its own. Closing does not wait for clients: idle
-connections end at once, running answers get a second. Source: KIP-67, KIP-535.
+Rules: the server takes its port before the first subscription is sent, because the subscription contains it
+(`application.server`), and keeps it from then on. uvicorn runs in a thread of its own. `close` does not wait for
+clients: idle connections end at once, running answers get a second. Source: KIP-67, KIP-535.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # they are refused
 
 
 class QueryServer:
-    """Has its port from the moment it is made; answers between `start` and `close`."""
+    """It holds its port from the constructor on, and answers between `start` and `close`."""
 
     def __init__(self, address: str) -> None:
-        """`address`: host:port, port 0 for a free one. Raises InputError when it is not to be had."""
+        """`address`: host:port, with port 0 for any free one. Raises InputError when it cannot be listened on."""
         host, port = _host_and_port(address)
         self._socket = _listening_socket(address, host, port)
         self.endpoint = HostInfo(host, self._socket.getsockname()[1])
-        """What goes into the subscription."""
+        """The address that goes into the subscription."""
         self._lock = threading.Lock()
         self._closed = False
         self._server: _TellingServer | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, instance: Queryable) -> None:
-        """On return it answers. Raises StreamsRuntimeError when it did before, or was closed, or cannot."""
+        """On return it answers. Raises StreamsRuntimeError when it was started or closed before, or cannot start."""
         with self._lock:
             if self._closed or self._thread is not None:
                 raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {self._what_it_did()}")
@@ -66,7 +66,7 @@ class QueryServer:
             raise StreamsRuntimeError(f"the query server at {self.endpoint} did not start")
 
     def close(self) -> None:
-        """Any number of times, from any thread; on return nobody is answered any more."""
+        """Idempotent; any thread may call. On return it does not answer any more."""
         with self._lock:
             self._closed = True
             if self._server is not None and self._thread is not None:
@@ -88,7 +88,7 @@ class QueryServer:
 
 
 class _TellingServer(uvicorn.Server):
-    """uvicorn, but somebody can wait until it has started."""
+    """uvicorn, with a way to wait until it has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -102,7 +102,7 @@ class _TellingServer(uvicorn.Server):
         try:
             super().run(sockets)
         finally:
-            self._ready.set()  # whoever waits sees that it runs no more
+            self._ready.set()  # a waiting `start` sees that it does not run any more
 
     def wait_until_started(self, thread: threading.Thread, timeout_s: float) -> bool:
         self._ready.wait(timeout_s)
@@ -124,7 +124,7 @@ def _listening_socket(address: str, host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host.strip("[]"), port))
-        found.listen()  # bound alone, with SO_REUSEADDR, two of them could have the same port
+        found.listen()  # with SO_REUSEADDR, two sockets that are only bound could have the same port
     except OSError as error:
         found.close()
         raise InputError(f"{address} cannot be listened on: {error.strerror or error}", _WHERE) from None

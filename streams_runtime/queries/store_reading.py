@@ -1,7 +1,7 @@
-"""A store's content as JSON and base64, by the serdes of its builder: what a person reads, and what a program decodes.
+"""A store's content as JSON, for people, and as base64, for programs, by the serdes of its builder.
 
-`value` is there when the value is something JSON has a form for; `value_base64` always is, and null only when there is
-no value. Keys come as text where the key serde is one of this package's own, else as base64.
+`value` is null when JSON has no form for the value. `value_base64` is null only when there is no value. A query may
+give a key as text if the key serde is one of this package's own, and as base64 in any case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Entry = dict[str, object]
 
 
 def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) -> bytes:
-    """The key's bytes from either form. Raises QueryProblem for none, both, or what is no key of the store."""
+    """The key's bytes from either form. Raises QueryProblem for none, for both, or for no key of the store."""
     if (key is None) == (key_base64 is None):
         raise _invalid("give the key as `key` or as `key_base64`")
     serde = _readable(builder).key_serde
@@ -47,12 +47,12 @@ def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) ->
         raise _invalid(f"keys of {builder.name!r} have a serde of their own: give the bytes as key_base64")
     try:
         return bytes(serde.serialize(read(str(key))))
-    except Exception as error:  # whatever a serde says to a key that it cannot take
+    except Exception as error:  # whatever a serde raises for a key that it cannot write
         raise _invalid(f"{key!r} is no key of {builder.name!r}: {error}") from None
 
 
 def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None) -> Entry:
-    """The entry of one key (and window); `value` and `value_base64` None when there is none."""
+    """The entry of one key (and window); `value` and `value_base64` are None when there is none."""
     readable = _readable(builder)
     if isinstance(readable, WindowStoreBuilder):
         if window_start_ms is None:
@@ -66,7 +66,7 @@ def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int
 def fetch_windows(
     builder: StoreBuilder, store: Any, key: bytes, from_ms: int, to_ms: int, limit: int
 ) -> tuple[list[Entry], bool]:
-    """At most `limit` windows of one key that start from `from_ms` to `to_ms`, oldest first; whether there are more."""
+    """Up to `limit` windows of one key that start from `from_ms` to `to_ms`, oldest first; whether there are more."""
     readable = _readable(builder)
     if not isinstance(readable, WindowStoreBuilder):
         raise _invalid(f"{builder.name!r} is no window store")
@@ -100,16 +100,16 @@ def _readable(builder: StoreBuilder) -> _Readable:
 def _decoded(key_base64: str) -> bytes:
     try:
         return base64.b64decode(key_base64.translate(_URL_SAFE), validate=True)
-    except ValueError as error:  # binascii's own is one; text that is not ASCII gives a plain one
+    except ValueError as error:  # binascii.Error is one; text that is not ASCII raises a plain one
         hint = "; in an address write - and _ for + and /" if " " in key_base64 else ""
         raise _invalid(f"key_base64 is not base64: {error}{hint}") from None
 
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
-    """A store is asked by objects: bytes that the serde would write otherwise would find another key, or none."""
+    """The bytes, if the serde writes the same: stores look up objects, so other bytes would find another key."""
     try:
         written = serde.serialize(serde.deserialize(key))
-    except Exception as error:  # whatever a serde says to bytes that are not its own
+    except Exception as error:  # whatever a serde raises for bytes that are not its own
         raise _invalid(f"these bytes are no key of {store!r}: {error}") from None
     if written != key:
         raise _invalid(f"the key serde of {store!r} writes this key as {written!r}, not as the bytes given")
@@ -119,7 +119,7 @@ def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
 def _entry(readable: _Readable, value: Any) -> Entry:
     serde = readable.value_serde
     timestamp_ms = None
-    # the DSL's windowed stores bring the timestamp in their serde
+    # the value serde of the DSL's windowed stores has the timestamp in it
     timestamped = isinstance(serde, ValueAndTimestampSerde)
     if value is not None and (timestamped or isinstance(readable, TimestampedKeyValueStoreBuilder)):
         value, timestamp_ms = value
@@ -132,7 +132,7 @@ def _entry(readable: _Readable, value: Any) -> Entry:
 
 
 def _json(value: Any) -> object:
-    """None for what JSON has no form for; the base64 beside it is the value then."""
+    """The value itself; None when JSON has no form for it, and then only the base64 has it."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""What the changelog reader knows of one changelog, and which of its records may be applied.
+"""What the changelog reader knows of one changelog, and which of its records it may apply.
 
     REGISTERED -> RESTORING -> COMPLETED
 
-A standby's changelog stays in RESTORING: it never completes. Source: `StoreChangelogReader.ChangelogMetadata`.
+A standby's changelog never completes: it stays RESTORING. Source: `StoreChangelogReader.ChangelogMetadata`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streams_runtime.tasks.state_manager import StateManager
 
 
 class ChangelogState(StrEnum):
-    """REGISTERED: no offsets looked up yet. RESTORING: read by the restore consumer. COMPLETED: active tasks only."""
+    """REGISTERED: its offsets are not looked up yet. RESTORING: it is read. COMPLETED: an active task's was read."""
 
     REGISTERED = "registered"
     RESTORING = "restoring"
@@ -30,11 +30,12 @@ _BEFORE = {ChangelogState.RESTORING: ChangelogState.REGISTERED, ChangelogState.C
 
 
 class ChangelogMetadata:
-    """`end`: records from here on are not applied (yet): an active's fixed end, the limit of a standby whose changelog
-    is a source topic, else None. `log_end`: end offset of the log when last looked up, None when never.
+    """`end`: the first offset that is not applied (yet): the fixed end of an active task's changelog, the limit of a
+    standby's whose changelog is a source topic, else None. `log_end`: the end offset of the log when it was last looked
+    up, None when it never was.
 
-    `buffered`: records read and not applied, all from `end` on, in order. `restored`: records applied since it was
-    registered. `retry_at_ms`: no look-up before this time (monotonic).
+    `buffered`: records from `end` on, in order, that were read and not applied. `restored`: the number of records
+    applied since it was registered. `retry_at_ms`: its offsets are not looked up before this time (monotonic).
     """
 
     __slots__ = (
@@ -74,12 +75,15 @@ class ChangelogMetadata:
 
     @property
     def next_offset(self) -> int | None:
-        """Offset after the last applied record; None when none is known to be applied."""
+        """The offset after the last applied record; None when none is known to be applied."""
         applied = self.state_manager.metadata(self.partition).offset
         return None if applied is None else applied + 1
 
     def start(self, begin: int | None, log_end: int, committed: int | None) -> int:
-        """REGISTERED to RESTORING; where to read from. `begin`: of the log, if needed; `committed`: of a source."""
+        """Go from REGISTERED to RESTORING; the offset to read from.
+
+        `begin`: the first offset of the log, needed when no record is applied; `committed`: of a source topic.
+        """
         self._to(ChangelogState.RESTORING)
         if self.is_active:
             self.end = log_end if committed is None else min(log_end, committed)
@@ -97,7 +101,7 @@ class ChangelogMetadata:
         self.log_end = self.state_manager.metadata(self.partition).end_offset = offset
 
     def move_limit(self, committed: int) -> None:
-        """What was applied stays applied, so the limit never goes back."""
+        """The limit never goes back, since what was applied stays applied."""
         self.end = committed if self.end is None else max(self.end, committed)
         self.state_manager.metadata(self.partition).limit = self.end
 

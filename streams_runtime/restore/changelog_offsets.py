@@ -1,15 +1,15 @@
-"""The offsets that a changelog needs before it can be read, looked up in the log.
+"""Looks up the offsets that the reader needs before it can read changelogs.
 
 Rules:
-- One look-up for all changelogs; when a topic is missing, task by task, so that one task does not hold up the others.
-- A task has offsets for all of its changelogs, or an error that is worth trying again.
+- One call of the log looks up all changelogs. When a topic is missing, each task is looked up by itself, so that one
+  task does not hold up the others.
+- The result for a task is offsets for all of its changelogs, or an error after which the reader may try again.
+- End offsets are high watermarks, under exactly-once too (KAFKA-10167). A commit that was acknowledged may reach the
+  changelog a moment later, and a restore that ended at the last stable offset would miss it. The task's claim of its
+  input partitions has made every transaction that is open on them end soon.
 
-- End offsets are high watermarks, under exactly-once too (KAFKA-10167): a commit that was acknowledged may reach the
-  changelog a moment later, and a restore that ended at the last stable offset would miss it. Who claimed the partitions
-  has seen to it that every transaction open on them ends soon.
-
-Source: `StoreChangelogReader.endOffsetForChangelogs`, `committedOffsetForChangelogs`. Differs from Kafka: standbys have
-their end offsets looked up too, to know their lag and whether the topic is there.
+Source: `StoreChangelogReader.endOffsetForChangelogs`, `committedOffsetForChangelogs`. Differs from Kafka: the end
+offsets of standbys are looked up too, to know their lags and whether the topics exist.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from streams_runtime.restore.changelog_metadata import ChangelogMetadata
 
 
 class ChangelogOffsets(NamedTuple):
-    """`begin`: None when it was not asked for. `committed`: the group's offset of a source topic, 0 when it has none;
-    None for other changelogs."""
+    """`begin`: None when it is not needed. `committed`: the group's offset of a source topic, 0 when it has none, None
+    for other changelogs."""
 
     begin: int | None
     end: int
@@ -40,7 +40,7 @@ class ChangelogOffsetLookup:
     def look_up(
         self, changelogs: Sequence[ChangelogMetadata]
     ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
-        """What was found, and the tasks for which something is missing, with the reason."""
+        """The offsets that were found, and the tasks for which one is missing, each with the reason."""
         try:
             return self._offsets(changelogs), {}
         except LogTimeout as error:
@@ -53,7 +53,7 @@ class ChangelogOffsetLookup:
         return self._log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """0 for a partition of which the group has committed nothing. Raises LogTimeout."""
+        """The group's committed offsets, 0 where it has committed none. Raises LogTimeout."""
         committed = self._log.committed_offsets(self._group_id, partitions)
         return {each: committed[each].offset if each in committed else 0 for each in partitions}
 

@@ -1,19 +1,23 @@
-"""Reads changelogs into stores: restores the active tasks of a thread, and keeps its standbys up to date.
+"""Reads changelogs into stores: it restores the active tasks of a thread and keeps its standbys up to date.
 
 Rules:
-- A changelog is registered, then restoring, then completed. Where an active's restore ends is fixed when it starts: the
-  end offset (last stable under exactly-once); of a source topic used as changelog no further than the committed offset.
-- Reading starts after the last applied record, or at the beginning. Records go into stores by whole batches of columns;
-  none from the end on. Complete is what the consumer's position says, since the last offsets may hold no record.
-- Standbys are read only while no active task of the thread restores. One whose changelog is a source topic stops at its
-  limit, the committed offset: what was read beyond it waits, and the partition is paused, until the limit moves.
-- A position that is out of range is corruption of exactly that task. Time-outs, and topics that are not there yet, are
-  tried again for task.timeout.ms of the task.
-- Beside running tasks a pass is bounded in records and time and never waits; without them it may wait poll.ms for data.
+- A changelog is registered, then restoring, then completed. When the restore of an active task starts, its end is
+  fixed: at the high watermark, under exactly-once too, where only committed records are applied. When the changelog is
+  a source topic, the end is the group's committed offset if that is lower.
+- Reading starts after the last applied record, or at the beginning. The reader gives a store whole batches of columns,
+  without records from the end on. A changelog is complete when the consumer's position has reached the end; there may
+  be no record just before it.
+- The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
+  topic stops at its limit, the committed offset. Records that were read beyond it wait, and the partition is paused,
+  until the limit moves.
+- A position that is out of range means that this one task is corrupt. The reader tries again after time-outs and for
+  missing topics, for task.timeout.ms of the task.
+- Beside running tasks, a pass is bounded in records and time and never waits. Without them it may wait poll.ms for
+  data.
 
-Source: `StoreChangelogReader`. Differs from Kafka: it runs on the stream thread, not one of its own, so passes are
-bounded; a start behind the end of the log is corruption too, where Kafka takes the restore for complete; a limit that
-goes back is ignored, where Kafka ends the thread.
+Source: `StoreChangelogReader`. Differs from Kafka: it runs on the stream thread and not on one of its own, so passes
+are bounded. State that reaches beyond the end of the log is corrupt, where Kafka takes the restore for complete. A
+limit that goes back is ignored, where Kafka ends the thread.
 """
 
 from __future__ import annotations
@@ -52,16 +56,17 @@ _LIMIT = "look up the committed offsets that limit its standby"
 
 
 class ReaderState(StrEnum):
-    """What is read: changelogs of active tasks, or those of standbys; never both."""
+    """Whether the reader reads the changelogs of active tasks or those of standbys; it never reads both."""
 
     ACTIVE_RESTORING = "active_restoring"
     STANDBY_UPDATING = "standby_updating"
 
 
 class ChangelogReader:
-    """One a stream thread, used by it only.
+    """One per stream thread, which alone uses it.
 
-    `consumer`: its own, opened with `restore_isolation(configs)`. `group_id`: under which the application commits.
+    `consumer`: a consumer of its own, opened with `restore_isolation(configs)`. `group_id`: the group under which the
+    application commits.
     """
 
     def __init__(
@@ -100,7 +105,7 @@ class ChangelogReader:
         return self._state
 
     def register(self, partition: TopicPartition, state: StateManager) -> None:
-        """A task was initialised: its stores are open, its checkpoint is read. Raises IllegalStateError, KeyError."""
+        """Read this changelog of a task that is initialised. Raises IllegalStateError, KeyError."""
         if partition in self._changelogs:
             raise IllegalStateError(f"changelog {partition} is registered already, by {self._changelogs[partition]}")
         changelog = ChangelogMetadata(partition, state)
@@ -109,7 +114,7 @@ class ChangelogReader:
             self.enforce_restore_active()
 
     def unregister(self, partitions: Iterable[TopicPartition]) -> None:
-        """A task leaves the reader; unknown partitions are fine. Raises RestoreListenerFailed, when all is done."""
+        """Stop reading these; unknown partitions are fine. Raises RestoreListenerFailed when all the rest is done."""
         removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
         if not removed:
             return
@@ -132,7 +137,7 @@ class ChangelogReader:
             raise failure
 
     def clear(self) -> None:
-        """As `unregister` of everything."""
+        """Stop reading every changelog, as `unregister` does."""
         self.unregister(tuple(self._changelogs))
 
     def is_empty(self) -> bool:
@@ -141,15 +146,15 @@ class ChangelogReader:
     # --- active tasks first, then standbys
 
     def enforce_restore_active(self) -> None:
-        """There are active tasks to restore: standbys wait. May be called again; `register` does so for an active."""
+        """There are active tasks to restore: standbys wait. Idempotent; `register` of an active task calls it."""
         if self._state is ReaderState.STANDBY_UPDATING:
             self._state = ReaderState.ACTIVE_RESTORING
             self._consumer.read_only(frozenset())
 
     def transit_to_update_standby(self) -> None:
-        """All active tasks are restored: standbys go on. May be called again.
+        """All active tasks are restored: standbys go on. Idempotent.
 
-        Raises IllegalStateError while an active task is not.
+        Raises IllegalStateError while an active task is not restored.
         """
         unfinished = (*self._registered.values(), *self._restoring.values())
         waiting = [str(each.partition) for each in unfinished if each.is_active]
@@ -163,26 +168,28 @@ class ChangelogReader:
         return {p for p, each in self._changelogs.items() if each.state is ChangelogState.COMPLETED}
 
     def restored_records(self, partition: TopicPartition) -> int:
-        """Records applied since it was registered; 0 for one that is not."""
+        """The number of records applied since the changelog was registered; 0 when it is not registered."""
         changelog = self._changelogs.get(partition)
         return 0 if changelog is None else changelog.restored
 
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Of each changelog that is restoring or updating the offset up to where (without) it was applied."""
+        """The first offset that is not applied, for each changelog that is restoring or updating."""
         return {partition: self._position(each) for partition, each in self._restoring.items()}
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """Of each changelog that is restoring or updating, how many offsets are left: to the fixed end of an active,
-        to the log's end, not older than about a second, for a standby."""
+        """How many offsets are left, for each changelog that is restoring or updating.
+
+        They count up to the fixed end for an active task, and up to the log's end, as of a second ago, for a standby.
+        """
         return {each.partition: lag for each, lag in self._lags()}
 
     # --- a pass
 
     def restore(self, tasks: Mapping[TaskId, Task], *, others_run: bool) -> int:
-        """Read and apply; the number of records applied. Changelogs of tasks that are not in `tasks` are left alone.
+        """Read and apply records; how many were applied. Changelogs of tasks that are not in `tasks` are left alone.
 
-        `others_run`: tasks of this thread process records meanwhile, so be quick and do not wait. Raises TaskCorrupted,
-        TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
+        `others_run`: other tasks of this thread process records, so the pass is short and does not wait. Raises
+        TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
         """
         unfinished = len(self._registered) + len(self._restoring)
         if not unfinished:
@@ -237,7 +244,7 @@ class ChangelogReader:
     # --- one changelog
 
     def _take(self, batch: RecordBatch) -> int:
-        """Apply what lies before the end; a standby keeps the rest."""
+        """Apply the records before the end; keep the others for a standby."""
         changelog = self._restoring[batch.partition]
         inside, rest = changelog.split(batch)
         applied = 0 if inside is None else self._apply(changelog, inside)
@@ -258,7 +265,7 @@ class ChangelogReader:
         return count
 
     def _complete_restored(self) -> bool:
-        """Whether an active's changelog has come to its end."""
+        """Complete changelogs that have reached their end; whether there were any."""
         done = [
             each
             for each in self._restoring.values()
@@ -289,7 +296,7 @@ class ChangelogReader:
             self._deadlines.failed(task_id, _LOOK_UP, error)
 
     def _start(self, changelogs: list[tuple[ChangelogMetadata, ChangelogOffsets]]) -> None:
-        """Start all but those of corrupt tasks, then raise these."""
+        """Start the changelogs of sound tasks; then raise TaskCorrupted for the others."""
         corrupt = {
             each.task_id
             for each, offsets in changelogs
@@ -313,7 +320,7 @@ class ChangelogReader:
     # --- standbys: limits and lags
 
     def _move_limits(self, tasks: Mapping[TaskId, Task]) -> int:
-        """Once in a commit interval, if records wait; apply those that are inside then. Returns how many."""
+        """Once per commit interval, move the limits of standbys with waiting records, and apply these; how many."""
         now_ms = self._clock.monotonic_ms()
         if self._state is not ReaderState.STANDBY_UPDATING or now_ms - self._limits_at_ms < self._limit_interval_ms:
             return 0
@@ -356,7 +363,7 @@ class ChangelogReader:
         try:
             ends = self._lookup.end_offsets([each.partition for each in standbys])
         except LogError:
-            return  # only lags are of it: they stay as they are until the log answers again
+            return  # only lags depend on it; they stay as they are until the log answers again
         for changelog in standbys:
             if changelog.partition in ends:
                 changelog.log_ends_at(ends[changelog.partition])

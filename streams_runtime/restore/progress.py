@@ -1,7 +1,8 @@
-"""How far restoring is, for people who wait for it: bars on a terminal, lines every few seconds elsewhere.
+"""Shows people how far restoring has come: bars on a terminal, lines every few seconds elsewhere.
 
-Rule: remaining counts offsets, since nobody knows how many records lie between two of them; records are what was
-applied. One for all threads of an instance. It has no counterpart in Kafka, which logs a line every ten seconds.
+Rule: what remains is counted in offsets, since nobody knows how many records lie between two of them; `records` are
+those that were applied. All threads of an instance share one display. Kafka has no counterpart; it logs a line every
+ten seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from streams_runtime.restore.restore_meter import RestoreRate
 
 
 def tasks_of_changelogs(topology: GroupTopology) -> Callable[[TopicPartition], TaskId | None]:
-    """Which task restores a changelog; None for a topic that is none."""
+    """A function from a changelog partition to the task that restores it; None for a topic that is no changelog."""
     subtopologies = {
         topic: subtopology.id
         for subtopology in topology.subtopologies
@@ -42,7 +43,7 @@ class _Changelog(NamedTuple):
 
 
 class _TaskProgress:
-    """One row: a task with all its changelogs, or a changelog of which nobody knows the task."""
+    """One row: a task with all its changelogs, or a changelog whose task is not known."""
 
     def __init__(self, clock: Clock) -> None:
         self.changelogs: dict[TopicPartition, _Changelog] = {}
@@ -58,10 +59,10 @@ class _TaskProgress:
 
 
 class RestoreProgress:
-    """A `RestoreListener`; all threads may call it.
+    """A `RestoreListener` that all threads may call.
 
-    `task_of`: as from `tasks_of_changelogs`, else changelogs are shown instead of tasks. `interval_ms`: between lines
-    where there is no terminal.
+    `task_of`: from `tasks_of_changelogs`; without it, a row is a changelog and not a task. `interval_ms`: the time
+    between lines where there is no terminal.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class RestoreProgress:
             self._finished(task, partition)
 
     def close(self) -> None:
-        """Give the terminal back, whatever is unfinished."""
+        """Give the terminal back, even if a restore is unfinished."""
         with self._lock:
             self._end()
 

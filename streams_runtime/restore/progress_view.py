@@ -1,4 +1,4 @@
-"""Restore progress on a terminal and elsewhere."""
+"""Draws restore progress: as bars on a terminal, or as lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BARS_MS = 100
 
 
 class ProgressRow(NamedTuple):
-    """`total`, `remaining`: offsets. `records`: applied so far. `per_s`: records a second, lately."""
+    """`total`, `remaining`: offsets. `records`: applied so far. `per_s`: records per second, of the last seconds."""
 
     label: str
     total: int
@@ -41,20 +41,20 @@ class ProgressRow(NamedTuple):
 
 class ProgressView(Protocol):
     def is_due(self) -> bool:
-        """Whether it is time to `show` what changed; asked for every batch."""
+        """Whether it is time to call `show`; asked for every batch."""
         ...
 
     def show(self, rows: list[ProgressRow], total: ProgressRow) -> None:
-        """Called when it is due, and at every start and end."""
+        """Called when it is due, and at each start and end."""
         ...
 
     def close(self) -> None:
-        """All is restored, for now."""
+        """Everything is restored, for now."""
         ...
 
 
 class BarsView:
-    """A bar a row and one for all, redrawn in place while anything restores."""
+    """A bar for each row and one for the total, redrawn in place while anything restores."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
@@ -101,13 +101,13 @@ class BarsView:
             console=self._console,
             refresh_per_second=4,
         )
-        with suppress(LiveError):  # something else draws on this terminal: no reason to fail a restore
+        with suppress(LiveError):  # something else draws on this terminal, which must not make a restore fail
             progress.start()
         return progress
 
 
 class LinesView:
-    """A line for all and one for each unfinished row every `interval_ms`, and at the end one for all."""
+    """Every `interval_ms` a line for the total and one for each unfinished row; at the end one for the total."""
 
     def __init__(self, console: Console, clock: Clock, interval_ms: int) -> None:
         self._console = console

@@ -1,11 +1,12 @@
-"""The consumer that reads changelogs: every changelog that was started is assigned, and paused unless it is to be read.
+"""The consumer that reads changelogs, and how many records it asks for.
 
 Rules:
-- Records that were given and could not be applied are given again.
-- Under exactly-once a restore sees committed records only. The offset at which it ends is the high watermark all the
-  same, so the consumer's position has to move past markers, and past records that the consumer does not give.
-- A poll and what is done with its records should take a part of a pass only, so that a pass ends in time however large
-  the records are, and so that few of them are in memory at once; within that the more the better.
+- Every changelog that was started is assigned, and paused unless it is to be read now.
+- Records that could not be applied are read again.
+- Under exactly-once, the consumer gives committed records only. A restore ends at the high watermark, so the consumer's
+  position has to move past transaction markers, and past records that it does not give.
+- A poll, with the work on its records, should take only a part of a pass. So a pass ends in time however large the
+  records are, and few of them are in memory at once. Within that, a poll asks for as many as possible.
 
 Source: the `restoreConsumer` of `StoreChangelogReader`, `StreamsConfig.getRestoreConsumerConfigs`. Differs from Kafka:
 its fetches are bounded in bytes, and restoring has threads of its own.
@@ -26,19 +27,19 @@ _POLLS_A_PASS = 4
 
 
 def restore_isolation(configs: StreamsConfig) -> IsolationLevel:
-    """What the restore consumer has to be opened with."""
+    """The isolation level with which the restore consumer has to be opened."""
     return IsolationLevel.READ_COMMITTED if configs.exactly_once else IsolationLevel.READ_UNCOMMITTED
 
 
 class RestoreConsumer:
-    """`reading`: the partitions that are not paused."""
+    """One per changelog reader. `reading`: the partitions that are not paused."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self.reading = _NOTHING
 
     def add(self, starts: Iterable[tuple[TopicPartition, int]]) -> None:
-        """Assign these, paused, each at its offset."""
+        """Assign these partitions, paused, each at its offset."""
         starts = tuple(starts)
         new = [partition for partition, _ in starts]
         if new:
@@ -48,7 +49,7 @@ class RestoreConsumer:
             self._consumer.seek(partition, offset)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Those that are not assigned are passed over."""
+        """Unassign these partitions; those that are not assigned are ignored."""
         assigned = self._consumer.assignment()
         gone = assigned.intersection(partitions)
         if gone:
@@ -65,15 +66,15 @@ class RestoreConsumer:
         self.read_only(self.reading - {partition})
 
     def position(self, partition: TopicPartition) -> int:
-        """Of an assigned partition."""
+        """The position of an assigned partition."""
         position = self._consumer.position(partition)
         assert position is not None, f"{partition} was assigned without an offset"
         return position
 
     def poll(self, timeout_ms: int, max_records: int, take: Callable[[RecordBatch], int]) -> tuple[int, int]:
-        """Hand each batch to `take`, which gives how many it applied; records read and records applied.
+        """Call `take` with each batch; the number of records read, and of those that `take` says it applied.
 
-        When `take` raises, what it did not take is read again next time. Raises as `Consumer.poll` does.
+        When `take` raises, the next poll gives what it did not take. Raises as `Consumer.poll` does.
         """
         batches = self._consumer.poll(timeout_ms, max_records)
         read = applied = taken = 0
@@ -99,7 +100,7 @@ class PollSize:
         self.records = min(_FIRST_POLL, largest)
 
     def took(self, asked: int, given: int, took_ms: int) -> None:
-        """What became of a poll: `took_ms` with its records applied."""
+        """A poll for `asked` records gave so many; `took_ms`: for the poll and for applying them."""
         if took_ms * _POLLS_A_PASS > self._pass_ms * 2:
             if given * 2 >= asked:
                 self.records = min(self._largest, max(_SMALLEST_POLL, given // 2))

@@ -1,7 +1,7 @@
-"""What is told about the restore of active tasks, changelog by changelog; standbys are not told about.
+"""What a listener hears about the restore of active tasks, changelog by changelog. It hears nothing about standbys.
 
-Rule: start, then batches, then one of end and suspended, for each changelog each time it is restored; and an error of
-the listener says whose it is. Source: `StateRestoreListener`.
+Rule: each time a changelog is restored, its listener hears start, then batches, then either end or suspended. An error
+of a listener is raised with the listener's name. Source: `StateRestoreListener`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from streams_runtime.errors import StreamsRuntimeError
 
 
 class RestoreListener(Protocol):
-    """Called by the stream thread, which waits; an instance may have several threads. Offsets are of the changelog."""
+    """Stream threads call it and wait; an instance may have several of them. Offsets are those of the changelog."""
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        """`start`: the first offset that will be read. `end`: where the restore ends; the record there is not read."""
+        """`start`: the first offset that will be read. `end`: the first offset that will not be read any more."""
         ...
 
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
@@ -25,16 +25,16 @@ class RestoreListener(Protocol):
         ...
 
     def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The store is complete; `total` records since the start."""
+        """The store is complete; `total` records were applied since the start."""
         ...
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The task left before its store was complete."""
+        """The task left this thread, or failed, before its store was complete."""
         ...
 
 
 class SilentRestoreListener:
-    """Tells nobody."""
+    """Ignores every call."""
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None: ...
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None: ...
@@ -43,7 +43,7 @@ class SilentRestoreListener:
 
 
 class RestoreListeners:
-    """Tells several listeners, in their order."""
+    """Calls several listeners, in their order."""
 
     def __init__(self, listeners: Sequence[RestoreListener]) -> None:
         self._listeners = tuple(listeners)

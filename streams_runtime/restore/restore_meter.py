@@ -1,4 +1,4 @@
-"""Restore and standby progress of one thread as metrics: records, what remains, rate and lag."""
+"""Restore and standby progress of one thread as metrics: records applied, records left, rate and lag."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STEP_MS = 250
 
 
 class RestoreMeter:
-    """`metrics` None: nothing is measured."""
+    """One per changelog reader. `metrics` None: nothing is measured."""
 
     def __init__(self, metrics: ThreadMetrics | None, clock: Clock) -> None:
         self._metrics = metrics
@@ -32,13 +32,13 @@ class RestoreMeter:
             self._rate.add(records)
 
     def is_due(self) -> bool:
-        """Whether the gauges are old enough to be set again."""
+        """Whether it is time to set the gauges again."""
         if self._metrics is None:
             return False
         return self._reported_ms is None or self._clock.monotonic_ms() - self._reported_ms >= _REPORT_MS
 
     def report(self, lags: Iterable[tuple[ChangelogMetadata, int]]) -> None:
-        """Each changelog that is read, with the offsets it is behind."""
+        """Set the gauges. `lags`: every changelog that is read, with the number of offsets it is behind."""
         if self._metrics is None:
             return
         self._reported_ms = self._clock.monotonic_ms()
@@ -56,7 +56,7 @@ class RestoreMeter:
 class RestoreRate:
     """Records a second over the last ten seconds or so, for people who watch a restore.
 
-    Counts go into steps of a quarter of a second, so that it stays small however many batches there are.
+    Counts are kept by quarters of a second, so that memory stays small however many batches there are.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -65,7 +65,7 @@ class RestoreRate:
         self._steps: deque[tuple[int, int]] = deque()
 
     def start(self) -> None:
-        """Time counts from here, if it does not already."""
+        """Start the clock, unless it runs already."""
         if self._started_ms is None:
             self._started_ms = self._clock.monotonic_ms()
 
@@ -77,7 +77,7 @@ class RestoreRate:
         self._steps.append((step, records))
 
     def per_second(self) -> float:
-        """0 before the first record, and when none came for the whole window."""
+        """0 before the first record, and when no record came for the whole window."""
         now_ms = self._clock.monotonic_ms()
         while self._steps and (self._steps[0][0] + 1) * _STEP_MS <= now_ms - _WINDOW_MS:
             self._steps.popleft()

@@ -1,8 +1,8 @@
-"""Runs a topology inside a test: no server, no thread, and time moves only when the test says so.
+"""Runs a topology inside a test, without a server or a thread. Time moves only when the test moves it.
 
-The real `StreamTask` of every subtopology, one each, runs on a log in memory whose topics have one partition. Every
-`pipe_input` and every move of the clock returns when all that follows from it is done and committed: records have gone
-through repartition topics, stream-time punctuations have fired. Source: `TopologyTestDriver` (KIP-247, KIP-470).
+The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition. Each
+`pipe_input` and each move of the clock returns when all that follows from it is done and committed: records have gone
+through repartition topics, and stream-time punctuations have fired. Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PARTITION = 0
 
 
 class MockClock:
-    """Stands still until `advance`. Source: `MockTime`."""
+    """A clock that moves only by `advance`. Source: `MockTime`."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -62,9 +62,9 @@ class MockClock:
 
 
 class TopologyTestDriver:
-    """Close it, or use it in a `with`: its stores are files in a directory of their own, which then goes.
+    """Close it, or use it in a `with`: its stores are files in a directory of their own, which is deleted then.
 
-    `configs`: as for an Application; a mapping may leave application.id and bootstrap.servers out. Not used are
+    `configs`: as for an Application; a mapping need not have application.id and bootstrap.servers. The driver ignores
     bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms` None: the machine's time now.
     Raises InputError for what an Application refuses, and what processors' `init` raises.
     """
@@ -114,9 +114,11 @@ class TopologyTestDriver:
         start_timestamp_ms: int | None = None,
         auto_advance_ms: int = 0,
     ) -> InputTopic[Key, Value]:
-        """A topic that the topology reads. Records without a timestamp get the start one, moved on after each.
+        """A topic that the topology reads.
 
-        `start_timestamp_ms` None: the clock's time at this call. Raises StreamsRuntimeError for a topic nobody reads.
+        A record without a timestamp gets the start one, and then that moves on by `auto_advance_ms`.
+        `start_timestamp_ms` None: the clock's time at this call. Raises StreamsRuntimeError for a topic that the
+        topology does not read.
         """
         known = sorted({partition.topic for partition in self._task_of})
         if name not in known:
@@ -139,7 +141,7 @@ class TopologyTestDriver:
     def pipe_raw(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> None:
-        """Write a record and process all that follows. Raises what a stream thread would end with."""
+        """Write a record and process all that follows. Raises the error with which a stream thread would end."""
         with self._noticing_errors():
             self._input.send(TopicPartition(topic, _PARTITION), key, value, timestamp_ms, headers)
             self._input.flush()
@@ -164,12 +166,12 @@ class TopologyTestDriver:
         return stores[name]
 
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
-        """Raises StreamsRuntimeError also for a store of another kind."""
+        """As `get_state_store`; raises StreamsRuntimeError for a store of another kind, too."""
         store: KeyValueStore[Any, Any] = self._store_of_kind(name, "key-value", "prefix_scan")
         return store
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """Raises StreamsRuntimeError also for a store of another kind."""
+        """As `get_state_store`; raises StreamsRuntimeError for a store of another kind, too."""
         store: WindowStore[Any, Any] = self._store_of_kind(name, "window", "fetch_range")
         return store
 
@@ -181,7 +183,7 @@ class TopologyTestDriver:
         return frozenset(partition.topic for partition in self._producer.last_offsets())
 
     def close(self) -> None:
-        """Closes processors and stores and deletes the state; idempotent. Raises what a processor's `close` does."""
+        """Close processors and stores, and delete the state; idempotent. Raises what a processor's `close` raises."""
         if self._closed:
             return
         self._closed = True
@@ -214,11 +216,11 @@ class TopologyTestDriver:
         self._consumer.assign(self._task_of)
         for task in self._tasks.values():
             task.initialize_if_needed()
-            task.complete_restoration()  # at once: all changelogs are new
+            task.complete_restoration()  # every changelog is new, so there is nothing to restore
         self._run_until_idle()
 
     def _run_until_idle(self) -> None:
-        """The loop of a stream thread, until a pass neither reads nor processes anything."""
+        """Run the loop of a stream thread until a pass neither reads nor processes anything."""
         while self._read() + self._process() > 0:
             self._commit()
 
@@ -267,7 +269,7 @@ class TopologyTestDriver:
 
     @contextmanager
     def _noticing_errors(self) -> Iterator[None]:
-        """A task that failed cannot go on: it is closed uncleanly, and used no more."""
+        """After an error, no task can be used any more: they are closed dirty."""
         if self._closed or self._broken:
             raise StreamsRuntimeError("the driver is closed" if self._closed else "the driver's topology has failed")
         try:
@@ -279,7 +281,7 @@ class TopologyTestDriver:
     def _store_of_kind(self, name: str, kind: str, method: str) -> Any:
         store = self.get_state_store(name)
         if not hasattr(store, method):
-            raise StreamsRuntimeError(f"state store {name} is no {kind} store but a {type(store).__name__}")
+            raise StreamsRuntimeError(f"state store {name} is not a {kind} store but a {type(store).__name__}")
         return store
 
 
@@ -289,7 +291,7 @@ def _driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> Str
         configs = StreamsConfig.from_dotted({**own, **(configs or {})})
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)  # every topic is new and read from its beginning
+    return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)  # every topic is new, and read from its beginning
 
 
 def _topics(application: Application) -> list[NewTopic]:

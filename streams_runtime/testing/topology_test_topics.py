@@ -1,4 +1,4 @@
-"""The two ends of a topology under test: objects go into a topic, and come out of one.
+"""The two ends of a topology under test: an input topic takes objects, an output topic gives them.
 
 Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
 """
@@ -51,8 +51,11 @@ class InputTopic(Generic[Key, Value]):
     def pipe_input(
         self, key: Key | None, value: Value | None, timestamp_ms: int | None = None, headers: Headers = ()
     ) -> None:
-        """Write a record; returns when everything that follows from it is done. `timestamp_ms` None: the topic's own
-        next one, which then moves on. Raises what a stream thread would end with."""
+        """Write a record; return when everything that follows from it is done.
+
+        `timestamp_ms` None: the topic's own next timestamp, which then moves on. Raises the error with which a stream
+        thread would end.
+        """
         if timestamp_ms is None:
             timestamp_ms = self._next_timestamp_ms
             self._next_timestamp_ms += self._auto_advance_ms
@@ -75,14 +78,14 @@ class InputTopic(Generic[Key, Value]):
             self.pipe_input(key, value, timestamp_ms, headers)
 
     def advance_time(self, by_ms: int) -> None:
-        """Move the timestamp of the next record without one; the clock stays."""
+        """Move the timestamp that the next record without one gets. The clock stays."""
         if by_ms < 0:
             raise StreamsRuntimeError(f"topic {self.name}: time does not go back, by {by_ms} ms")
         self._next_timestamp_ms += by_ms
 
 
 class OutputTopic(Generic[Key, Value]):
-    """Made by `TopologyTestDriver.create_output_topic`. Reading takes a record out; each object reads for itself."""
+    """Made by `TopologyTestDriver.create_output_topic`. Reading takes a record out, for this object only."""
 
     def __init__(self, consumer: Consumer, name: str, key_serde: Serde[Key], value_serde: Serde[Value]) -> None:
         self.name = name
@@ -121,7 +124,7 @@ class OutputTopic(Generic[Key, Value]):
         return [record.value for record in self.read_all()]
 
     def read_key_values_to_map(self) -> dict[Key | None, Value | None]:
-        """The last value of each key: what a table of this topic holds, with None for deleted keys."""
+        """The last value of each key, as in a table of this topic, but with None for deleted keys."""
         return dict(self.read_key_values())
 
     def is_empty(self) -> bool:

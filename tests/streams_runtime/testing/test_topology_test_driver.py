@@ -258,7 +258,7 @@ def test_should_say_what_there_is_when_a_name_is_not_known() -> None:
             driver.create_output_topic("words", BYTES, BYTES)
         with pytest.raises(StreamsRuntimeError, match="there is no state store count; there are counts"):
             driver.get_state_store("count")
-        with pytest.raises(StreamsRuntimeError, match="state store counts is no window store"):
+        with pytest.raises(StreamsRuntimeError, match="state store counts is not a window store"):
             driver.get_window_store("counts")
 
 
@@ -270,7 +270,7 @@ def test_should_give_window_stores() -> None:
         windows.put("k", 1, 100)
 
         assert windows.fetch("k", 100) == 1
-        with pytest.raises(StreamsRuntimeError, match="state store w is no key-value store"):
+        with pytest.raises(StreamsRuntimeError, match="state store w is not a key-value store"):
             driver.get_key_value_store("w")
 
 
