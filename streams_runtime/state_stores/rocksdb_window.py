@@ -1,8 +1,9 @@
-"""Windows in RocksDB: segments are prefixes of one database, so that a whole one expires with one range deletion.
+"""Windows in RocksDB. Segments are prefixes of one database, so that a whole segment expires with one range deletion.
 
 On disk a key is the segment's number (8 bytes, big-endian), then the window key. Source: `RocksDBWindowStore`,
-`RocksDBSegmentedBytesStore`. Differs from Kafka: it has a RocksDB for every segment; one a store costs less memory and
-less to open. A duplicate never overwrites one from before a restart; Kafka forgets their sequence numbers then.
+`RocksDBSegmentedBytesStore`. Differs from Kafka: Kafka has a RocksDB for every segment; one for each store takes less
+memory and opens faster. A duplicate never overwrites one from before a restart, after which Kafka has forgotten their
+sequence numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class RocksDBWindowStore:
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
-        """Those that have windows, in order; replaced, never changed, because other threads read it."""
+        """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
         self._sequence = 0
 
     @property
@@ -63,7 +64,7 @@ class RocksDBWindowStore:
         self._sequence = 0
 
     def rebind(self, context: StoreContext) -> None:
-        """Nothing here depends on the surroundings."""
+        """Nothing here depends on the context."""
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         if value is None and self._retain_duplicates:
@@ -95,7 +96,9 @@ class RocksDBWindowStore:
         newest_first = self._database.reverse_range(
             window_key(prefixed, start_ms, 0), window_key(prefixed, start_ms, MAX_SEQUENCE)
         )
-        return next((value for _, value in newest_first), None)
+        # a longer key that begins with this one can lie between these bounds, too
+        length = len(prefixed) + SUFFIX_BYTES
+        return next((value for stored, value in newest_first if len(stored) == length), None)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
@@ -105,7 +108,7 @@ class RocksDBWindowStore:
             prefixed = self._prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
             scans.append(self._database.range(first, last))
-        # what lies between these bounds begins with the key; only if it is no longer than that is it the key itself
+        # everything between these bounds begins with the key; a stored key that is longer belongs to a longer key
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
@@ -117,11 +120,11 @@ class RocksDBWindowStore:
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
 
     def restore(self, batch: RecordBatch) -> None:
-        """Window keys in bulk. Raises ProcessorStateError for one that is too short to be one."""
+        """Window keys in bulk. Raises ProcessorStateError for a key that is too short."""
         keys, values, starts = _columns(batch)
         if not keys:
             return
-        # starts are compared as the bytes they are: big-endian and not negative, so in order of time
+        # the bytes of the starts can be compared: big-endian and not negative, they are in order of time
         first, last = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
         if len(b"".join(starts)) < _START_BYTES * len(starts):
             raise ProcessorStateError(
@@ -159,7 +162,7 @@ class RocksDBWindowStore:
             prefixes = {start: self._prefix(one) for start, one in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
-        # a list where there may be deletions, because then they are gone through twice
+        # a list where there may be deletions, because the database then reads them twice
         self._database.write(stored if all(values) else list(stored), values)
 
     def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:

@@ -229,5 +229,5 @@ def test_should_refuse_any_use_after_close_as_a_standby_does(use: str) -> None:
         "headers": lambda: context.headers,
     }
 
-    with pytest.raises(StreamsRuntimeError, match=f"processor holding uses `{use}` of a context that is closed"):
+    with pytest.raises(StreamsRuntimeError, match=f"processor holding uses `{use}` of a closed context"):
         calls[use]()

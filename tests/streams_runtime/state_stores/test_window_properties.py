@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
@@ -98,6 +98,7 @@ def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list
 
 
 @given(CALLS, st.booleans())
+@example([("put", b"a\0", b"", 0), ("fetch", b"a", 0)], True)  # a longer key that begins with the one asked for
 def test_should_have_the_windows_of_a_plain_dict(calls: list[tuple[object, ...]], retain_duplicates: bool) -> None:
     on_disk, in_memory = (
         window_store(
