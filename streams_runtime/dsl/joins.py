@@ -142,7 +142,7 @@ class JoinSideProcessor(ForwardingProcessor[Any, Any]):
 
 
 class KTableKTableJoin(TableSupplier):
-    """Both sides together; makes the processor that merges them and keeps the result if the user said so."""
+    """Makes the processor that merges both sides, and keeps the result if the user has named a store."""
 
     def __init__(self, left: JoinSide, right: JoinSide, store: StoreMaker | None) -> None:
         self.left = left

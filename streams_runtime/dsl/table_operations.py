@@ -96,7 +96,7 @@ def joined(
 def _own_store(
     table: TableStage[K, Any], prefix: str, value_serde: Serde[Any] | None, settings: Materialized | None
 ) -> KeyValueStoreMaker | None:
-    """Only a named store is kept. One that was asked for without a name takes its number all the same."""
+    """Only a named store is kept. A store that was asked for without a name still takes a number."""
     if settings is None:
         return None
     if settings.name is None:

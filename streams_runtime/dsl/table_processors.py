@@ -71,7 +71,7 @@ class KTableMapValues(DerivedTableSupplier):
 
 
 class DerivedTableProcessor(ForwardingProcessor[Any, Any], ABC):
-    """Sends each change with its values worked out anew, and keeps the new one if the table has a store."""
+    """Works out both values of a change, keeps the new one if the table has a store, and sends the change on."""
 
     def __init__(self, store: str | None, sends_old_values: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Inside one process, whoever appends wakes those who wait for records."""
+"""Inside one process, an append wakes the consumers that wait for records."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.records import Headers
 
 _FAREWELL_S = 2.0
-_NOT_KNOWN = "it is not known whether the last transaction of {} was committed: open the producer anew"
+_NOT_KNOWN = "it is not known whether the last transaction of {} was committed: open the producer again"
 
 
 class ProducerLog(Protocol):
