@@ -280,20 +280,20 @@ _PHRASES: Mapping[DecisionKind, str] = {
     DecisionKind.MOVED_TO_CAUGHT_UP: "{role} goes to caught-up {process}{lag} instead of {other}{other_lag}",
     DecisionKind.MOVED_TO_MOST_CAUGHT_UP: "{role} goes to most caught-up {process}{lag} instead of {other}{other_lag}",
     DecisionKind.WARM_UP: "{process}{lag} warms up meanwhile",
-    DecisionKind.WARM_UP_BUDGET_SPENT: "{process}{lag} has to wait, max.warmup.replicas is spent",
-    DecisionKind.NOWHERE_TO_MOVE: "{role} stays on {process}{lag}, no better client is without a copy",
+    DecisionKind.WARM_UP_BUDGET_SPENT: "{process}{lag} has to wait: max.warmup.replicas is used up",
+    DecisionKind.NOWHERE_TO_MOVE: "{role} stays on {process}{lag}, every better client already has a copy",
     DecisionKind.STATELESS: "stateless, {process} has the lowest load per thread",
     DecisionKind.TARGET_KEPT: "{role} belongs on {process}, which has it and no more than its share",
-    DecisionKind.TARGET_MOVED: "{other} has more than its share: {role} is to go to {process}",
-    DecisionKind.TARGET_PINNED: "a pin keeps it off {other}: {role} is to go to {process}",
-    DecisionKind.TARGET_NEW: "nobody caught up has it running: {role} belongs on {process}",
-    DecisionKind.PIN_SET_ASIDE: "no client can keep its pins, {process} gets the {role} all the same",
+    DecisionKind.TARGET_MOVED: "{other} has more than its share: {role} should go to {process}",
+    DecisionKind.TARGET_PINNED: "a pin keeps it off {other}: {role} should go to {process}",
+    DecisionKind.TARGET_NEW: "no caught-up client runs it: {role} belongs on {process}",
+    DecisionKind.PIN_SET_ASIDE: "no client can keep its pins; {process} gets the {role} anyway",
     DecisionKind.HANDED_OVER: "{role} goes from {other}{other_lag} to {process}{lag}",
     DecisionKind.WAITS: "{role} stays with {process}{lag} until {other}{other_lag} has caught up",
     DecisionKind.NO_STATE: "it has no state to wait for",
     DecisionKind.PREVIOUS_ACTIVE: "{process} had it active",
     DecisionKind.PREVIOUS_STANDBY: "{process} had a standby",
-    DecisionKind.LEAST_LOADED: "{process} has most room for the {role}",
+    DecisionKind.LEAST_LOADED: "{process} has the most room for the {role}",
     DecisionKind.THREAD_PREVIOUS_OWNER: "of the threads, {consumer} had the {role}",
     DecisionKind.THREAD_BALANCED: "balanced over threads: {consumer} had room for the {role}",
     DecisionKind.WAITING_FOR_REVOCATION: "{consumer} waits until {other_consumer} gives it up",
@@ -309,7 +309,7 @@ def _phrase(step: Decision, problem: PlacementProblem) -> str:
     if step.kind is DecisionKind.KEPT and _is_caught_up(problem, step):
         return "{role} stays with {process}{lag}, which is caught up"
     if step.kind is DecisionKind.LEAST_LOADED and step.other is not None:
-        return "{process} has most room for the {role}, {other} which had it is full"
+        return "{process} has the most room for the {role}; {other}, which had it, is full"
     return _PHRASES[step.kind]
 
 

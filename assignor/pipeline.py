@@ -160,7 +160,7 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
     """
     if task_assignor is None and snapshot.assignor not in BUILT_IN_ASSIGNORS:
         raise InputError(
-            f"{snapshot.assignor!r} is not built in; the caller has to hand in an instance of it", "input.assignor"
+            f"{snapshot.assignor!r} is not built in; the caller must pass an instance of it", "input.assignor"
         )
     chosen = task_assignor or task_assignor_named(snapshot.assignor)
     return chosen if lags_known or chosen.name == LEGACY_STICKY else task_assignor_named(FALLBACK_PRIOR)

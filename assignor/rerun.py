@@ -139,7 +139,7 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
     if not is_class_path(name):
         return None
     if load_own is None:
-        raise InputError(f"{name!r} is a class of your own, and none is loaded here", "assignor")
+        raise InputError(f"{name!r} is a class of your own, and such classes are not loaded here", "assignor")
     return _OwnAssignor(name, load_own(name))
 
 

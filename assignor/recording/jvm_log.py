@@ -71,7 +71,7 @@ def placements_from_log(
     """
     as_configs(dict(configs or {}), "configs")
     if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
-        raise InputError(f"{HIGH_AVAILABILITY} says itself what it decided; leave this out", "assignor")
+        raise InputError(f"{HIGH_AVAILABILITY} logs itself what it decided; leave this option out", "assignor")
     return _LogReader(dict(configs or {}), assignor, on_skipped or _ignore).read(lines)
 
 
@@ -220,7 +220,7 @@ class _LogReader:
             id = self._id(round.timestamp, round.thread)
             yield round.document(id, assignor, self._configs, problem, assignor == FALLBACK_PRIOR)
         except UnreadableLogLine as error:
-            self._skip(round.line, f"the round that begins here {error}")
+            self._skip(round.line, f"the rebalance that begins here {error}")
 
     def _open(self, record: _LogRecord) -> LoggedRebalance:
         round = LoggedRebalance(record.line, record.timestamp, record.thread)

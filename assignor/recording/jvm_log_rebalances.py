@@ -55,7 +55,7 @@ class LoggedRebalance:
         self, id: str, assignor: str, configs: Mapping[str, object], problem: Mapping[str, object], probing: bool
     ) -> dict[str, object]:
         if self.rack_aware:
-            raise UnreadableLogLine("was placed rack-aware, which cannot be run again")
+            raise UnreadableLogLine("was placed by a rack-aware strategy, which cannot be run again")
         if self.standby_replicas is not None:
             configs = {**configs, NUM_STANDBY_REPLICAS: self.standby_replicas}
         return {
@@ -84,7 +84,7 @@ def problem_of_decision(round: LoggedRebalance, states: Mapping[ProcessId, Logge
         raise UnreadableLogLine("shows lags of different tasks for different clients")
     missing = next(iter(stateful)).difference(tasks)
     if missing:
-        raise UnreadableLogLine(f"shows no active {min(missing)}")
+        raise UnreadableLogLine(f"shows no active copy of {min(missing)}")
     round.placed = {process: (client.active, client.standby) for process, client in states.items()}
     return _problem(tasks, sorted(next(iter(stateful))), round, states)
 
@@ -92,7 +92,7 @@ def problem_of_decision(round: LoggedRebalance, states: Mapping[ProcessId, Logge
 def problem_of_round(round: LoggedRebalance) -> dict[str, object]:
     """From the leader's own lines, for assignors that do not use lags. Raises UnreadableLogLine."""
     if round.stateful is None or round.tasks is None:
-        raise UnreadableLogLine("has no line of its tasks")
+        raise UnreadableLogLine("has no line with its tasks")
     if round.nodes is not None and len(round.consumers) != round.nodes:
         raise UnreadableLogLine(f"has {len(round.consumers)} of its {round.nodes} clients")
     if not round.consumers or set(round.placed) != set(round.consumers):

@@ -63,7 +63,7 @@ def _client(process: str, text: str) -> LoggedClient:
         tags={} if tags is None else _tags(tags[1]),
     )
     if end[2] is not None and int(end[2]) != len(client.active) + len(client.standby):
-        raise UnreadableLogLine(f"says {end[2]} assigned tasks of {process}, and does not show as many")
+        raise UnreadableLogLine(f"says {end[2]} assigned tasks of {process}, but does not show as many")
     return client
 
 

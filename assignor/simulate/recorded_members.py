@@ -106,7 +106,7 @@ def _recorded_member(member_id: str, member: Member) -> RecordedMember:
         raise InputError(f"cannot be read: {error}", where) from error
     if info.is_future:
         raise InputError(
-            f"is of version {info.version}, which is not known here, so nobody can say what the member would send next",
+            f"has version {info.version}, which is not known here, so nobody knows what the member would send next",
             where,
         )
     return RecordedMember(member, subscription, info, version, subscription.owned_partitions)

@@ -104,19 +104,19 @@ def _trigger_text(trigger: Trigger, processes: Processes, task: TaskId | None) -
         case TriggerKind.CONFIG:
             return f"{members} is {after} instead of {before}"
         case TriggerKind.TOPOLOGY:
-            return "the topology is another one"
+            return "the topology has changed"
         case TriggerKind.TOPIC:
             return f"topic {members} {_partitions(before, after)}"
         case TriggerKind.FOLLOW_UP:
             return f"follow-up: {_waited(trigger.names, task)}"
         case TriggerKind.CREATED:
-            return f"the leader saw {members} appear, which the round before created"
+            return f"the leader saw {members} appear, which the rebalance before created"
         case TriggerKind.PROBING:
             return f"the probing deadline, {duration(int(after or 0))} before"
         case TriggerKind.FIRST:
             return "nothing earlier is recorded"
         case TriggerKind.REJOINED:
-            return "a member that rejoined, the recording does not show why"
+            return "a member rejoined; the recording does not show why"
 
 
 def _partitions(before: str | None, after: str | None) -> str:

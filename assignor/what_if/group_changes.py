@@ -25,7 +25,7 @@ def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[Proces
     known = group.names()
     removed = frozenset(process_called(name, known, "remove") for name in names)
     if len(removed) == len(known):
-        raise InputError("nobody would be left", "remove")
+        raise InputError("no instance would be left", "remove")
     for process, members in group.processes().items():
         if process in removed:
             for member in members:

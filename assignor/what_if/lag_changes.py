@@ -50,7 +50,7 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
     when it is not known where the changelogs end.
     """
     if not ends.known:
-        raise InputError("the end offsets of this round are not known, so neither is any lag", "lags")
+        raise InputError("the end offsets of this rebalance are not known, so no lag can be set", "lags")
     lags = _read(asked, group.names(), ends.by_task.keys())
     for process, members in group.processes().items():
         running = {
@@ -101,7 +101,7 @@ def _read(asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], st
         name, slash, text = key.rpartition("/")
         task = None if text == EVERY_PROCESS else as_task_id(text, "lags")
         if task is not None and task not in known:
-            raise InputError(f"{task} is no stateful task of this round; there are {_listed(known)}", "lags")
+            raise InputError(f"{task} is not a stateful task of this rebalance; there are {_listed(known)}", "lags")
         if slash and name != EVERY_PROCESS:
             of_process.setdefault(process_called(name, names, "lags"), {})[task] = lag
         else:

@@ -47,7 +47,7 @@ def _names(clients: Clients) -> dict[ProcessId, tuple[str, ...]]:
 def _without(clients: Clients, names: Iterable[str]) -> Clients:
     removed = {process_called(name, _names(clients), "remove") for name in names}
     if len(removed) == len(clients):
-        raise InputError("nobody would be left", "remove")
+        raise InputError("no instance would be left", "remove")
     return {process: client for process, client in clients.items() if process not in removed}
 
 

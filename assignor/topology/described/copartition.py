@@ -50,7 +50,7 @@ def copartitioned_sources(
         ]
         counts = {partition_counts[topic] for topic in topics if topic in partition_counts}
         if len(counts) > 1 and not user.startswith(_JOINS):
-            text = f"{', '.join(sorted(topics))} differ in partitions: taken as not co-partitioned (store {store})"
+            text = f"{', '.join(sorted(topics))} differ in partitions: assumed to be not co-partitioned (store {store})"
             refused.setdefault(frozenset(sources), text)
         else:
             groups.setdefault(frozenset(sources), sources)

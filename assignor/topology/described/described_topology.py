@@ -95,7 +95,7 @@ def _as_led(topology: GroupTopology) -> GroupTopology:
 def _said_of_groups(topology: GroupTopology) -> Iterator[str]:
     if topology.copartition_groups:
         groups = "; ".join(sorted(", ".join(sorted(group)) for group in topology.copartition_groups))
-        yield f"taken as co-partitioned, because processors behind them share a store, as joins do: {groups}"
+        yield f"assumed to be co-partitioned, because processors behind them share a store, as joins do: {groups}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def repartition_counts(
         fixed[odd] = existing[odd]
         assumptions.append(
             f"repartition topic {definition.full_topic(odd, application_id)} has {existing[odd]} partitions where "
-            f"{counted[definition.full_topic(odd, application_id)]} follow from upstream: taken as a fixed count"
+            f"{counted[definition.full_topic(odd, application_id)]} follow from upstream: assumed to be a fixed count"
         )
     unknown = [topic for topic in fixed if topic not in existing]
     if unknown:

@@ -77,7 +77,7 @@ def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]
         while waiting:
             ready = [node for node in waiting if all(parent in nodes for parent in node.parents)]
             if not ready:
-                raise InputError(f"{waiting[0].name} gets its own records again", f"line {waiting[0].line}")
+                raise InputError(f"{waiting[0].name} is among the nodes before itself", f"line {waiting[0].line}")
             numbers = {node.name: _number(node, added) for node in ready}
             node = min(ready, key=lambda each: numbers[each.name])
             waiting.remove(node)
@@ -117,7 +117,9 @@ def _source_topics(
         ):
             yield node.name, node.items
         elif partition_counts is None:
-            raise InputError(f"{node.name} reads by pattern: the topics of the cluster are needed", f"line {node.line}")
+            raise InputError(
+                f"{node.name} reads by pattern, so the topics of the cluster are needed", f"line {node.line}"
+            )
         else:
             yield node.name, _fitting(node, node.pattern, partition_counts) or node.items
 
@@ -134,12 +136,12 @@ def _said_of_sources(read: Sequence[ReadSubtopology], topics: Mapping[str, Seque
     for node in (node for each in read for node in each.nodes if node.kind == "Source"):
         if node.pattern is not None and topics[node.name] != node.items:
             now = ", ".join(topics[node.name]) or "none"
-            yield f"source {node.name} reads by pattern; taken are the topics of the cluster that fit it now: {now}"
+            yield f"source {node.name} reads by pattern; the topics of the cluster that fit it now are: {now}"
 
 
 def _said_of_sinks(read: Sequence[ReadSubtopology]) -> Iterator[str]:
     for node in (node for each in read for node in each.nodes if node.by_record):
-        yield f"sink {node.name} chooses its topic record by record: taken as writing to no internal topic"
+        yield f"sink {node.name} chooses a topic for each record: assumed to be writing to no internal topic"
 
 
 def _internal_topics(
@@ -155,15 +157,17 @@ def _internal_topics(
         if topic not in read:
             if by_name and not there:
                 assumptions.append(
-                    f"topic {topic} is written and never read: taken as the user's own, unless the text is cut off"
+                    f"topic {topic} is written and never read: assumed to be the user's own, unless the text is cut off"
                 )
         elif by_name and there and not prefixed:
-            assumptions.append(f"topic {topic} is on the cluster under just that name: taken as the user's own")
+            assumptions.append(f"topic {topic} is on the cluster under just that name: assumed to be the user's own")
         elif by_name:
             internal.append(topic)
         elif prefixed and not there:
             internal.append(topic)
-            assumptions.append(f"topic {topic} is on the cluster as {application_id}-{topic} only: taken as internal")
+            assumptions.append(
+                f"topic {topic} is on the cluster as {application_id}-{topic} only: assumed to be internal"
+            )
     return internal
 
 
@@ -173,7 +177,7 @@ def _check_groups(read: Sequence[ReadSubtopology], definition: TopologyDefinitio
         names = frozenset(node.name for node in subtopology.nodes)
         if groups[subtopology.id : subtopology.id + 1] != [names]:
             raise InputError(
-                f"the nodes of Sub-topology: {subtopology.id} are not connected with each other, or are with those of "
-                "another one: not what Kafka prints",
+                f"the nodes of Sub-topology: {subtopology.id} are not all connected, or are connected with those of "
+                "another one, which Kafka never prints",
                 f"line {subtopology.line}",
             )

@@ -74,7 +74,7 @@ def topology_from_cluster(
         topology,
         (
             "inferred from assignments and topic names: sinks and co-partitioned topics are not known, repartition "
-            "topics keep the partitions they have, changelogs are taken as compacted only",
+            "topics keep the partitions they have, changelogs are assumed to be compacted only",
             *assumptions,
         ),
     )
@@ -164,7 +164,7 @@ def _place_changelogs(
         chosen = min(fitting, key=lambda each: _unlikely(store, each, application_id))
         chosen.stores.append(SubtopologyStore(store, topic, None, LOGGED))
         others = ", ".join(str(each.id) for each in fitting if each is not chosen)
-        assumptions.append(f"{topic} taken as of subtopology {chosen.id}; it could be of {others}")
+        assumptions.append(f"{topic} is assumed to belong to subtopology {chosen.id}; it could belong to {others}")
 
 
 def _unlikely(store: str, seen: _InferredSubtopology, application_id: str) -> tuple[int, bool, bool, int]:
@@ -205,12 +205,13 @@ def _place_source_changelogs(
             continue
         topics = sorted(topic for topic in each.topics if not _is_repartition(topic, application_id))
         if not topics:
-            assumptions.append(f"subtopology {each.id} has state, but no changelog was found: taken as stateless")
+            assumptions.append(f"subtopology {each.id} has state, but no changelog was found: assumed to be stateless")
             continue
         each.stores.append(SubtopologyStore(f"{topics[0]}-STORE", None, topics[0], LOGGED))
         others = f"; it could be {', '.join(topics[1:])}" if topics[1:] else ""
         assumptions.append(
-            f"subtopology {each.id} has state and no changelog: taken as restored from source topic {topics[0]}{others}"
+            f"subtopology {each.id} has state and no changelog: assumed to be restored from source topic "
+            f"{topics[0]}{others}"
         )
 
 

@@ -68,14 +68,14 @@ def described_stores(
             stores[store] = StoreDefinition(store, None if topic is None else LOGGED, topic)
             what = "not logged" if topic is None else f"restored from its source topic {topic}"
             assumptions.append(
-                f"{application_id}-{store}-changelog is not on the cluster: store {store} taken as {what}"
+                f"{application_id}-{store}-changelog is not on the cluster: store {store} assumed to be {what}"
             )
     if guessed:
-        assumptions.append(f"taken as logged, each to a changelog of its own: {', '.join(guessed)}")
+        assumptions.append(f"assumed to be logged, each to a changelog of its own: {', '.join(guessed)}")
     plain = [store for store in users if stores[store] == StoreDefinition(store) and store not in there]
     if plain:
         assumptions.append(
-            f"changelogs are taken as compacted only, give retention_ms of windowed stores: {', '.join(plain)}"
+            f"changelogs are assumed to be compacted only, give retention_ms of windowed stores: {', '.join(plain)}"
         )
     return DescribedStores(stores, tuple(assumptions))
 
@@ -129,7 +129,7 @@ def _check_options(
     for store, topic in options.source_changelogs.items():
         where = f"source_changelogs[{store!r}]"
         if store in options.not_logged:
-            raise InputError("is said to be not logged, too", where)
+            raise InputError("is also given as not logged", where)
         group = next(names for names in groups if users[store][0].name in names)
         nodes = [definition.nodes[name] for name in group]
         if not any(isinstance(node, SourceNode) and topic in node.topics for node in nodes):

@@ -89,7 +89,7 @@ def read_description(text: str) -> tuple[ReadSubtopology, ...]:
     for block, other in zip(blocks, read, strict=True):
         if _shape(other) != _shape(read[0]):
             raise InputError(
-                f"is another topology than the one that starts at line {blocks[0].line}; give one", _at(block.line)
+                f"differs from the topology that starts at line {blocks[0].line}; give only one", _at(block.line)
             )
     return read[0]
 
@@ -192,7 +192,7 @@ def _add_edges(subtopology: ReadSubtopology, line: _DescribedLine) -> None:
     node = subtopology.nodes[-1] if subtopology.nodes else None
     down = line.words["arrow"] == "-->"
     if node is None or (node.successors if down else node.predecessors) is not None:
-        raise InputError(f"there is no node that this belongs to: {_excerpt(line.text.strip())}", _at(line.number))
+        raise InputError(f"belongs to no node: {_excerpt(line.text.strip())}", _at(line.number))
     if down:
         node.successors = names
     else:
@@ -209,7 +209,7 @@ def _checked(block: _Block) -> Iterator[ReadSubtopology]:
             raise InputError(f"Sub-topology: {subtopology.id} has no nodes; is the text cut off?", where)
         for node in subtopology.nodes:
             if node.name in seen:
-                raise InputError(f"the node {node.name} is there twice", _at(node.line))
+                raise InputError(f"the node {node.name} appears twice", _at(node.line))
             seen.add(node.name)
         _check_edges(subtopology)
         if subtopology.of_global_store:
@@ -223,7 +223,7 @@ def _check_edges(subtopology: ReadSubtopology) -> None:
             arrow = "-->" if node.successors is None else "<--"
             raise InputError(f"the line '{arrow}' of {node.name} is missing; is the text cut off?", _at(node.line))
         if node.kind != "Source" and not node.predecessors:
-            raise InputError(f"{node.name} gets its records from nobody", _at(node.line))
+            raise InputError(f"{node.name} has no node before it", _at(node.line))
     nodes = {node.name: node for node in subtopology.nodes}
     for node in subtopology.nodes:
         for name in node.successors or ():

@@ -314,7 +314,7 @@ def test_should_leave_out_a_round_that_is_cut_off_or_mixed_up_and_say_why(line: 
 @pytest.mark.parametrize(
     "missing, reason",
     [
-        ("and stateless tasks", "has no line of its tasks"),
+        ("and stateless tasks", "has no line with its tasks"),
         ("Assignment of tasks to nodes", "has no placement for all of its clients"),
         ("prev owned standby", "has no previous tasks for all of its clients"),
     ],
@@ -325,7 +325,7 @@ def test_should_leave_out_a_sticky_round_with_a_line_missing(missing: str, reaso
     documents, skipped = read("sticky", lines[:at] + lines[at + 1 :])
 
     assert len(documents) == 10
-    assert skipped == [f"line 5: the round that begins here {reason}"]
+    assert skipped == [f"line 5: the rebalance that begins here {reason}"]
 
 
 def test_should_leave_out_rounds_when_neither_log_nor_caller_says_who_placed_them() -> None:
@@ -347,7 +347,7 @@ def test_should_leave_out_a_round_that_was_placed_rack_aware() -> None:
     skipped: list[str] = []
 
     assert list(placements_from_log([*clients, *rack_aware, first], on_skipped=skipped.append)) == []
-    assert skipped == ["line 5: was placed rack-aware, which cannot be run again"]
+    assert skipped == ["line 5: was placed by a rack-aware strategy, which cannot be run again"]
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_should_leave_out_a_round_that_was_placed_rack_aware() -> None:
     [
         ({"num.standby.replica": 1}, None, "num.standby.replica"),
         ({}, "Sticky", "assignor: must be one of"),
-        ({}, "HighAvailabilityTaskAssignor", "assignor: HighAvailabilityTaskAssignor says itself what it decided"),
+        ({}, "HighAvailabilityTaskAssignor", "assignor: HighAvailabilityTaskAssignor logs itself what it decided"),
     ],
 )
 def test_should_refuse_configs_and_assignors_that_are_none(

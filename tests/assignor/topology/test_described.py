@@ -199,31 +199,34 @@ def prefixed(text: str, prefix: str) -> str:
             WORD_COUNT.replace("    Processor:", "10:00 WARN late\n    Processor:", 1),
             "line 5: is no part of a topology's description, though line 6 is: '10:00 WARN late'",
         ),
-        (WORD_COUNT + WORD_COUNT.replace("lines", "rows"), "line 29: is another topology than the one that starts at"),
+        (WORD_COUNT + WORD_COUNT.replace("lines", "rows"), "line 29: differs from the topology that starts at"),
         ("Topologies:\n   Sub-topology: 0\n\n", "line 2: Sub-topology: 0 has no nodes; is the text cut off?"),
-        ("Sub-topology: 0\n  Source: s (topics: [a])\n  --> none\n  --> none\n", "line 4: there is no node"),
+        ("Sub-topology: 0\n  Source: s (topics: [a])\n  --> none\n  --> none\n", "line 4: belongs to no node"),
         (
             "Sub-topology: 0\n  Source: s (topics: [a])\n  --> none\n  Source: s (topics: [b])\n  --> none\n",
-            "line 4: the node s is there twice",
+            "line 4: the node s appears twice",
         ),
         (
             "Sub-topology: 0\n  Source: s (topics: [a])\n  --> none\n  Source: t (topics: [b])\n  --> none\n",
-            "line 1: the nodes of Sub-topology: 0 are not connected with each other",
+            "line 1: the nodes of Sub-topology: 0 are not all connected",
         ),
         (
             "Sub-topology: 0\n  Processor: p (stores: [])\n  --> q\n  <-- q\n"
             "  Processor: q (stores: [])\n  --> p\n  <-- p\n",
-            "line 2: p gets its own records again",
+            "line 2: p is among the nodes before itself",
         ),
         (
             "Sub-topology: 0\n  Processor: p (stores: [])\n  --> none\n  <-- none\n",
-            "line 2: p gets its records from nobody",
+            "line 2: p has no node before it",
         ),
         (
             "Sub-topology: 0 for global store (will not generate tasks)\n  Source: s (topics: [a])\n  --> none\n",
             "line 1: a global store has one source with one topic, and one processor",
         ),
-        ("Sub-topology: 0\n  Source: s (topics: a.*)\n  --> none\n", "line 2: s reads by pattern: the topics of the"),
+        (
+            "Sub-topology: 0\n  Source: s (topics: a.*)\n  --> none\n",
+            "line 2: s reads by pattern, so the topics of the",
+        ),
     ],
 )
 def test_should_say_in_which_line_a_text_is_none(text: str, message: str) -> None:
@@ -239,7 +242,7 @@ def test_should_take_topics_by_pattern_from_the_cluster() -> None:
 
     assert set(described.topology.subtopologies[0].source_topics) == {"logs-a", "logs-b"}
     assert described.assumptions[0] == (
-        "source KSTREAM-SOURCE-0000000000 reads by pattern; taken are the topics of the cluster that fit it now: "
+        "source KSTREAM-SOURCE-0000000000 reads by pattern; the topics of the cluster that fit it now are: "
         "logs-a, logs-b"
     )
 
@@ -262,7 +265,9 @@ def test_should_take_a_topic_that_is_there_under_its_own_name_as_the_users() -> 
 
     assert [each.source_topics for each in described.topology.subtopologies] == [("lines",), (topic,)]
     assert described.topology.subtopologies[1].repartition_source_topics == ()
-    assert f"topic {topic} is on the cluster under just that name: taken as the user's own" in described.assumptions
+    assert (
+        f"topic {topic} is on the cluster under just that name: assumed to be the user's own" in described.assumptions
+    )
 
 
 def test_should_fix_the_count_of_a_repartition_topic_that_has_another_than_follows() -> None:
@@ -271,7 +276,7 @@ def test_should_fix_the_count_of_a_repartition_topic_that_has_another_than_follo
 
     assert described.topology.subtopologies[1].repartition_source_topics[0].partitions == 5
     assert described.assumptions[-1] == (
-        f"repartition topic {topic} has 5 partitions where 2 follow from upstream: taken as a fixed count"
+        f"repartition topic {topic} has 5 partitions where 2 follow from upstream: assumed to be a fixed count"
     )
 
 
@@ -280,7 +285,7 @@ def test_should_not_take_topics_with_different_counts_as_co_partitioned() -> Non
     described = topology_from_description(text, "app", {"a": 2, "b": 3})
 
     assert described.topology.copartition_groups == ()
-    assert "a, b differ in partitions: taken as not co-partitioned (store shared)" in described.assumptions
+    assert "a, b differ in partitions: assumed to be not co-partitioned (store shared)" in described.assumptions
 
 
 def test_should_keep_the_topics_of_a_join_together_though_one_has_grown() -> None:
@@ -313,7 +318,7 @@ def test_should_have_a_leader_create_the_changelog_of_a_new_store() -> None:
         "shared": ("app-shared-changelog", None),
         "unlogged": ("app-unlogged-changelog", None),
     }
-    assert "taken as logged, each to a changelog of its own: unlogged" in led.assumptions
+    assert "assumed to be logged, each to a changelog of its own: unlogged" in led.assumptions
 
 
 def test_should_know_a_table_that_is_restored_from_its_topic_by_the_changelog_that_is_not_there() -> None:
@@ -326,8 +331,8 @@ def test_should_know_a_table_that_is_restored_from_its_topic_by_the_changelog_th
     assert stores_of(after)["kept-store"] == (None, "kept")
     assert stores_of(after)["read-STATE-STORE-0000000002"] == (None, "read")
     assert (
-        "app-kept-store-changelog is not on the cluster: store kept-store taken as restored from its source topic kept"
-        in (after.assumptions)
+        "app-kept-store-changelog is not on the cluster: store kept-store assumed to be restored from its source topic "
+        "kept" in (after.assumptions)
     )
 
 
@@ -359,7 +364,7 @@ def stores_of(described: DescribedTopology) -> dict[str, tuple[str | None, str |
         ({"source_changelogs": {"shared": "z"}}, "source_changelogs['shared']: z is not read in the subtopology"),
         (
             {"source_changelogs": {"shared": "a"}, "not_logged": ["shared"]},
-            "source_changelogs['shared']: is said to be not logged, too",
+            "source_changelogs['shared']: is also given as not logged",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_should_be_told_what_it_cannot_see() -> None:
     told = inferred("optimized", seen_in(rounds), changelogs={"optimized-users": 0})
 
     assert guessed.assumptions[-1] == (
-        "subtopology 0 has state and no changelog: taken as restored from source topic optimized-text; "
+        "subtopology 0 has state and no changelog: assumed to be restored from source topic optimized-text; "
         "it could be optimized-users"
     )
     assert [store.source_topic_as_changelog for store in told.topology.subtopologies[0].stores] == ["optimized-users"]
@@ -133,7 +133,7 @@ def test_should_tell_subtopologies_internal_topics_and_changelogs() -> None:
         ),
         (
             "inferred from assignments and topic names: sinks and co-partitioned topics are not known, repartition "
-            "topics keep the partitions they have, changelogs are taken as compacted only",
+            "topics keep the partitions they have, changelogs are assumed to be compacted only",
             "subscribed, but in no task that was seen, and so left out: late",
             "no task of subtopology 1 was seen: a global store, or not assigned yet; left out",
             "app-other-changelog has 7 partitions, as no subtopology with state has: left out",
@@ -154,8 +154,8 @@ def test_should_say_which_other_place_a_changelog_could_have() -> None:
         ["c"],
     ]
     assert described.assumptions[1:] == (
-        "app-left-table-changelog taken as of subtopology 0; it could be of 1",
-        "app-c-changelog taken as of subtopology 1; it could be of 0",
+        "app-left-table-changelog is assumed to belong to subtopology 0; it could belong to 1",
+        "app-c-changelog is assumed to belong to subtopology 1; it could belong to 0",
     )
 
 
@@ -165,7 +165,9 @@ def test_should_take_state_without_any_topic_to_restore_from_as_none() -> None:
     )
 
     assert described.topology.subtopologies[0].stores == ()
-    assert described.assumptions[1:] == ("subtopology 0 has state, but no changelog was found: taken as stateless",)
+    assert described.assumptions[1:] == (
+        "subtopology 0 has state, but no changelog was found: assumed to be stateless",
+    )
 
 
 @pytest.mark.parametrize(

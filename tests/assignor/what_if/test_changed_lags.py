@@ -64,8 +64,8 @@ def test_should_make_everybody_with_state_caught_up() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"9_9": 1}, "lags: 9_9 is no stateful task of this round; there are 1_0, 1_1, .* and 4 more"),
-        ({"0_0": 1}, "lags: 0_0 is no stateful task"),
+        ({"9_9": 1}, "lags: 9_9 is not a stateful task of this rebalance; there are 1_0, 1_1, .* and 4 more"),
+        ({"0_0": 1}, "lags: 0_0 is not a stateful task"),
         ({"x/1_0": 1}, "lags: no instance is called 'x'"),
         ({"one": 1}, "lags: 'one' is not a task id"),
     ],
@@ -78,7 +78,7 @@ def test_should_say_what_cannot_be_met(asked: dict[str, int], message: str) -> N
 def test_should_not_guess_when_end_offsets_are_not_known() -> None:
     line = recorded(ROUND)
     failed = replace(line, snapshot=replace(line.snapshot, changelog_end_offsets=None))
-    with pytest.raises(InputError, match="lags: the end offsets of this round are not known"):
+    with pytest.raises(InputError, match="lags: the end offsets of this rebalance are not known"):
         changed(failed, Changes(lags={"*": 0}))
 
 

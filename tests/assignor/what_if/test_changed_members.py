@@ -86,7 +86,7 @@ class TestRemove:
                 r"remove: no instance is called 'nobody'; there are 83dd50fb-\S+ \(a\), 402a4ca9-\S+ \(b\), ",
             ),
             (("",), "remove: no instance is called ''"),
-            (("a", "b", "c"), "remove: nobody would be left"),
+            (("a", "b", "c"), "remove: no instance would be left"),
         ],
     )
     def test_should_say_who_is_there_when_it_cannot_be_done(self, names: tuple[str, ...], message: str) -> None:

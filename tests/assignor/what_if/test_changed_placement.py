@@ -44,7 +44,7 @@ def test_should_change_configs_and_assignor() -> None:
 def test_should_remove_by_member_and_by_id() -> None:
     assert clients(Changes(remove=("a-2",))) == {B: CLIENT_B}
     assert clients(Changes(remove=(str(B),))) == {A: CLIENT_A}
-    with pytest.raises(InputError, match="remove: nobody would be left"):
+    with pytest.raises(InputError, match="remove: no instance would be left"):
         clients(Changes(remove=("a-1", "b-1")))
 
 
@@ -103,7 +103,7 @@ def test_should_set_lags_of_what_is_held_and_not_running() -> None:
     [
         (Changes(partitions={"t": 3}), "partitions: a placement problem has no topics"),
         (Changes(topology=GroupTopology(())), "topology: a placement problem has no topics"),
-        (Changes(lags={"7_7": 3}), "lags: 7_7 is no stateful task of this round; there are 0_0, 0_1"),
+        (Changes(lags={"7_7": 3}), "lags: 7_7 is not a stateful task of this rebalance; there are 0_0, 0_1"),
         (Changes(remove=("c",)), "remove: no instance is called 'c'; there are .*1 .a-1., .*2 .b-1."),
     ],
 )
