@@ -132,7 +132,7 @@ def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> N
     """
     image = step.image
     last = image.last_rebalance
-    if image.state is not GroupState.STABLE or last is None or last.generation_id != image.generation_id:
+    if image.state is not GroupState.STABLE or last is None:
         return
     changes = topic_changes(last.basis.topics, event.topics)
     if changes:

@@ -9,7 +9,7 @@ import pytest
 from assignor.errors import StreamsError
 from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import ClientPlacement, Placement
-from assignor.types import Role, TaskId
+from assignor.types import AssignorErrorCode, Role, TaskId
 from coordinator_api.group.description import (
     DescribedMember,
     DescribedTask,
@@ -22,6 +22,7 @@ from coordinator_api.group.events import (
     Heartbeat,
     Join,
     Leave,
+    ReportRebalance,
     Tick,
 )
 from coordinator_api.group.group import Group
@@ -36,6 +37,7 @@ from coordinator_api.group.image import (
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
+    AssignmentStored,
     HeartbeatAnswered,
     JoinAnswered,
     Outcome,
@@ -44,6 +46,7 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.records import GroupEmptied, MemberRemoved, RebalanceCompleted
 from coordinator_api.group.replay import IllegalTransition
+from coordinator_api.group.reporting import reported_end
 from coordinator_api.group.states import (
     GroupState,
     RebalanceOutcome,
@@ -51,6 +54,7 @@ from coordinator_api.group.states import (
     RejectionCode,
     RemovalReason,
 )
+from coordinator_api.group.subscriptions import error_assignment
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, process_named, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
@@ -108,6 +112,39 @@ def test_should_start_the_followup_later_when_its_commit_failed() -> None:
     assert recorded.decide(FetchAssignment("a", 1)).records
     answer = recorded.ask(Heartbeat("a", 1))
     assert answer == HeartbeatAnswered(GroupState.PREPARING_REBALANCE, rejoin=True, stop=False, generation_id=1)
+
+
+def test_should_start_the_followup_at_the_next_tick_when_its_commit_failed() -> None:
+    recorded = stable(RebalanceResult({"a": assignment((A,))}, followup_rebalance=True))
+    assert recorded.decide(FetchAssignment("a", 1)).records
+    recorded.send(Tick())
+    assert recorded.group.state is GroupState.PREPARING_REBALANCE
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome"),
+    [
+        (RebalanceResult({"a": assignment((A,))}, followup_rebalance=True), RebalanceOutcome.SETTLED),
+        (RebalanceResult({"a": assignment((A, B))}, followup_rebalance=True), RebalanceOutcome.FOLLOW_UP),
+        (RebalanceResult({"a": assignment((A,))}), RebalanceOutcome.FOLLOW_UP),
+    ],
+    ids=["the same twice", "another decision before", "no follow-up asked for before"],
+)
+def test_should_be_settled_only_after_two_equal_rebalances_that_asked_for_a_followup(
+    before: RebalanceResult, outcome: RebalanceOutcome
+) -> None:
+    recorded = stable(before)
+    recorded.send(rejoin("a", MemberState("a", unique=1, generation=1)))
+    again = RebalanceResult({"a": assignment((A,))}, followup_rebalance=True)
+    assert recorded.ask(AssignmentComputed(2, again)) == AssignmentStored(2, outcome)
+
+
+def test_should_take_the_error_code_that_a_leader_sent_for_the_error_of_the_rebalance() -> None:
+    sent = error_assignment(AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA)
+    report = ReportRebalance("kafka", 1, "v1", {"a": Member(b"")}, {"a": sent})
+    assert reported_end(report) == RebalanceEnd(
+        RebalanceOutcome.ERROR, error="INCOMPLETE_SOURCE_TOPIC_METADATA", error_code=1
+    )
 
 
 def test_should_hand_out_the_same_bytes_after_a_restart() -> None:
@@ -259,6 +296,13 @@ def test_should_tell_the_story_when_an_invariant_is_broken() -> None:
     recorded.group.apply((MemberRemoved("a", RemovalReason.LEFT),), 7)
     with pytest.raises(IllegalTransition, match=r"a group that is Stable has no members\n(.*\n)*  7 a removed: left"):
         recorded.group.validate_state()
+
+
+def test_should_replay_what_was_recorded_after_a_snapshot() -> None:
+    recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
+    snapshot = recorded.group.snapshot()
+    later = recorded.send(Leave("a")).records
+    assert Group.replay("shop", recorded.limits, (*snapshot, *later), 0).image == recorded.group.image
 
 
 def test_should_be_the_same_group_when_replayed_record_by_record() -> None:
