@@ -23,6 +23,10 @@ class GroupTimer:
         self._at_ms = 0
         self._stopped = False
 
+    @property
+    def is_set(self) -> bool:
+        return self._handle is not None
+
     def set(self, at_ms: int | None) -> None:
         """Be due at `at_ms`; None for never.
 

@@ -166,7 +166,7 @@ def settle(*members: HttpMember) -> None:
         for member, answer in zip(members, told, strict=True):
             if answer["rejoin"]:
                 assert member.subscribe().status_code == 200
-    raise AssertionError("the group did not come to rest in 20 rounds")
+    raise AssertionError("the group did not come to rest in 20 rebalances")
 
 
 def new_group(client: httpx.Client, **changes: object) -> str:

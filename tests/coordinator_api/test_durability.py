@@ -76,7 +76,7 @@ def test_should_evict_nobody_before_its_session_has_run_out_anew(tmp_path: Path)
         assert problem(held) == (404, "UNKNOWN_MEMBER_ID")
 
 
-def test_should_finish_a_round_that_was_prepared_when_the_service_was_killed(tmp_path: Path) -> None:
+def test_should_finish_a_rebalance_that_was_prepared_when_the_service_was_killed(tmp_path: Path) -> None:
     service = ServiceProcess(tmp_path, *QUICK)
     with service:
         client = service.client()
@@ -97,7 +97,7 @@ def test_should_finish_a_round_that_was_prepared_when_the_service_was_killed(tmp
         assert old.active == ("0_0", "0_1", "0_2", "0_3")
 
 
-def test_should_compute_a_round_again_that_was_computed_when_the_service_was_killed(tmp_path: Path) -> None:
+def test_should_compute_a_rebalance_again_that_was_computed_when_the_service_was_killed(tmp_path: Path) -> None:
     hold = tmp_path / "hold"
     hold.touch()
     environment = {"PYTHONPATH": str(ROOT), held_assignor.HOLD_FILE_VARIABLE: str(hold)}
@@ -267,7 +267,7 @@ def test_should_refuse_a_second_service_on_the_same_database_until_the_first_is_
         service.start()
 
 
-def test_should_stop_gracefully_on_an_interrupt_though_it_was_started_as_a_background_job(tmp_path: Path) -> None:
+def test_should_stop_gracefully_on_an_interrupt_though_it_was_started_as_a_backgrebalance_job(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, *QUICK, ignored=(signal.SIGINT,)) as service:
         assert service.stop(signal.SIGINT) == 0
 

@@ -82,7 +82,7 @@ class Application:
         return described
 
     def rejoin_when_told(self, member: HttpMember) -> None:
-        self.until(lambda described: described["state"] == "PreparingRebalance", "a round by itself")
+        self.until(lambda described: described["state"] == "PreparingRebalance", "a rebalance by itself")
         assert member.heartbeat().json()["rejoin"]
         assert member.subscribe().status_code == 200
         assert member.fetch().status_code == 200
@@ -107,7 +107,7 @@ def change_topics(broker: Broker, create: dict[str, int] | None = None, grow: di
     asyncio.run(change())
 
 
-def test_should_start_a_round_by_itself_when_a_missing_topic_appears(
+def test_should_start_a_rebalance_by_itself_when_a_missing_topic_appears(
     client: httpx.Client, kafka_broker: Broker
 ) -> None:
     application = Application(client, kafka_broker)
@@ -134,7 +134,7 @@ def test_should_start_a_round_by_itself_when_a_missing_topic_appears(
     assert recorded["input"]["cluster"]["topics"][application.topic]["partitions"] == 3
 
 
-def test_should_start_a_round_by_itself_when_a_topic_gets_more_partitions(
+def test_should_start_a_rebalance_by_itself_when_a_topic_gets_more_partitions(
     client: httpx.Client, kafka_broker: Broker
 ) -> None:
     application = Application(client, kafka_broker, stateful=False)

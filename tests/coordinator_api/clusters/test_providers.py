@@ -1,4 +1,4 @@
-"""Groups that name their cluster: what a round is told of it, what it creates there, and what is refused."""
+"""Groups that name their cluster: what a rebalance sees of it, what it creates there, and what is refused."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def renamed_source(small: GroupDefinition) -> GroupDefinition:
     return replace(small, declared=replace(small.declared, topology=topology))
 
 
-def run_a_round(client: httpx.Client, group: str) -> dict[str, Any]:
-    """A member joins, alone; the recorded round."""
+def run_a_rebalance(client: httpx.Client, group: str) -> dict[str, Any]:
+    """One member joins; returns the recorded rebalance."""
     for member in client.get(f"/v1/groups/{group}").json()["members"]:
         assert client.delete(f"/v1/groups/{group}/members/{member['member_id']}").status_code == 204
     body = {
@@ -81,13 +81,13 @@ def run_a_round(client: httpx.Client, group: str) -> dict[str, Any]:
     return recorded
 
 
-def test_should_look_at_the_cluster_for_every_round_and_create_what_it_needs_there(
+def test_should_look_at_the_cluster_for_every_rebalance_and_create_what_it_needs_there(
     client: httpx.Client, log: Log, address: str
 ) -> None:
     log.create_topics([NewTopic(TOPIC, 3)])
     assert client.put("/v1/groups/live", json=naming(provider="embedded")).status_code == 201
 
-    first = run_a_round(client, "live")
+    first = run_a_rebalance(client, "live")
 
     assert {topic: one["partitions"] for topic, one in first["input"]["cluster"]["topics"].items()} == {TOPIC: 3}
     assert first["input"]["existing_internal_topics"] == {}
@@ -99,7 +99,7 @@ def test_should_look_at_the_cluster_for_every_round_and_create_what_it_needs_the
     for _ in range(5):
         producer.send(TopicPartition(CHANGELOG, 1), b"key", b"value", 0)
     producer.flush()
-    second = run_a_round(client, "live")
+    second = run_a_rebalance(client, "live")
 
     assert second["input"]["changelog_end_offsets"] == {CHANGELOG: [0, 5, 0]}
     described = client.get("/v1/groups/live").json()
@@ -111,7 +111,7 @@ def test_should_tell_members_that_a_source_topic_is_missing(client: httpx.Client
     named["topology"]["subtopologies"][0]["source_topics"] = ["nowhere"]
     assert client.put("/v1/groups/missing", json=named).status_code == 201
 
-    recorded = run_a_round(client, "missing")
+    recorded = run_a_rebalance(client, "missing")
 
     assert recorded["output"]["error"] is None
     last = client.get("/v1/groups/missing").json()["last_rebalance"]
@@ -136,8 +136,8 @@ def test_should_keep_members_waiting_until_a_missing_topic_appears(
 
             log.create_topics([NewTopic(SOURCE, 4)])
             wait_until_owned_once([member], task_names(4))
-            rounds = client.get("/v1/groups/waiting/rebalances").json()["rebalances"]
-            assert rounds[0]["reason"] == f"topic {SOURCE} appeared, partitions 4"
+            rebalances = client.get("/v1/groups/waiting/rebalances").json()["rebalances"]
+            assert rebalances[0]["reason"] == f"topic {SOURCE} appeared, partitions 4"
         assert member.end is MemberEnd.LEFT
 
 
@@ -198,14 +198,14 @@ def test_should_say_what_is_wrong_with_the_name_of_a_cluster(cluster: dict[str, 
     assert refused.value.where == where
 
 
-def test_should_fail_the_round_and_not_the_service_when_a_cluster_cannot_be_opened(tmp_path: Path) -> None:
+def test_should_fail_the_rebalance_and_not_the_service_when_a_cluster_cannot_be_opened(tmp_path: Path) -> None:
     broken = tmp_path / "records"
     broken.write_text("not a directory")
     flags = ("--group-initial-rebalance-delay-ms", "10", "--cluster-bootstrap-servers", f"embedded:{broken}")
     (tmp_path / "service").mkdir()
     with ServiceProcess(tmp_path / "service", *flags) as process, process.client() as client:
         assert client.put("/v1/groups/broken", json=naming(provider="embedded")).status_code == 201
-        recorded = run_a_round(client, "broken")
+        recorded = run_a_rebalance(client, "broken")
 
         assert "records" in recorded["output"]["error"]
         assert client.get("/v1/groups/broken").json()["state"] == "Stable"

@@ -1,4 +1,4 @@
-"""A group and the cluster it names: which changes start a round, what waits, and what is not tried again and again."""
+"""A group and the cluster it names: what starts a rebalance, what waits, and what is not tried again and again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def described(group: WatchedGroup) -> dict[str, Any]:
 
 
 async def asked_to_rejoin(group: WatchedGroup) -> None:
-    await group.until(lambda: group.runtime.group.state is GroupState.PREPARING_REBALANCE, "a round by itself")
+    await group.until(lambda: group.runtime.group.state is GroupState.PREPARING_REBALANCE, "a rebalance by itself")
 
 
 def placed_by(recorded: dict[str, Any]) -> str:
@@ -34,12 +34,12 @@ def placed_by(recorded: dict[str, Any]) -> str:
     return "HighAvailabilityTaskAssignor" if DecisionKind.TARGET in kinds else "FallbackPriorTaskAssignor"
 
 
-async def test_should_wait_for_a_missing_topic_and_start_a_round_when_it_appears(tmp_path: Path) -> None:
+async def test_should_wait_for_a_missing_topic_and_start_a_rebalance_when_it_appears(tmp_path: Path) -> None:
     async with watched(tmp_path, FakeCluster()) as group:
         await group.declare()
         told = await group.fetch(await group.join())
         assert assignment_error(told.assignment) == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
-        assert told.followup, "members are told that a round comes by itself"
+        assert told.followup, "members are told that a rebalance comes by itself"
         shown = await described(group)
         assert (shown["state"], shown["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
         assert shown["last_rebalance"]["missing_topics"] == [TOPIC]
@@ -60,7 +60,7 @@ async def test_should_wait_for_a_missing_topic_and_start_a_round_when_it_appears
         assert (shown["error"], shown["advice"]) == (None, None)
         assert group.cluster.there == {TOPIC: 2, CHANGELOG: 2}
         await group.some_looks()
-        assert group.runtime.group.generation_id == 2, "what the round created is no change"
+        assert group.runtime.group.generation_id == 2, "what the rebalance created is no change"
 
 
 async def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog
         assert group.cluster.there[CHANGELOG] == 4
 
 
-async def test_should_let_a_round_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Path) -> None:
+async def test_should_let_a_rebalance_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Path) -> None:
     async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
         group.cluster.error = OutOfReach("nobody answers")
@@ -108,17 +108,17 @@ async def test_should_let_a_round_wait_for_a_cluster_that_is_out_of_reach(tmp_pa
         assert len(assigned_tasks(told.assignment).active) == 2
         shown = await described(group)
         assert (shown["cluster"]["error"], shown["cluster"]["failing_since_ms"], shown["advice"]) == (None, None, None)
-        assert group.runtime.group.generation_id == 1, "it is the same round"
+        assert group.runtime.group.generation_id == 1, "it is the same rebalance"
 
 
-async def test_should_give_up_a_waiting_round_when_everybody_left(tmp_path: Path) -> None:
+async def test_should_give_up_a_waiting_rebalance_when_everybody_left(tmp_path: Path) -> None:
     async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
         group.cluster.error = OutOfReach("nobody answers")
         await group.join()
         await group.until(lambda: group.runtime.cluster.error, "the first failed look")
         await group.runtime.handle(events.Leave(group.member_id))
-        await group.until(lambda: not group.runtime.is_looking_at_its_cluster(), "the round to be given up")
+        await group.until(lambda: not group.runtime.is_looking_at_its_cluster(), "the rebalance to be given up")
         assert group.runtime.group.state is GroupState.EMPTY
 
 

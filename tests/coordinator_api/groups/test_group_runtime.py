@@ -126,7 +126,7 @@ async def test_should_not_take_a_join_as_done_that_could_not_be_stored(tmp_path:
 
 
 @pytest.mark.parametrize("failure", list(Failure))
-async def test_should_compute_a_round_again_that_could_not_be_stored(tmp_path: Path, failure: Failure) -> None:
+async def test_should_compute_a_rebalance_again_that_could_not_be_stored(tmp_path: Path, failure: Failure) -> None:
     async with opened(tmp_path) as (runtime, repository):
         await declare(runtime)
         joined = await runtime.handle(join())
@@ -214,3 +214,31 @@ async def test_should_finish_a_commit_whose_caller_hung_up(tmp_path: Path) -> No
         beat = await runtime.handle(events.Heartbeat("m1", 0))
 
     assert not isinstance(beat, Rejected)
+
+
+async def test_should_write_nothing_of_a_rebalance_that_ends_after_the_group_was_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computing, closed = asyncio.Event(), asyncio.Event()
+    compute = RebalanceRunner.run
+
+    async def compute_until_closed(*arguments: object) -> object:
+        computed = await compute(*arguments)  # type: ignore[arg-type]
+        computing.set()
+        await closed.wait()
+        return computed
+
+    monkeypatch.setattr(RebalanceRunner, "run", compute_until_closed)
+    async with opened(tmp_path) as (runtime, repository):
+        await declare(runtime)
+        await runtime.handle(join())
+        await computing.wait()
+        await runtime.close()
+        closed.set()
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+        assert not runtime.is_looking_at_its_cluster(), "the rebalance has ended"
+        kinds = [json.loads(line)["type"] for line in (await repository.load_group("g")).records]
+
+    assert "RoundCompleted" not in kinds

@@ -1,4 +1,4 @@
-"""Rounds that were led elsewhere: reported over HTTP, shown like any others, refused where they cannot be true."""
+"""Rebalances that were led elsewhere: reported over HTTP, shown like any others, refused where they cannot be true."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from assignor.types import AssignorErrorCode
 from coordinator_api.group.subscriptions import error_assignment
 from tests.coordinator_api.cli.test_commands import assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, subscription
-from tests.coordinator_api.reported_rounds import FIRST, NOW_MS, SECOND, new_name, reported
+from tests.coordinator_api.reported_rebalances import FIRST, NOW_MS, SECOND, new_name, reported
 from tests.coordinator_api.service_process import ServiceProcess
 
 PROBING_AT_MS = NOW_MS + 60_000
@@ -110,7 +110,7 @@ def _member(client_id: str, instance: str | None, process_id: str, **tasks: list
     }
 
 
-def test_should_keep_the_rounds_and_say_why_they_are_as_they_are(client: httpx.Client) -> None:
+def test_should_keep_the_rebalances_and_say_why_they_are_as_they_are(client: httpx.Client) -> None:
     name = new_name()
     documents = {generation: reported(name, generation) for generation in (3, 4, 8)}
     for document in documents.values():
@@ -177,7 +177,7 @@ def test_should_delete_it_with_its_members_and_begin_anew(client: httpx.Client) 
     assert client.get(f"/v1/groups/{name}").json()["generation_id"] == 1
 
 
-def test_should_show_a_round_that_failed_where_it_was_led(client: httpx.Client) -> None:
+def test_should_show_a_rebalance_that_failed_where_it_was_led(client: httpx.Client) -> None:
     name = new_name()
     thrown = reported(name, 1)
     thrown["output"] |= {"assignments": {}, "error": "StreamsException: no room"}

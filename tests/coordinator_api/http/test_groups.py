@@ -33,7 +33,7 @@ def test_should_take_a_definition_that_leaves_out_what_has_a_default(client: htt
     assert described["configs"]["num.standby.replicas"] == 0
 
 
-def test_should_use_a_new_definition_in_the_next_round(client: httpx.Client) -> None:
+def test_should_use_a_new_definition_in_the_next_rebalance(client: httpx.Client) -> None:
     group_id = new_group(client, partitions=2)
     member = HttpMember(client, group_id)
     assert member.subscribe().status_code == 201

@@ -47,7 +47,7 @@ def test_should_rejoin_under_the_same_member_id_with_200(client: httpx.Client) -
     assert (again.status_code, again.json()["member_id"]) == (200, member_id)
 
 
-def test_should_move_a_task_in_two_rounds_so_that_nobody_owns_it_twice(client: httpx.Client) -> None:
+def test_should_move_a_task_in_two_rebalances_so_that_nobody_owns_it_twice(client: httpx.Client) -> None:
     group_id = new_group(client, partitions=2, configs={"acceptable.recovery.lag": 1_000_000})
     old, new = HttpMember(client, group_id), HttpMember(client, group_id)
     old.subscribe()
@@ -270,7 +270,7 @@ def test_should_refuse_a_generation_that_has_not_been(client: httpx.Client) -> N
     assert problem(member.fetch(min_generation=9)) == (409, "ILLEGAL_GENERATION")
 
 
-def test_should_send_a_member_to_rejoin_that_fetches_a_round_without_it(client: httpx.Client) -> None:
+def test_should_send_a_member_to_rejoin_that_fetches_a_rebalance_without_it(client: httpx.Client) -> None:
     group_id = new_group(client)
     old, new = HttpMember(client, group_id), HttpMember(client, group_id)
     old.subscribe()

@@ -1,4 +1,4 @@
-"""Every round is recorded as rebalance/1, and the stored line run again gives the same result."""
+"""Every rebalance is recorded as rebalance/1, and the stored line run again gives the same result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.program import assignor
 
 
 def group_with_history(client: httpx.Client) -> tuple[str, HttpMember, HttpMember]:
-    """A first round, one with a second member, the follow-up that hands its tasks over."""
+    """A first rebalance, one with a second member, the follow-up that hands its tasks over."""
     group_id = new_group(client, partitions=4, configs={"num.standby.replicas": 1, "acceptable.recovery.lag": 10_000})
     first, second = HttpMember(client, group_id), HttpMember(client, group_id, group_instance_id="second")
     first.subscribe()
@@ -25,7 +25,7 @@ def group_with_history(client: httpx.Client) -> tuple[str, HttpMember, HttpMembe
     return group_id, first, second
 
 
-def test_should_give_the_same_result_when_a_stored_round_is_run_again(client: httpx.Client, tmp_path: Path) -> None:
+def test_should_give_the_same_result_when_a_stored_rebalance_is_run_again(client: httpx.Client, tmp_path: Path) -> None:
     group_id, first, _ = group_with_history(client)
     generations = range(1, first.generation_id + 1)
     stored = [client.get(f"/v1/groups/{group_id}/rebalances/{generation}") for generation in generations]
@@ -87,7 +87,7 @@ def test_should_list_rebalances_newest_first_in_pages(client: httpx.Client) -> N
     assert "follow-up" in [entry["outcome"] for entry in whole["rebalances"]]
 
 
-def test_should_explain_every_task_of_a_round_or_one(client: httpx.Client) -> None:
+def test_should_explain_every_task_of_a_rebalance_or_one(client: httpx.Client) -> None:
     group_id, first, second = group_with_history(client)
     path = f"/v1/groups/{group_id}/rebalances/{first.generation_id}/explain"
 
@@ -126,7 +126,7 @@ def test_should_refuse_rebalances_that_are_not_there(client: httpx.Client, path:
     assert problem(client.get(f"{member.path}/rebalances{path}")) == (status, code)
 
 
-def test_should_record_a_round_that_ended_with_an_error_assignment(client: httpx.Client) -> None:
+def test_should_record_a_rebalance_that_ended_with_an_error_assignment(client: httpx.Client) -> None:
     group_id = new_group(client, cluster={"brokers": [], "topics": {}})
     member = HttpMember(client, group_id)
     member.subscribe()

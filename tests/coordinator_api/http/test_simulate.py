@@ -18,8 +18,8 @@ from tests.recorded import document, documents
 WCFLOW = "recordings/wcflow.jsonl.gz"
 
 
-def recorded_round() -> dict[str, Any]:
-    """Nine rounds and as many follow-ups until it is stable."""
+def recorded_rebalance() -> dict[str, Any]:
+    """Nine probing rebalances and as many follow-ups until the group is stable."""
     return document(WCFLOW, "wcflow.3")
 
 
@@ -27,8 +27,8 @@ def placement_problem() -> dict[str, Any]:
     return next(iter(documents("placements.jsonl.gz")))
 
 
-def test_should_forecast_a_recorded_round(client: httpx.Client) -> None:
-    recorded = recorded_round()
+def test_should_forecast_a_recorded_rebalance(client: httpx.Client) -> None:
+    recorded = recorded_rebalance()
 
     response = client.post("/v1/simulate", json=recorded)
 
@@ -60,9 +60,9 @@ def test_should_take_every_number_of_the_model_from_the_query(client: httpx.Clie
         "seed": 42,
     }
 
-    answer = client.post("/v1/simulate", params={**query, "max_rounds": 5}, json=recorded_round()).json()
+    answer = client.post("/v1/simulate", params={**query, "max_rounds": 5}, json=recorded_rebalance()).json()
 
-    expected = forecast_document(forecast(parse_recorded(recorded_round()), model, max_rounds=5), model)
+    expected = forecast_document(forecast(parse_recorded(recorded_rebalance()), model, max_rounds=5), model)
     assert answer["forecast"] == json.loads(json.dumps(expected))
     assert (answer["forecast"]["end"], answer["forecast"]["model"]) == ("out of rounds", query)
 
@@ -85,7 +85,7 @@ def test_should_take_every_number_of_the_model_from_the_query(client: httpx.Clie
     ],
 )
 def test_should_say_which_number_is_out_of_bounds(client: httpx.Client, query: dict[str, str]) -> None:
-    response = client.post("/v1/simulate", params=query, json=recorded_round())
+    response = client.post("/v1/simulate", params=query, json=recorded_rebalance())
 
     assert problem(response) == (422, "INVALID_REQUEST")
     assert response.json()["errors"][0]["where"] == f"query.{next(iter(query))}"
@@ -97,18 +97,18 @@ def test_should_say_which_number_is_out_of_bounds(client: httpx.Client, query: d
         ({"format": "rebalance/2"}, "format"),
         ({"surprise": 1}, "surprise"),
         ({"now_ms": -1}, "now_ms"),
-        ({"input": {**recorded_round()["input"], "members": {}}}, "input.members"),
+        ({"input": {**recorded_rebalance()["input"], "members": {}}}, "input.members"),
     ],
 )
 def test_should_say_which_field_is_wrong(client: httpx.Client, changes: dict[str, object], where: str) -> None:
-    response = client.post("/v1/simulate", json=recorded_round() | changes)
+    response = client.post("/v1/simulate", json=recorded_rebalance() | changes)
 
     assert problem(response) == (422, "INVALID_REQUEST")
     assert response.json()["where"] == where
 
 
 def test_should_say_whose_subscription_cannot_be_read(client: httpx.Client) -> None:
-    recorded = recorded_round()
+    recorded = recorded_rebalance()
     recorded["input"]["members"]["cut"] = {"client_id": None, "group_instance_id": None, "subscription": "AAMAAAAH"}
 
     response = client.post("/v1/simulate", json=recorded)
@@ -127,7 +127,7 @@ def test_should_refuse_what_is_no_document(client: httpx.Client, body: bytes) ->
 
 @pytest.mark.parametrize("kind", ["placement/1", "rebalance/1"])
 def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx.Client, kind: str) -> None:
-    recorded = placement_problem() if kind == "placement/1" else recorded_round()
+    recorded = placement_problem() if kind == "placement/1" else recorded_rebalance()
     (recorded if kind == "placement/1" else recorded["input"])["assignor"] = "os:system"
 
     assert problem(client.post("/v1/simulate", json=recorded)) == (422, "UNSUPPORTED_ASSIGNOR")
@@ -140,7 +140,7 @@ def test_should_refuse_what_a_later_release_brings(client: httpx.Client) -> None
 
 
 def test_should_end_with_an_error_when_the_leader_would(client: httpx.Client) -> None:
-    recorded = recorded_round()
+    recorded = recorded_rebalance()
     recorded["input"]["cluster"]["topics"] = {}
 
     answer = client.post("/v1/simulate", json=recorded).json()["forecast"]
@@ -149,10 +149,10 @@ def test_should_end_with_an_error_when_the_leader_would(client: httpx.Client) ->
     assert answer["error"] == "every member is sent the error INCOMPLETE_SOURCE_TOPIC_METADATA"
 
 
-def test_should_not_do_more_work_than_one_round_of_the_largest_group(tmp_path: Path) -> None:
+def test_should_not_do_more_work_than_one_rebalance_of_the_largest_group(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, "--group-max-partitions", "150") as service, service.client() as http:
-        bounded = http.post("/v1/simulate", json=recorded_round()).json()["forecast"]
-        asked = http.post("/v1/simulate", params={"max_rounds": 5}, json=recorded_round())
+        bounded = http.post("/v1/simulate", json=recorded_rebalance()).json()["forecast"]
+        asked = http.post("/v1/simulate", params={"max_rounds": 5}, json=recorded_rebalance())
         large = placement_problem()
         next(iter(large["clients"].values()))["capacity"] = 2**31 - 1
         next(iter(large["clients"].values()))["consumers"] = []

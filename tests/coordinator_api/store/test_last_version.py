@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from coordinator_api.http.app import create_app
 from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
-from tests.coordinator_api.reported_rounds import reported
+from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.store.databases import settings_for
 
 DATABASE = Path(__file__).with_name("last_version.sqlite3.gz")

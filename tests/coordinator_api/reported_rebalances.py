@@ -1,4 +1,4 @@
-"""Rounds of a group that another leader leads, as its leader would report them."""
+"""Rebalances of a group that another leader leads, as its leader would report them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,80 @@
+"""The timer of a group: due once, never later than asked, and patient when the whole process stood still."""
+
+from __future__ import annotations
+
+import asyncio
+
+from coordinator_api.clock import SteadyClock
+from coordinator_api.groups.group_timer import STANDSTILL_MS, GroupTimer
+from coordinator_api.metrics import Metrics
+from coordinator_api.telemetry import GroupTelemetry
+
+
+class JumpingClock(SteadyClock):
+    """`ahead_ms`: how far it has jumped, as a clock does while the process is stopped."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+class WatchedTimer:
+    """A timer on a clock that jumps; `due_ms`: when it was due, after its start."""
+
+    def __init__(self) -> None:
+        self.clock = JumpingClock()
+        began_ms = self.clock.now_ms()
+        self.due_ms: list[int] = []
+        telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
+        self.timer = GroupTimer(self.clock, telemetry, lambda: self.due_ms.append(self.clock.now_ms() - began_ms))
+
+    def set_in(self, ms: int) -> None:
+        self.timer.set(self.clock.now_ms() + ms)
+
+    async def until_due(self) -> int:
+        while not self.due_ms:
+            assert self.timer.is_set
+            await asyncio.sleep(0.002)
+        return self.due_ms[0]
+
+
+async def test_should_stay_with_the_earlier_of_two_times() -> None:
+    earlier_first, later_first = WatchedTimer(), WatchedTimer()
+    earlier_first.set_in(20)
+    earlier_first.set_in(100_000)
+    later_first.set_in(100_000)
+    later_first.set_in(20)
+
+    assert await earlier_first.until_due() >= 20
+    assert await later_first.until_due() >= 20
+    assert not earlier_first.timer.is_set
+    assert not later_first.timer.is_set
+
+
+async def test_should_be_due_at_once_when_the_time_has_passed() -> None:
+    watched = WatchedTimer()
+    watched.set_in(-100_000)
+
+    await watched.until_due()
+
+
+async def test_should_never_be_due_after_none_or_a_stop() -> None:
+    cancelled, stopped = WatchedTimer(), WatchedTimer()
+    cancelled.set_in(20)
+    cancelled.timer.set(None)
+    stopped.set_in(20)
+    stopped.timer.stop()
+    stopped.set_in(20)
+
+    assert not cancelled.timer.is_set
+    assert not stopped.timer.is_set
+
+
+async def test_should_give_back_the_time_in_which_the_process_stood_still() -> None:
+    lost_ms = STANDSTILL_MS + 50
+    watched = WatchedTimer()
+    watched.set_in(20)
+    watched.clock.ahead_ms = lost_ms
+
+    assert await watched.until_due() >= 20 + 2 * lost_ms
