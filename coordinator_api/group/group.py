@@ -109,7 +109,7 @@ class Group:
                 self._image = next_image(before, record)
             except IllegalTransition as illegal:
                 raise self._with_story(str(illegal)) from illegal
-            self._liveness.taken_in(record, before, self._image, now_ms)
+            self._liveness.applied(record, before, self._image, now_ms)
             self._story.add(record, self._image, now_ms)
 
     def snapshot(self) -> tuple[CoordinatorRecord, ...]:

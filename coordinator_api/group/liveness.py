@@ -2,7 +2,7 @@
 assignment, and what is due when.
 
 None of it is recorded. After a replay all sessions and timeouts start again, and the next heartbeats bring back the
-acknowledgements and the offsets. `taken_in` updates all this for each record. Handlers note the rest: signs of life,
+acknowledgements and the offsets. `applied` updates all this for each record. Handlers note the rest: signs of life,
 acknowledgements, a longer delay. A lost note does no harm, so notes need no commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
@@ -118,7 +118,7 @@ class Liveness:
             due.append(image.last_rebalance.end.probing_rebalance_at_ms if image.last_rebalance else None)
         return min((one for one in due if one is not None), default=None)
 
-    def taken_in(self, record: CoordinatorRecord, before: GroupImage, after: GroupImage, now_ms: int) -> None:
+    def applied(self, record: CoordinatorRecord, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         """Update sessions and timers for `record`, which led from `before` to `after`."""
         match record:
             case MemberSubscribed(member_id):

@@ -66,7 +66,7 @@ def report(step: GroupTransition, event: ReportRebalance) -> Response:
         return Rejected(
             RejectionCode.ILLEGAL_GENERATION,
             f"generation {image.generation_id} has been reported, which is newer than {event.generation_id}; "
-            "if the group began anew on its cluster, DELETE it here first",
+            "if the group started from scratch on its cluster, DELETE it here first",
         )
     step.emit(
         RebalanceLedElsewhere(event.led_by, event.generation_id, step.now_ms, event.input_json, reported_end(event))

@@ -32,7 +32,7 @@ class GroupTransition:
         self.image = next_image(before, record)
         if self._preview is None:
             self._preview = self.liveness.copy()
-        self._preview.taken_in(record, before, self.image, self.now_ms)
+        self._preview.applied(record, before, self.image, self.now_ms)
         self.records.append(record)
 
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
