@@ -38,38 +38,49 @@ TOPOLOGY = "--topology"
 LAGS = "--lags"
 
 SetOption = Annotated[
-    list[str] | None, typer.Option(SET, metavar="KEY=VALUE", help="A config by Kafka's dotted name; repeat for more.")
+    list[str] | None,
+    typer.Option(SET, metavar="KEY=VALUE", help="Change a config, by its dotted name; repeat."),
 ]
 AddInstancesOption = Annotated[
     list[str] | None,
     typer.Option(
-        ADD_INSTANCES, metavar="NxT[,TAG=V]", help="N empty instances of T threads each: 3x4, 2 or 3x4,zone=a; repeat."
+        ADD_INSTANCES,
+        metavar="NxT[,TAG=V]",
+        help="Add N empty instances of T threads: 3x4, 2 or 3x4,zone=a; repeat.",
     ),
 ]
 RemoveOption = Annotated[
     list[str] | None,
-    typer.Option(REMOVE, metavar="P", help="An instance: process, client, member or instance id, or how it begins."),
+    typer.Option(
+        REMOVE,
+        metavar="P",
+        help="Remove an instance: its process, client, member or instance id, or a prefix.",
+    ),
 ]
 ThreadsOption = Annotated[
-    list[str] | None, typer.Option(THREADS, metavar="[P=]N", help="Stream threads of all instances, or of P; repeat.")
+    list[str] | None, typer.Option(THREADS, metavar="[P=]N", help="Stream threads of every instance, or of P; repeat.")
 ]
 TagsOption = Annotated[
     list[str] | None,
-    typer.Option(TAGS, metavar="[P:]TAG=V,..", help="Client tags of all instances, or of P, over theirs; repeat."),
+    typer.Option(TAGS, metavar="[P:]TAG=V,..", help="Client tags to add to every instance, or to P; repeat."),
 ]
 AssignorOption = Annotated[
     str | None, typer.Option(ASSIGNOR, metavar="NAME", help="A task assignor, or your own class as module:Class.")
 ]
 PartitionsOption = Annotated[
-    list[str] | None, typer.Option(PARTITIONS, metavar="TOPIC=N", help="Another partition count of a topic; repeat.")
+    list[str] | None, typer.Option(PARTITIONS, metavar="TOPIC=N", help="Change the partition count of a topic; repeat.")
 ]
 TopologyOption = Annotated[
     str | None,
-    typer.Option(TOPOLOGY, metavar="FILE", help="Another topology: the JSON form of rebalance/1, or a file with one."),
+    typer.Option(TOPOLOGY, metavar="FILE", help="Another topology: the JSON of rebalance/1, or a file that has it."),
 ]
 LagsOption = Annotated[
     list[str] | None,
-    typer.Option(LAGS, metavar="TASK=N", help="Records behind: 0_3=5000, P/0_3=5000 or *=0 for all tasks; repeat."),
+    typer.Option(
+        LAGS,
+        metavar="TASK=N",
+        help="Lag in records: 0_3=5000, P/0_3=5000 on P, *=0 for all tasks; repeat.",
+    ),
 ]
 
 
@@ -87,7 +98,7 @@ def changes_from_options(
 ) -> Changes:
     """The options' texts as `Changes`; without any it is `Changes()`. Reads the file that `topology` names.
 
-    Raises InputError naming the option. Processes, topics and tasks are looked up when a round is changed.
+    Raises InputError naming the option. Processes, topics and tasks are looked up when a rebalance is changed.
     """
     configs: dict[str, object] = dict(_pairs(set, SET, "KEY=VALUE", lambda key, value: (key, value)))
     as_configs(configs, SET)

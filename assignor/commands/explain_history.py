@@ -1,4 +1,4 @@
-"""Stories over rounds as text: one task's, or a whole group's with one line for each round."""
+"""Stories as text: that of one task, or that of a whole group with one line for each rebalance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIFFERS = "recorded placement differs from this program's: reasons are of a re-r
 
 
 def task_story_lines(group_id: str, story: TaskStory, recorded: int | None, *, every: bool) -> Iterator[str]:
-    """`recorded`: how many rounds there are in all, None when not known. `every`: rounds without a change in full."""
+    """`recorded`: how many rebalances there are in all, None when not known. `every`: in full also without a change."""
     processes = Processes(_processes_of_task(story))
     yield _heading(f"group {group_id}, task {story.task}", [each.facts for each in story.rounds], recorded)
     shown = [(each, before) for before, each in zip([None, *story.rounds], story.rounds, strict=False)]
@@ -42,19 +42,19 @@ def task_story_lines(group_id: str, story: TaskStory, recorded: int | None, *, e
             continue
         for each, _ in several:
             yield ""
-            yield from _round_lines(each, story.task, processes)
+            yield from _rebalance_lines(each, story.task, processes)
     yield ""
     yield from _summary_lines(story.summary, len(story.rounds), processes)
 
 
 def group_story_lines(group_id: str, story: GroupStory, recorded: int | None) -> Iterator[str]:
-    """One line for each round, with the first of its moves."""
+    """One line for each rebalance, with the first of its moves."""
     processes = Processes(_processes_of_group(story))
     yield _heading(f"group {group_id}", [each.facts for each in story.rounds], recorded)
     for each in story.rounds:
-        yield f"{_round_heading(each.facts)}  {_group_round(each, processes)}"
+        yield f"{_rebalance_heading(each.facts)}  {_group_rebalance(each, processes)}"
     plural = "move" if story.moves == 1 else "moves"
-    yield f"{story.moves} {plural} of active tasks in {_rounds(len(story.rounds))}"
+    yield f"{story.moves} {plural} of active tasks in {_counted(len(story.rounds))}"
 
 
 def _processes_of_task(story: TaskStory) -> Iterator[object]:
@@ -71,26 +71,26 @@ def _processes_of_group(story: GroupStory) -> Iterator[object]:
 
 def _heading(what: str, facts: Sequence[RebalanceFacts], recorded: int | None) -> str:
     if not facts:
-        return f"{what}: no rounds"
+        return f"{what}: no rebalances"
     first, last = facts[0].generation, facts[-1].generation
     generations = f"generation {first}" if len(facts) == 1 else f"generations {first} to {last}"
     some = (
-        f"the last {len(facts)} of {_rounds(recorded)}" if recorded and recorded > len(facts) else _rounds(len(facts))
+        f"the last {len(facts)} of {_counted(recorded)}" if recorded and recorded > len(facts) else _counted(len(facts))
     )
     return f"{what}: {some}, {generations}"
 
 
-def _round_heading(facts: RebalanceFacts) -> str:
+def _rebalance_heading(facts: RebalanceFacts) -> str:
     since = "" if facts.since_previous_ms is None else f" (+{duration(facts.since_previous_ms)})"
     time = "" if facts.now_ms is None else f"  {time_text(facts.now_ms)}{since}"
     return f"generation {facts.generation}{time}"
 
 
-def _round_lines(each: TaskRebalance, task: TaskId, processes: Processes) -> Iterator[str]:
+def _rebalance_lines(each: TaskRebalance, task: TaskId, processes: Processes) -> Iterator[str]:
     facts = each.facts
-    yield _round_heading(facts)
+    yield _rebalance_heading(facts)
     if facts.not_recorded:
-        yield f"  gap        {_rounds(facts.not_recorded)} before this one not recorded"
+        yield f"  gap        {_counted(facts.not_recorded)} before this one not recorded"
     yield f"  trigger    {triggers_text(facts.triggers, processes, task)}{_note(facts)}"
     if each.before and each.change is not TaskChange.STAYED:
         yield f"  was        {copies_text(each.before, processes, lags=False)}"
@@ -126,32 +126,32 @@ def _is_dull(each: TaskRebalance, before: TaskRebalance | None) -> bool:
     return each.change is TaskChange.STAYED and kinds[0] == kinds[1]
 
 
-def _folded(rounds: Sequence[TaskRebalance], processes: Processes) -> str:
-    first, last = rounds[0].facts, rounds[-1].facts
-    where = copies_text(rounds[-1].copies, processes, lags=False)
-    stays = "no such task" if rounds[-1].change is TaskChange.ABSENT else f"stays {where}"
-    waits = "" if rounds[-1].waiting is None else f", waits for {_waiting(rounds[-1].waiting, processes)}"
+def _folded(rebalances: Sequence[TaskRebalance], processes: Processes) -> str:
+    first, last = rebalances[0].facts, rebalances[-1].facts
+    where = copies_text(rebalances[-1].copies, processes, lags=False)
+    stays = "no such task" if rebalances[-1].change is TaskChange.ABSENT else f"stays {where}"
+    waits = "" if rebalances[-1].waiting is None else f", waits for {_waiting(rebalances[-1].waiting, processes)}"
     if first is last:
-        return f"{_round_heading(first)}  {stays}{waits}; 1 round"
+        return f"{_rebalance_heading(first)}  {stays}{waits}; 1 rebalance"
     time = "" if first.now_ms is None or last.now_ms is None else f"  over {duration(last.now_ms - first.now_ms)}"
-    return f"generations {first.generation}–{last.generation}{time}  {stays}{waits}; {_rounds(len(rounds))}"
+    return f"generations {first.generation}–{last.generation}{time}  {stays}{waits}; {_counted(len(rebalances))}"
 
 
-def _summary_lines(summary: TaskSummary, rounds: int, processes: Processes) -> Iterator[str]:
+def _summary_lines(summary: TaskSummary, rebalances: int, processes: Processes) -> Iterator[str]:
     times = "once" if summary.moves == 1 else f"{summary.moves} times" if summary.moves else "never"
-    yield f"in {_rounds(rounds)}"
+    yield f"in {_counted(rebalances)}"
     yield f"  moved      {times}"
-    yield f"  warming up {_rounds(summary.warm_up_rounds)} had a warm-up copy of it"
+    yield f"  warming up {_counted(summary.warm_up_rounds)} had a warm-up copy of it"
     yield f"  no owner   {_without_owner(summary)}"
     yield f"  is now     {copies_text(summary.copies, processes)}"
     yield f"  waits for  {'nothing' if summary.waiting is None else _waiting(summary.waiting, processes)}"
 
 
 def _without_owner(summary: TaskSummary) -> str:
-    """The old owner still runs it for a moment after the round, until it hears of it: this is the longest it can be."""
+    """The old owner runs the task until it hears of the rebalance, so this is the longest time without an owner."""
     parts = []
     if summary.without_owner_ms:
-        parts.append(f"at most {duration(summary.without_owner_ms)} between rounds")
+        parts.append(f"at most {duration(summary.without_owner_ms)} between rebalances")
     if summary.without_owner_since_ms is not None:
         parts.append(f"handed to nobody since {time_text(summary.without_owner_since_ms)}")
     return "; ".join(parts) or "never held back"
@@ -168,10 +168,10 @@ def _waiting(waiting: TaskWaiting, processes: Processes) -> str:
     return f"{who}{lag} to get a turn at warming up, max.warmup.replicas is spent{when}"
 
 
-def _group_round(each: GroupRebalance, processes: Processes) -> str:
+def _group_rebalance(each: GroupRebalance, processes: Processes) -> str:
     parts = [f"{triggers_text(each.facts.triggers, processes, None)}{_note(each.facts)}"]
     if each.facts.not_recorded:
-        parts.append(f"{_rounds(each.facts.not_recorded)} before this one not recorded")
+        parts.append(f"{_counted(each.facts.not_recorded)} before this one not recorded")
     if each.facts.error is not None:
         parts.append(f"no task was placed: {each.facts.error}")
     parts.append(_moves(each, processes))
@@ -202,5 +202,5 @@ def _moves(each: GroupRebalance, processes: Processes) -> str:
     return ", ".join(parts) or "no task moves"
 
 
-def _rounds(count: int | None) -> str:
-    return "1 round" if count == 1 else f"{count} rounds"
+def _counted(count: int | None) -> str:
+    return "1 rebalance" if count == 1 else f"{count} rebalances"

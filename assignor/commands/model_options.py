@@ -21,28 +21,28 @@ JITTER = "--jitter"
 MAX_ROUNDS = "--max-rounds"
 
 MaxRoundsOption = Annotated[
-    int, typer.Option(MAX_ROUNDS, metavar="N", help="Most rounds of a forecast, the recorded one included.")
+    int, typer.Option(MAX_ROUNDS, metavar="N", help="Most rebalances of a forecast, the recorded one included.")
 ]
 RestoreRateOption = Annotated[
     float, typer.Option(RESTORE_RATE, metavar="R", help="Records a stream thread restores in a second.")
 ]
 StandbyRateOption = Annotated[
-    float, typer.Option(STANDBY_RATE, metavar="R", help="Records a second for standbys and warm-ups.")
+    float, typer.Option(STANDBY_RATE, metavar="R", help="Records that standbys and warm-ups read in a second.")
 ]
 AppendRateOption = Annotated[
-    float, typer.Option(APPEND_RATE, metavar="R", help="Records a second that a stateful task writes.")
+    float, typer.Option(APPEND_RATE, metavar="R", help="Records that a stateful task writes in a second.")
 ]
-RebalanceMsOption = Annotated[int, typer.Option(REBALANCE_MS, metavar="MS", help="How long one round takes.")]
+RebalanceMsOption = Annotated[int, typer.Option(REBALANCE_MS, metavar="MS", help="How long one rebalance takes.")]
 SessionTimeoutOption = Annotated[
-    int, typer.Option(SESSION_TIMEOUT_MS, metavar="MS", help="Until an instance that is gone is noticed.")
+    int, typer.Option(SESSION_TIMEOUT_MS, metavar="MS", help="Time until the group notices that an instance is gone.")
 ]
 StateCleanupDelayOption = Annotated[
-    int, typer.Option(STATE_CLEANUP_DELAY_MS, metavar="MS", help="How long closed state stays on disk.")
+    int, typer.Option(STATE_CLEANUP_DELAY_MS, metavar="MS", help="How long the state of a closed task stays on disk.")
 ]
 JitterOption = Annotated[
     float, typer.Option(JITTER, metavar="J", help="0 to 1: how much faster or slower instances are.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="What the jitter is drawn from.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed from which the jitter is drawn.")]
 
 _OPTIONS = {
     "restore_records_per_s": RESTORE_RATE,

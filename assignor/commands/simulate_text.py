@@ -1,4 +1,4 @@
-"""A forecast for people: a table of its rounds, and what becomes of the group in one sentence."""
+"""A forecast for people: a table of its rebalances, and what becomes of the group in one sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assignor.types import TaskId
 MAX_ROWS = 60
 _FIRST_ROWS = 40
 MAX_TASKS = 12
-_HEADINGS = ("round", "at", "because", "moved", "warming up", "standby moves", "no owner", "to restore", "skew")
+_HEADINGS = ("rebalance", "at", "because", "moved", "warming up", "standby moves", "no owner", "to restore", "skew")
 _WORDS = 2
 
 
@@ -27,14 +27,14 @@ def forecast_text(title: str, forecast: Forecast) -> str:
 def sentence(forecast: Forecast) -> str:
     """How it ends and what it took; starts small, without a full stop."""
     if forecast.end is End.ERROR:
-        return f"ends with an error in round {len(forecast.rounds) + 1}: {forecast.error}"
+        return f"ends with an error in rebalance {len(forecast.rounds) + 1}: {forecast.error}"
     took = _took(forecast)
     if forecast.end is End.LOOP:
         return f"never stable: {_loop(forecast)}; until there {took}"
     if forecast.end is End.OUT_OF_ROUNDS:
-        return f"not stable after {_rounds(forecast)}: {took}{_behind(forecast)}"
+        return f"not stable after {_rebalances(forecast)}: {took}{_behind(forecast)}"
     caught_up = "never all caught up" if forecast.restored_after_ms is None else _caught_up(forecast.restored_after_ms)
-    return f"stable after {_rounds(forecast)}: {took}; {caught_up}{_behind(forecast)}"
+    return f"stable after {_rebalances(forecast)}: {took}; {caught_up}{_behind(forecast)}"
 
 
 def duration(ms: int) -> str:
@@ -61,15 +61,15 @@ def tasks_text(tasks: Sequence[TaskId]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def _table(rounds: Sequence[ForecastRebalance]) -> list[str]:
-    """Of many rounds only the first and the last ones."""
-    shown: list[ForecastRebalance | None] = list(rounds)
-    if len(rounds) > MAX_ROWS:
+def _table(rebalances: Sequence[ForecastRebalance]) -> list[str]:
+    """Of many rebalances only the first and the last ones."""
+    shown: list[ForecastRebalance | None] = list(rebalances)
+    if len(rebalances) > MAX_ROWS:
         last = MAX_ROWS - _FIRST_ROWS
-        shown = [*rounds[:_FIRST_ROWS], None, *rounds[-last:]]
+        shown = [*rebalances[:_FIRST_ROWS], None, *rebalances[-last:]]
     rows = [_HEADINGS, *(None if each is None else _row(each) for each in shown)]
     widths = [max(len(row[column]) for row in rows if row is not None) for column in range(len(_HEADINGS))]
-    return [f"  ... {len(rounds) - MAX_ROWS} more ..." if row is None else _line(row, widths) for row in rows]
+    return [f"  ... {len(rebalances) - MAX_ROWS} more ..." if row is None else _line(row, widths) for row in rows]
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -100,9 +100,9 @@ def _records(measures: RebalanceMeasures) -> str:
     return "unknown" if measures.records_to_restore is None else f"{measures.records_to_restore:,}"
 
 
-def _rounds(forecast: Forecast) -> str:
+def _rebalances(forecast: Forecast) -> str:
     follow_ups = len(forecast.rounds) - forecast.probing_rounds
-    parts = [_count(forecast.probing_rounds, "round")]
+    parts = [_count(forecast.probing_rounds, "rebalance")]
     if follow_ups:
         parts.append(_count(follow_ups, "follow-up"))
     if forecast.rounds[-1].at_ms:
@@ -132,9 +132,11 @@ def _loop(forecast: Forecast) -> str:
     loop = forecast.loop
     assert loop is not None
     last = loop.first_round + loop.length - 1
-    rounds = f"round {loop.first_round} comes" if loop.length == 1 else f"rounds {loop.first_round} to {last} come"
+    loop_text = (
+        f"rebalance {loop.first_round} comes" if loop.length == 1 else f"rebalances {loop.first_round} to {last} come"
+    )
     every = sum(_wait_ms(forecast, each) for each in forecast.rounds[loop.first_round - 1 : last])
-    again = f"{rounds} again for ever, every {duration(every)}"
+    again = f"{loop_text} again for ever, every {duration(every)}"
     if not loop.tasks:
         return f"{again}, though nothing moves or warms up: each asks for a probing rebalance"
     verb = "moves, warms up or is held back" if len(loop.tasks) == 1 else "move, warm up or are held back"
@@ -142,12 +144,12 @@ def _loop(forecast: Forecast) -> str:
 
 
 def _wait_ms(forecast: Forecast, each: ForecastRebalance) -> int:
-    """From a round to the next one; after the last one of a loop comes the first again."""
-    rounds = forecast.rounds
-    if each.number < len(rounds):
-        return rounds[each.number].at_ms - each.at_ms
+    """From a rebalance to the next one; after the last one of a loop comes the first again."""
+    rebalances = forecast.rounds
+    if each.number < len(rebalances):
+        return rebalances[each.number].at_ms - each.at_ms
     if each.followup or each.probing_at_ms is None:
-        return next((later.at_ms - earlier.at_ms for earlier, later in pairwise(rounds) if _is_follow_up(later)), 0)
+        return next((later.at_ms - earlier.at_ms for earlier, later in pairwise(rebalances) if _is_follow_up(later)), 0)
     return each.probing_at_ms - each.at_ms
 
 

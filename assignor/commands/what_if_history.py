@@ -1,4 +1,4 @@
-"""A what-if over a whole history: a row for each round as it is done, and totals in the end."""
+"""A what-if over a whole history: a row for each rebalance as it is run, and totals at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS = (
 
 @dataclass(slots=True)
 class _Totals:
-    """Sums over the rounds that placed tasks. The records are those of rounds whose lags are known."""
+    """Sums over the rebalances that placed tasks. The records are those of rebalances whose lags are known."""
 
     active_moved: int = 0
     standby_moved: int = 0
@@ -51,7 +51,7 @@ class History:
     """Prints as it goes: a history may be longer than memory."""
 
     def __init__(self) -> None:
-        self._rounds = 0
+        self._rebalances = 0
         self._not_placed = 0
         self._active_elsewhere = 0
         self._before = _Totals()
@@ -64,7 +64,7 @@ class History:
         difference: Difference,
         format: Format,
     ) -> None:
-        self._rounds += 1
+        self._rebalances += 1
         comparable = difference.before.error is None and difference.after.error is None
         if comparable:
             self._before.add(difference.before)
@@ -75,7 +75,7 @@ class History:
         if format is Format.JSON:
             print(line_of_document({"id": before.id, **difference_document(difference)}))
             return
-        if self._rounds == 1:
+        if self._rebalances == 1:
             print(_line("as it is -> what if", [name for name, _ in _COLUMNS]))
         print(_line(before.id, _cells(difference)) if comparable else _not_comparable(before.id, difference))
 
@@ -83,7 +83,7 @@ class History:
         if format is Format.JSON:
             print(line_of_document({"totals": self._document()}))
             return
-        if not self._rounds:
+        if not self._rebalances:
             return
         before, after = self._before, self._after
         cells = [
@@ -94,7 +94,7 @@ class History:
             _pair(before.records_to_restore, after.records_to_restore),
             "",
         ]
-        print(_line(f"{self._rounds:,} rounds", cells))
+        print(_line(f"{self._rebalances:,} rebalances", cells))
         for count, what in (
             (self._not_placed, "placed no tasks, as they are or what if, and are not in the sums"),
             (
@@ -107,7 +107,7 @@ class History:
 
     def _document(self) -> dict[str, object]:
         return {
-            "rounds": self._rounds,
+            "rounds": self._rebalances,
             "not_placed": self._not_placed,
             "active_elsewhere": self._active_elsewhere,
             "before": self._before.document(),

@@ -39,7 +39,7 @@ Copies = Mapping[ProcessId, ProcessCopies]
 
 
 def draw(before: Rerun, after: Rerun) -> Figure:
-    """Raises InputError when one of the rounds placed no tasks, or matplotlib is not installed."""
+    """Raises InputError when one of the two rebalances placed no tasks, or matplotlib is not installed."""
     sides = _copies(before, "as it is"), _copies(after, "what if")
     labels = process_labels([before, after])
     rows = _rows(*sides, labels)

@@ -126,10 +126,10 @@ _MEASURES: tuple[tuple[str, Callable[[RebalanceMeasures], float | None], _Write]
     ("active tasks that start", lambda each: each.active_started, count_text),
     ("standbys that move", lambda each: each.standby_moved, count_text),
     ("warm-ups", lambda each: each.warm_ups, count_text),
-    ("standbys of those wanted", lambda each: each.standby_coverage, _percent),
-    ("copies over racks", lambda each: each.rack_spread, _percent),
-    ("most less fewest copies of a thread", lambda each: each.skew, count_text),
-    ("most less fewest active tasks of a thread", lambda each: each.active_skew, count_text),
+    ("standbys placed of those wanted", lambda each: each.standby_coverage, _percent),
+    ("copies spread over racks", lambda each: each.rack_spread, _percent),
+    ("copies per thread, most minus fewest", lambda each: each.skew, count_text),
+    ("active tasks per thread, most minus fewest", lambda each: each.active_skew, count_text),
     ("records to restore", lambda each: each.records_to_restore, count_text),
 )
 _CAN_BE_UNKNOWN = "records to restore"

@@ -100,7 +100,9 @@ def explanations(document: Any) -> RenderableType:
         return f"generation {document['generation_id']} failed: {document['error']}"
     lines = [each["text"] for each in document["explanations"]]
     if not document["same_result"]:
-        lines.insert(0, "Run again, this round decides something else than recorded; the reasons below are of today.")
+        lines.insert(
+            0, "Run again, this rebalance decides otherwise than recorded. The reasons are those of the new run."
+        )
     return "\n".join(lines) or "No tasks."
 
 

@@ -1,4 +1,4 @@
-"""The last recorded rounds of a group, asked of a running coordinator over HTTP, for `assignor explain --last`."""
+"""The last recorded rebalances of a group, asked of a running coordinator over HTTP, for `assignor explain --last`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GONE = "RESOURCE_NOT_FOUND"
 
 
 def read(url: str, group_id: str | None, last: int, token_file: str | None) -> Iterator[RawLine]:
-    """The newest `last` rounds of the group, oldest first, each as a line of rebalance/1; `where` is
+    """The newest `last` rebalances of the group, oldest first, each as a line of rebalance/1; `where` is
     url:group:generation. `group_id`: None for the only group there is. Raises InputError when the coordinator cannot be
     asked or refuses, and for several groups of which none is named.
     """

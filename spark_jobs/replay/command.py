@@ -73,6 +73,6 @@ def _show(ended: Ended, output: Path, format: Format) -> None:
         return
     console = Console()
     print_summary(ended.summary, console if console.is_terminal else Console(width=WIDTH))
-    say(f"rounds: {output / 'rounds.parquet'}")
+    say(f"rebalances: {output / 'rounds.parquet'}")
     if ended.outcome.rejects:
         say(f"lines that gave no row: {output / 'rejects.jsonl'}")

@@ -32,7 +32,7 @@ class TestTaskStory:
         ran = assignor("explain", WCFLOW, "--task", "1_2", "--last", "8")
         assert (ran.returncode, ran.stderr) == (0, "")
         told = ran.stdout.split("\n\n")
-        assert told[0] == "group wcflow, task 1_2: the last 8 of 12 rounds, generations 5 to 12"
+        assert told[0] == "group wcflow, task 1_2: the last 8 of 12 rebalances, generations 5 to 12"
         first = told[1].splitlines()
         assert first[:5] == [
             "generation 5  2026-11-21 10:44:02.140Z (+1 min 0 s)",
@@ -47,17 +47,17 @@ class TestTaskStory:
         assert told[2].splitlines()[1] == '  trigger    follow-up: 1_2, 0_4 waited to be given up (note: "+c")'
         assert told[3] == (
             "generations 7–10  over 1 min 2 s  stays active on 52a2381e (c-StreamThread-1-consumer), standby on "
-            "83dd50fb (a-StreamThread-2-consumer); 4 rounds"
+            "83dd50fb (a-StreamThread-2-consumer); 4 rebalances"
         )
         assert told[4].splitlines()[1] == (
             "  trigger    402a4ca9 is gone with b-StreamThread-1-consumer, b-StreamThread-2-consumer "
             '(note: "kill -9 b")'
         )
         assert told[6].splitlines() == [
-            "in 8 rounds",
+            "in 8 rebalances",
             "  moved      2 times",
-            "  warming up 0 rounds had a warm-up copy of it",
-            "  no owner   at most 2.2 s between rounds",
+            "  warming up 0 rebalances had a warm-up copy of it",
+            "  no owner   at most 2.2 s between rebalances",
             "  is now     active on 83dd50fb (a-StreamThread-2-consumer, lag 0), standby on 52a2381e "
             "(c-StreamThread-1-consumer, lag 0)",
             "  waits for  nothing",
@@ -67,12 +67,14 @@ class TestTaskStory:
         folded = assignor("explain", WCFLOW, "--task", "1_2", "--last", "12").stdout
         full = assignor("explain", WCFLOW, "--task", "1_2", "--last", "12", "--all").stdout
         assert (folded.count("  because "), full.count("  because ")) == (6, 12)
-        assert "; 1 round\n" in folded
-        assert "; 4 rounds\n" in folded
+        assert "; 1 rebalance\n" in folded
+        assert "; 4 rebalances\n" in folded
 
     def test_should_take_ten_rounds_when_only_a_group_is_named(self) -> None:
         ran = assignor("explain", WCFLOW, "--group", "wcflow", "--task", "1_2")
-        assert ran.stdout.splitlines()[0] == ("group wcflow, task 1_2: the last 10 of 12 rounds, generations 3 to 12")
+        assert ran.stdout.splitlines()[0] == (
+            "group wcflow, task 1_2: the last 10 of 12 rebalances, generations 3 to 12"
+        )
 
     def test_should_say_what_a_task_waits_for(self, tmp_path: Path) -> None:
         lines = lines_of("wcflow")
@@ -95,7 +97,7 @@ class TestTaskStory:
         lines = lines_of("wcflow")
         file = write_lines(tmp_path / "gap.jsonl", [lines[0], lines[3]])
         told = assignor("explain", file, "--task", "1_2", "--last", "5").stdout
-        assert "  gap        2 rounds before this one not recorded" in told.splitlines()
+        assert "  gap        2 rebalances before this one not recorded" in told.splitlines()
 
     def test_should_give_the_story_as_json(self) -> None:
         ran = assignor("explain", WCFLOW, "--task", "1_2", "--last", "2", "--format", "json")
@@ -128,7 +130,7 @@ class TestGroupStory:
         ran = assignor("explain", THREADS, "--last", "20")
         told = ran.stdout.splitlines()
         assert (ran.returncode, len(told)) == (0, 16)
-        assert told[0] == "group threads2: 14 rounds, generations 1 to 14"
+        assert told[0] == "group threads2: 14 rebalances, generations 1 to 14"
         assert told[1] == (
             'generation 1  2026-11-21 10:37:02.517Z  nothing earlier is recorded (note: "a3 b2"); 24 of 24 tasks placed'
         )
@@ -139,7 +141,7 @@ class TestGroupStory:
             "0_5 5435a4f9 → 57b3d74d and 10 more; 15 held back"
         )
         assert told[4].endswith("no task moves; 15 handed over")
-        assert told[15] == "80 moves of active tasks in 14 rounds"
+        assert told[15] == "80 moves of active tasks in 14 rebalances"
 
     def test_should_give_all_moves_as_json(self) -> None:
         told = json.loads(assignor("explain", THREADS, "--last", "20", "--format", "json").stdout)
@@ -180,7 +182,7 @@ class TestChoosing:
         assert [each["generation_id"] for each in told["rounds"]] == [297, 298, 299]
         assert told["rounds"][0]["generations_not_recorded"] == 0  # it was compared with 296
         text = assignor("explain", str(tmp_path / "long.gz"), "--last", "3").stdout
-        assert text.splitlines()[0] == "group smoke: the last 3 of 200 rounds, generations 297 to 299"
+        assert text.splitlines()[0] == "group smoke: the last 3 of 200 rebalances, generations 297 to 299"
 
     def test_should_take_the_chain_of_placement_problems_for_a_group(self, tmp_path: Path) -> None:
         chains: dict[str, list[object]] = {}
@@ -192,7 +194,7 @@ class TestChoosing:
         assert [each["generation_id"] for each in told["rounds"]] == list(range(1, len(chain) + 1))
         assert [each["id"] for each in told["rounds"]] == [line["id"] for line in chain if isinstance(line, dict)]
         assert assignor("explain", file, "--last", "2").stdout.splitlines()[0] == (
-            f"group {name}: the last 2 of {len(chain)} rounds, generations {len(chain) - 1} to {len(chain)}"
+            f"group {name}: the last 2 of {len(chain)} rebalances, generations {len(chain) - 1} to {len(chain)}"
         )
 
     @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ class TestText:
         assert (ran.returncode, ran.stderr) == (0, "")
         assert ran.stdout.splitlines() == [
             "threads2.9",
-            "  round      at  because    moved  warming up  standby moves  no owner  to restore  skew",
-            "      1    0 ms  recorded      17           0              2         0       4,837     1",
-            "      2  500 ms  follow-up      0           0              0        17       4,837     1",
-            "stable after 1 round, 1 follow-up and 500 ms: 17 moves, 0 warm-ups, 2 standby moves; longest without "
+            "  rebalance      at  because    moved  warming up  standby moves  no owner  to restore  skew",
+            "          1    0 ms  recorded      17           0              2         0       4,837     1",
+            "          2  500 ms  follow-up      0           0              0        17       4,837     1",
+            "stable after 1 rebalance, 1 follow-up and 500 ms: 17 moves, 0 warm-ups, 2 standby moves; longest without "
             "owner: 3_3 for 527 ms (all tasks together 8.6 s); all caught up after 1 s",
         ]
 
@@ -57,7 +57,7 @@ class TestText:
         ran = assignor("simulate", recorded, *slow)
         assert ran.returncode == 1
         assert ran.stdout.splitlines()[-1] == (
-            "not stable after 3 rounds and 20 min: 0 moves, 2 warm-ups, 0 standby moves; no task without owner; "
+            "not stable after 3 rebalances and 20 min: 0 moves, 2 warm-ups, 0 standby moves; no task without owner; "
             "still not caught up: 0_1 and 0_3"
         )
 
@@ -65,8 +65,8 @@ class TestText:
         ran = assignor("simulate", SMOKE, "--id", "smoke.2", "--assignor", "FallbackPriorTaskAssignor")
         assert ran.returncode == 1
         assert ran.stdout.splitlines()[-1] == (
-            "never stable: round 1 comes again for ever, every 1 min, though nothing moves or warms up: each asks for "
-            "a probing rebalance; until there 0 moves, 0 warm-ups, 0 standby moves; no task without owner"
+            "never stable: rebalance 1 comes again for ever, every 1 min, though nothing moves or warms up: each asks "
+            "for a probing rebalance; until there 0 moves, 0 warm-ups, 0 standby moves; no task without owner"
         )
 
     def test_should_leave_out_rounds_in_the_middle_of_many(self) -> None:
@@ -75,7 +75,9 @@ class TestText:
         assert len(ahead.rounds) == 91
         assert lines[42] == "  ... 31 more ..."
         assert [lines[41].split()[0], lines[43].split()[0]] == ["40", "72"]
-        assert sentence(ahead).startswith("stable after 46 rounds, 45 follow-ups and 7 h 30 min: 90 moves, 90 warm-ups")
+        assert sentence(ahead).startswith(
+            "stable after 46 rebalances, 45 follow-ups and 7 h 30 min: 90 moves, 90 warm-ups"
+        )
 
     def test_should_say_why_a_round_fails(self, tmp_path: Path) -> None:
         broken = document("recordings/smoke.jsonl.gz", "smoke.3")
@@ -85,7 +87,7 @@ class TestText:
             1,
             [
                 "smoke.3",
-                "ends with an error in round 1: every member is sent the error INCOMPLETE_SOURCE_TOPIC_METADATA",
+                "ends with an error in rebalance 1: every member is sent the error INCOMPLETE_SOURCE_TOPIC_METADATA",
             ],
         )
 

@@ -37,7 +37,7 @@ class TestText:
         assert ["as", "it", "is", "what", "if", "difference"] in rows
         assert ["instances", "3", "2", "-1"] in rows
         assert ["stream", "threads", "6", "4", "-2"] in rows
-        assert ["standbys", "of", "those", "wanted", "100", "%", "100", "%", "0"] in rows
+        assert ["standbys", "placed", "of", "those", "wanted", "100", "%", "100", "%", "0"] in rows
         assert ["records", "to", "restore", "0", "9,177", "+9,177"] in rows
         assert ["time", "to", "restore", "0", "s", "2.4", "s", "+2.4", "s"] in rows
         assert ["follow-up", "rebalance", "needed", "no", "yes"] in rows
@@ -104,7 +104,7 @@ class TestRounds:
         lines = ran.stdout.splitlines()
         assert [line.split()[0] for line in lines[1:13]] == [f"wcflow.{number}" for number in range(1, 13)]
         assert lines[0].split()[:8] == ["as", "it", "is", "->", "what", "if", "active", "moves"]
-        assert lines[13].startswith("12 rounds ")
+        assert lines[13].startswith("12 rebalances ")
         assert len(lines) == 14
 
     def test_should_count_what_cannot_be_compared(self, tmp_path: Path) -> None:

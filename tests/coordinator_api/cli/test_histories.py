@@ -93,7 +93,7 @@ def test_should_tell_the_story_of_a_task(lived: Lived) -> None:
     told = lived.explain("--task", moved)
 
     assert told.splitlines()[0] == (
-        f"group {lived.group_id}, task {moved}: {lived.last} rounds, generations 1 to {lived.last}"
+        f"group {lived.group_id}, task {moved}: {lived.last} rebalances, generations 1 to {lived.last}"
     )
     assert '(note: "member-joined")' in told
     assert f"follow-up: {moved}" in told
@@ -110,7 +110,7 @@ def test_should_tell_the_story_of_the_only_group_without_its_name(lived: Lived) 
     told = lived.explain()
 
     assert told == lived.explain("--group", lived.group_id)
-    assert told.splitlines()[0] == f"group {lived.group_id}: {lived.last} rounds, generations 1 to {lived.last}"
+    assert told.splitlines()[0] == f"group {lived.group_id}: {lived.last} rebalances, generations 1 to {lived.last}"
     lines = told.splitlines()[1:-1]
     assert len(lines) == lived.last
     assert f"{PARTITIONS} of {PARTITIONS} tasks placed" in lines[0]
