@@ -14,8 +14,8 @@ and after a restart:
     group = Group.replay(group_id, limits, records, now_ms)
     outcome = group.handle(Recovered(), now_ms)  # asks again for a rebalance that was being computed
 
-A group goes Empty -> PreparingRebalance (members join) -> CompletingRebalance (the assignment is computed) -> Stable
-(members fetch it) and round again. Where to look:
+A group goes from Empty to PreparingRebalance (members join), CompletingRebalance (the assignment is computed) and
+Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. Where to look:
 
     values   states          the words of the protocol
              image           the durable state: members, the last rebalance, the group
@@ -23,13 +23,14 @@ A group goes Empty -> PreparingRebalance (members join) -> CompletingRebalance (
              records         what a group remembers
              record_codec    records as JSON, under names that never change
              outcome         what comes of an event: records, answer, effects, next timer
-             limits          what the settings bound
+             limits          timeouts and sizes, as the settings set them
     loop     group           `Group`, and which rule handles which event
              transition      one event being handled: records emitted one by one
              replay          what each record makes of the state
              snapshot        the state as the shortest list of records
              liveness        sessions and timers, in memory only
-             invariants      what always holds; story: the last records, for errors
+             invariants      what always holds
+             story           the last records, for errors
     rules    rebalancing     where every rebalance starts, waits for joins, is computed and stored
              ticking         where sessions expire, waits end and probing rebalances start
              fencing         where a member is fenced or refused
