@@ -1,4 +1,4 @@
-"""What running processor nodes ask of the task they run in. `StreamTask` answers.
+"""What running processor nodes ask of the task they run in. `ProcessorRuntime` answers.
 
 Source: `InternalProcessorContext`, `RecordCollector`.
 """

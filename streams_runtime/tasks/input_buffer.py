@@ -42,7 +42,8 @@ class InputBuffer:
     """One per active task, which alone uses it.
 
     `sources`: by topic. `on_failure` is given each record that cannot be read; it raises, or lets it be dropped.
-    Raises StreamsRuntimeError for a partition of a topic that no source reads.
+    Raises StreamsRuntimeError for a partition of a topic that no source reads. `next_run`: see `PartitionGroup`; the
+    unfinished record has to be taken first.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class InputBuffer:
         "_sources",
         "_task_id",
         "_unfinished",
+        "next_run",
     )
 
     def __init__(
@@ -76,6 +78,7 @@ class InputBuffer:
         self._group = PartitionGroup(
             [self._queue(partition) for partition in partitions], InputLags(log, consumer), configs.max_task_idle_ms
         )
+        self.next_run: Callable[[int, int], RecordRun | None] = self._group.next_run  # spares a call for each run
 
     def __len__(self) -> int:
         """Records buffered."""
@@ -114,10 +117,6 @@ class InputBuffer:
             return self._group.ready(now_ms)
         finally:
             self.resume_partitions()
-
-    def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
-        """See `PartitionGroup.next_run`. Take the unfinished record first."""
-        return self._group.next_run(now_ms, max_records)
 
     def keep_unfinished(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
         """The record is not processed, or not to its end: it comes before all others, and is not committed."""

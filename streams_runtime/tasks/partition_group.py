@@ -123,15 +123,7 @@ class PartitionGroup:
             return len(self._only) > 0
         if self._idle:
             self._look_at_heads()
-        if not self._idle:
-            return True
-        if not len(self._heap):
-            if self._max_task_idle_ms > 0:
-                self._waited_enough(
-                    now_ms
-                )  # the wait begins when there is no more data, not with the next record of another partition
-            return False
-        return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
+        return not self._idle or self._may_go_on_without_idle(now_ms)
 
     def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
         """The next run, of `max_records` at most; None when not `ready`. Raises as `ready` does.
@@ -142,8 +134,10 @@ class PartitionGroup:
         only = self._only
         if only is not None:
             return (only, max_records) if len(only) else None
-        if not self.ready(now_ms):
-            return None
+        if self._idle:
+            self._look_at_heads()
+            if self._idle and not self._may_go_on_without_idle(now_ms):
+                return None
         head = self._heap.poll()
         assert head is not None, "a group that is ready has a head"
         queue = head[1]
@@ -156,6 +150,13 @@ class PartitionGroup:
             queue.clear()
         self._lags.clear()
         self.set_queues(self._queues.values())
+
+    def _may_go_on_without_idle(self, now_ms: int) -> bool:
+        if not len(self._heap):
+            if self._max_task_idle_ms > 0:
+                self._waited_enough(now_ms)  # the wait begins with the end of data, not with another partition's record
+            return False
+        return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
     def _look_at_heads(self) -> None:
         for partition, queue in list(self._idle.items()):

@@ -25,7 +25,7 @@ from streams_runtime.tasks.record_queue import RecordQueue
 class ProcessorRuntime:
     """Implements `TaskRuntime` for processors and `RecordClock` for stores.
 
-    `RecordProcessing` sets the public attributes, and nobody else does, but for `stores`, which are the task's.
+    `RecordProcessing` sets its public attributes, and nobody else does, except for `stores`, which the task sets.
     `record`: the input record that is processed, None outside of that; `queue`: the queue it was polled from.
     `current_system_time_ms`: when the present run of records or the present punctuation began. `init_time_ms`: the
     wall-clock time while processors are initialised, else -1. `stores`: empty while they are not open.

@@ -103,6 +103,10 @@ class RecordProcessing:
         finally:
             runtime.init_time_ms = UNKNOWN_TIME
 
+    def continue_at(self, stream_time_ms: int) -> None:
+        """Where an earlier owner of the task stopped; -1 when not known."""
+        self.runtime.stream_time_ms = stream_time_ms
+
     def close_processors(self) -> None:
         """Raises StreamsRuntimeError for the last error in a processor's `close`, when all were called."""
         with self._collector.watched(self._commits.begin_work):
@@ -124,14 +128,14 @@ class RecordProcessing:
         it may be tried again; after other records were processed it waits for the next call) or TaskCorrupted
         (exactly-once).
         """
-        buffer = self._buffer
+        buffer, next_run = self._buffer, self._buffer.next_run
         self.runtime.current_system_time_ms = now_ms
         self._processed = 0
         try:
             if (unfinished := buffer.take_unfinished()) is not None:
                 self._process_again(*unfinished)
             while self._processed < max_records:
-                run = buffer.next_run(now_ms, max_records - self._processed)
+                run = next_run(now_ms, max_records - self._processed)
                 if run is None:
                     break
                 self._process_run(*run)
@@ -144,9 +148,10 @@ class RecordProcessing:
         return self._processed
 
     def _process_run(self, queue: RecordQueue, max_records: int) -> None:
+        if not self._commits.is_needed:  # spares a call for each run, which may have one record only
+            self._commits.begin_work()
         runtime = self.runtime
         runtime.queue = queue
-        self._commits.begin_work()
         poll, process = queue.poll, queue.process
         stream_time_ms = runtime.stream_time_ms
         done = self._processed

@@ -186,10 +186,10 @@ class StreamTask:
         self._lifecycle.expect("complete its restoration", TaskState.RESTORING)
         claim = self._claim.take_if_needed(self._input_partitions)
         self._buffer.clear()
-        self.runtime.stream_time_ms = UNKNOWN_TIME
+        self._processing.continue_at(UNKNOWN_TIME)
         partition_times_ms = self._offsets.begin(self._input_partitions)
         self._buffer.set_partition_times(partition_times_ms)
-        self.runtime.stream_time_ms = max(partition_times_ms.values(), default=UNKNOWN_TIME)
+        self._processing.continue_at(max(partition_times_ms.values(), default=UNKNOWN_TIME))
         if self._exactly_once:
             self.state_manager.delete_checkpoint()
         else:
