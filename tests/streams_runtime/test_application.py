@@ -1,4 +1,4 @@
-"""An application is checked where it is made, travels, and is found by its name."""
+"""An application is checked when it is made, can be pickled, and is found by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be imported from `streams_runtime` itself: lazily, and the same for type checkers and for programs."""
+"""What can be imported from `streams_runtime` itself: lazily, and the same names for type checkers and for programs."""
 
 from __future__ import annotations
 

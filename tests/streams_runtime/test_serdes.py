@@ -1,4 +1,4 @@
-"""The forms of Kafka's own serdes, byte for byte. Kafka's: `SerializationTest`."""
+"""The formats of Kafka's own serdes, byte for byte. Kafka's: `SerializationTest`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records into a topology and out of it, with as few words as tests need."""
+"""Short ways to pipe records through a topology and to read its output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 
 
 class Driven:
-    """`pipe`: key, value, timestamp. `read`: all records of a topic since the last call."""
+    """`pipe` takes key, value and timestamp. `read` gives all records of a topic since the last call."""
 
     def __init__(self, driver: TopologyTestDriver) -> None:
         self.driver = driver
@@ -24,7 +24,7 @@ class Driven:
             source.pipe_input(key, value, timestamp_ms)
 
     def read(self, topic: str, value_serde: Serde[Any] = STRING, key_serde: Serde[Any] = STRING) -> list[Any]:
-        """Key, value, timestamp of each."""
+        """Key, value and timestamp of each record."""
         if topic not in self._outputs:
             self._outputs[topic] = self.driver.create_output_topic(topic, key_serde, value_serde)
         return [tuple(record[:3]) for record in self._outputs[topic].read_all()]

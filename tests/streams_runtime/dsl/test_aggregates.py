@@ -1,4 +1,4 @@
-"""Streams folded into tables, run."""
+"""Streams aggregated into tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins of a stream with a table and of two tables, run."""
+"""Joins of a stream with a table, and of two tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations on streams, run: what comes out, in which order, at which time."""
+"""Operations on streams: which records come out, in which order, with which timestamps."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_should_merge_records_of_both_streams() -> None:
 
 
 class Numbered(Processor[str, str]):
-    """Forwards each value with how many it has seen of it, from its store."""
+    """Forwards each value with the number of times it has seen it, which it keeps in its store."""
 
     def init(self, context: ProcessorContext) -> None:
         self.context = context
@@ -235,7 +235,7 @@ def test_should_refuse_streams_and_tables_of_another_builder() -> None:
 
 
 class Place:
-    """As much of a context as it takes to drop a record in a punctuator."""
+    """The part of a context that dropping a record in a punctuator needs."""
 
     record_metadata = None
 

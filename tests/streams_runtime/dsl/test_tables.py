@@ -1,4 +1,4 @@
-"""Tables, run: what is kept, what is removed, and what a change takes along."""
+"""Tables: what they keep, what they remove, and which changes they send."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ def test_should_leave_out_entries_whose_group_is_none() -> None:
 
 
 def test_should_not_subtract_what_was_never_added_when_an_aggregate_is_grouped_again() -> None:
-    """Kafka without a cache sends a new key's initial aggregate as its old value, and counts 1 here in the end."""
+    """Without a cache, Kafka sends the initial aggregate of a new key as its old value, and ends with a count of 1
+    here."""
     builder = StreamsBuilder()
     counts = builder.stream("in", STRING, STRING).group_by_key().count()
     counts.group_by(lambda k, count: ("words", k), key_serde=STRING, value_serde=STRING).count().to_stream().to("out")

@@ -1,6 +1,7 @@
 """Topologies written in the DSL, each as it was also written with Kafka's own `StreamsBuilder` (4.3.1).
 
-`described_by_kafka/<name>.txt` is what `Topology#describe` printed there, `topics.json` the topics and stores of each.
+`described_by_kafka/<name>.txt` is what `Topology#describe` printed for it. `topics.json` has the topics and stores of
+each.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _SERDES = {"key_serde": STRING, "value_serde": STRING}
 
 
 class CaseTopology:
-    """`made`: what the operations so far made, by number. One method an operation, named as in the case."""
+    """`made`: the result of each operation so far, by number. Each operation has a method, named as in the case."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         self.builder = StreamsBuilder(optimize=case["opt"])
@@ -188,7 +188,7 @@ class CaseTopology:
 
 
 def _settings(store: str | None) -> Materialized | None:
-    """A name that ends with m is of a store in memory."""
+    """A name that ends with m belongs to a store in memory."""
     return None if store is None else Materialized(store, persistent=not store.endswith("m"))
 
 

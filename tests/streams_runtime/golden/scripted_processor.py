@@ -1,4 +1,4 @@
-"""A processor that does by each value's first letter what a user's could: stores, punctuations, cancelling, commit."""
+"""A processor scripted by the first letter of each value: it uses stores, punctuates, cancels, commits."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Punctuations:
 
 @pytest.mark.parametrize("one", recorded("punctuations"), ids=Recorded.label)
 def test_should_fire_punctuations_when_and_in_the_order_kafka_does(one: Recorded) -> None:
-    """Those of one time too, cancelled ones and ones made inside a callback in between."""
+    """Includes punctuations of the same time, cancelled ones, and ones scheduled inside a callback."""
     punctuations = Punctuations()
     for operation, *arguments in one.case["ops"]:
         getattr(punctuations, {"s": "make", "c": "cancel", "p": "visit"}[operation])(*arguments)
@@ -88,7 +88,7 @@ def test_should_fire_punctuations_when_and_in_the_order_kafka_does(one: Recorded
 
 
 class KnownLags:
-    """`InputLags` that are set by hand; None is not known."""
+    """`InputLags` that a test sets. None: the lag is unknown."""
 
     def __init__(self) -> None:
         self.lags: dict[TopicPartition, int | None] = {}
@@ -148,7 +148,7 @@ class Group:
 
 @pytest.mark.parametrize("one", recorded("partition_groups"), ids=Recorded.label)
 def test_should_take_records_and_wait_for_partitions_as_kafka_does(one: Recorded) -> None:
-    """With equal timestamps too, for every kind of max.task.idle.ms."""
+    """Includes equal timestamps, for every kind of max.task.idle.ms."""
     group = Group(one.case["n"], one.case["idle"])
     for operation, *arguments in one.case["ops"]:
         getattr(group, operation)(*arguments)
@@ -201,7 +201,7 @@ class StateOfTask:
         self.state: StateManager
 
     def step(self, operation: str, arguments: list[Any]) -> str:
-        """What it says afterwards: the changelog offsets, or after an end the checkpoint."""
+        """Gives the changelog offsets after the step or, when the step ends the task, the checkpoint."""
         try:
             getattr(self, operation)(*arguments)
         except TaskCorrupted:
@@ -261,7 +261,10 @@ def shown(offsets: dict[TopicPartition, int]) -> str:
 
 @pytest.mark.parametrize("one", recorded("offsets"), ids=Recorded.label)
 def test_should_keep_and_checkpoint_changelog_offsets_as_kafka_does(one: Recorded, tmp_path: Path) -> None:
-    """Offset of the last record in the file (OFFSET_UNKNOWN for none), of the next one outside; memory starts anew."""
+    """The file holds the offset of the last record (OFFSET_UNKNOWN for none), everything else that of the next one.
+
+    Stores in memory start from the beginning.
+    """
     task = StateOfTask(one.case, tmp_path)
     try:
         for (operation, *arguments), said in zip(one.case["ops"], one.kafka, strict=False):

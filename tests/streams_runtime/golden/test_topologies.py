@@ -1,4 +1,4 @@
-"""Whole topologies do with the same records what Kafka's `TopologyTestDriver` did, byte by byte."""
+"""Whole topologies turn the same records into the same bytes as Kafka's `TopologyTestDriver` did."""
 
 from __future__ import annotations
 

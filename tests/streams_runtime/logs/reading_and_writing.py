@@ -1,4 +1,4 @@
-"""What nearly every test of a log does: write some records, read all records."""
+"""What nearly every test of a log needs: writing some records and reading all of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def records_of(batches: Iterable[RecordBatch]) -> list[Read]:
 def read_from(
     log: Log, partition: TopicPartition, offset: int = 0, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
 ) -> list[Read]:
-    """All that is there, through a consumer of its own. On a broker a commit shows a moment after it returned."""
+    """All records, read by a new consumer. On a broker, a commit becomes visible a moment after it has returned."""
     ends_when_written(log, log.end_offsets([partition], IsolationLevel.READ_UNCOMMITTED), longest_s=1)
     consumer = log.consumer(isolation)
     consumer.assign([partition])
@@ -61,7 +61,7 @@ def values_of(log: Log, partition: TopicPartition, offset: int = 0) -> list[tupl
 def ends_when_written(
     log: Log, expected: Mapping[TopicPartition, int], longest_s: float = 10
 ) -> dict[TopicPartition, int]:
-    """End offsets once they are as expected, or after so long: a producer may write while its caller goes on."""
+    """The end offsets, once they are as expected or the time is up: a producer may still be writing."""
     give_up_at = time.monotonic() + longest_s
     while (ends := log.end_offsets(expected)) != expected and time.monotonic() < give_up_at:
         time.sleep(0.01)  # nothing tells when another thread has written

@@ -1,4 +1,4 @@
-"""What a leader is told of a log: topics, changelog ends, committed offsets; and what it has created there."""
+"""What a leader learns from a log (topics, changelog end offsets, committed offsets), and what it creates there."""
 
 from __future__ import annotations
 

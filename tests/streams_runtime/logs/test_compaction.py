@@ -1,4 +1,4 @@
-"""Which records compaction keeps, against the rule said in one line of Python."""
+"""Which records compaction keeps, compared with the rule in one line of Python."""
 
 from __future__ import annotations
 

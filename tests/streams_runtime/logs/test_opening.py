@@ -1,4 +1,4 @@
-"""`bootstrap.servers` says which log it is."""
+"""`bootstrap.servers` decides which log is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as bytes: what goes in comes out, and what is broken says where."""
+"""Batches as bytes: they come out as they went in, and the error for a broken batch says where it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes over the wire, and what becomes of every kind of answer; on real sockets."""
+"""What the client sends, and what it makes of every kind of answer, over real sockets."""
 
 from __future__ import annotations
 

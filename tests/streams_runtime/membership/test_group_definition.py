@@ -1,4 +1,4 @@
-"""What is declared of an application: everything the leader needs, and nothing that it finds in the log."""
+"""What an application declares: everything that the leader needs, except what it finds in the log."""
 
 from __future__ import annotations
 

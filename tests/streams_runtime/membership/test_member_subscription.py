@@ -1,4 +1,4 @@
-"""What a member's bytes say when they are read again, and what it reads out of an assignment."""
+"""What a member writes into its subscriptions, and what it reads from an assignment."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ HELD = HeldTasks("m", 3)
 
 
 class Calling:
-    """One call in a thread of its own. `error`: what it raised."""
+    """One call in its own thread. `error`: what the call raised."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self.error: BaseException | None = None

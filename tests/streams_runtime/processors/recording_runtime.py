@@ -1,4 +1,4 @@
-"""A task without a task: keeps what nodes ask of it, so that a test sees exactly that."""
+"""A `TaskRuntime` that only records what nodes ask of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Sent(NamedTuple):
 
 @dataclass
 class Scheduled:
-    """What `schedule` got; cancelling is noted."""
+    """The arguments of `schedule`, and whether it was cancelled."""
 
     node: str
     interval_ms: int
@@ -45,7 +45,7 @@ class Scheduled:
 
 @dataclass
 class RecordingRuntime:
-    """`partitions`: of each topic that is there."""
+    """`partitions`: how many each existing topic has."""
 
     stores: dict[str, StateStore] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class RecordingRuntime:
 
 
 class EmptyStore:
-    """A store that holds nothing; tests of the graph only ask which one they get."""
+    """A store without content. Tests of the graph only compare which store they get."""
 
     persistent = False
     is_open = True
@@ -112,7 +112,7 @@ class EmptyStoreBuilder:
 
 
 class PassOn(Processor[Any, Any]):
-    """Hands every record on as it is."""
+    """Forwards every record as it is."""
 
     context: ProcessorContext
 

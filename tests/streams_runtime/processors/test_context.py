@@ -1,4 +1,4 @@
-"""What a processor may do with its context, and what it is told when it may not."""
+"""What a processor may do with its context, and the errors of what it must not do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.streams_runtime.processors.recording_runtime import (
 
 
 class Holding(PassOn):
-    """Lets a test use its context: the last one made is in `last`."""
+    """Lets a test use its context. `last`: the last one made."""
 
     last: Holding
 
@@ -49,7 +49,7 @@ def holding(runtime: RecordingRuntime, *stores: str) -> ProcessorGraph:
 
 
 def inside(graph: ProcessorGraph, call: Any) -> None:
-    """Run `call(context)` while the processor has a record."""
+    """Run `call(context)` while the processor works on a record."""
     graph.sources["a"].process(Record(b"k", call, 5))
 
 

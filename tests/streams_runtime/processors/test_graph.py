@@ -1,4 +1,4 @@
-"""The graph of one task: what is in it, in which order it runs, and where an error is said to come from."""
+"""The graph of one task: its nodes, the order in which they run, and which node an error is attributed to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Story = list[tuple[str, ...]]
 
 
 class Telling(PassOn):
-    """Writes into a story what is called on it."""
+    """Writes every call into a list."""
 
     def __init__(self, name: str, story: Story) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class Failing(PassOn):
 
 
 class Catching(PassOn):
-    """Goes on when something below it fails, then fails itself if it is asked to."""
+    """Continues when a node below it fails, then fails itself if it is asked to."""
 
     def process(self, record: Record[Any, Any]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The topology a user writes: what it refuses, that it travels, and its text."""
+"""The topology that a user writes: what it refuses, that it can be pickled, and its description."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_should_parse_to_what_the_assignor_reads() -> None:
 
 
 def shouting(mark: str) -> Callable[[], Processor[Any, Any]]:
-    """A supplier that closes over a value and a class that no module has: only cloudpickle can carry it."""
+    """A supplier that closes over a value and a class that is in no module: only cloudpickle can pickle it."""
 
     class Shout(PassOn):
         def process(self, record: Record[Any, Any]) -> None:

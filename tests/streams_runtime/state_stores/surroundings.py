@@ -1,4 +1,4 @@
-"""What a store is opened with in these tests: a changelog that is a list, a clock that is set by hand."""
+"""The context in which these tests open stores: a changelog that is a list, and a clock that the test sets."""
 
 from __future__ import annotations
 

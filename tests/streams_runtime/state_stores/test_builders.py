@@ -1,4 +1,4 @@
-"""Builders are values that travel to executors, and refuse what no store can be."""
+"""Builders are values that can be sent to executors, and that refuse impossible stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What memory adds: no more of it than the entries take, and other threads that read. `InMemoryKeyValueStoreTest`."""
+"""What is special in memory: its size follows the entries, and other threads read. Kafka's:
+`InMemoryKeyValueStoreTest`.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Entries = list[tuple[bytes, bytes]]
 
 
 class Model:
-    """The same calls on a dict, told as a list where the store gives an iterator."""
+    """The same calls on a dict. It gives a list where the store gives an iterator."""
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}

@@ -1,4 +1,4 @@
-"""What RocksDB adds: durability by flush, its files, and other threads that read. Kafka's: `RocksDBStoreTest`."""
+"""What is special on disk: durability by flush, the files, and other threads that read. Kafka's: `RocksDBStoreTest`."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ Restored = list[tuple[bytes, int, int, bytes | None]]
 
 
 class Model:
-    """Windows by key and start, each with its values by sequence number; expired ones are only left out of answers."""
+    """Windows by key and start, each with its values by sequence number. Answers leave out expired windows."""
 
     def __init__(self, retain_duplicates: bool) -> None:
         self.retain_duplicates = retain_duplicates

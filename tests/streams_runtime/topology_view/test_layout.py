@@ -1,4 +1,4 @@
-"""Where things stand in the picture: nothing on top of anything else, records from left to right."""
+"""Where shapes stand in the picture: none on top of another, and records go from left to right."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_should_show_a_shared_store_once_with_a_link_from_each_user() -> None:
 
 @st.composite
 def connected_topologies(draw: st.DrawFn) -> TopologyBuilder:
-    """One subtopology: every node hangs on one that was there before."""
+    """One subtopology: every node has a parent that was added before it."""
     builder = TopologyBuilder().add_source("n0", ["t0"])
     inner = ["n0"]
     for index in range(1, draw(st.integers(2, 18))):

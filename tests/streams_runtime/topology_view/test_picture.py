@@ -1,4 +1,4 @@
-"""The picture: both kinds of file, and everything of the topology in it."""
+"""The picture: both file formats, and that it shows everything of the topology."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.streams_runtime.processors.test_topology import word_count
 
 
 def texts(path: Path) -> list[str]:
-    """Everything that is written in an SVG, in the order it is drawn."""
+    """All texts of an SVG, in the order in which they are drawn."""
     tree = ElementTree.parse(path)
     return [element.text or "" for element in tree.iter("{http://www.w3.org/2000/svg}text")]
 

@@ -1,7 +1,7 @@
-"""One suite for every implementation of a log: a test that uses `log` runs over each of them, on a real broker too.
+"""One suite for every implementation of a log. A test that uses `log` runs over all of them, a real broker included.
 
-A test that uses `own_log` runs over those that this project keeps itself: it needs a clock that it can move, or
-compaction and retention when it says so, and a broker does both when it chooses to.
+A test that uses `own_log` runs only over this project's own logs, because it moves the clock, or decides when
+compaction and retention happen. A broker decides that itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compaction of changelogs: the latest record of each key stays where it is; offsets get gaps.
 
-Of the own logs only: brokers compact when they choose to, by their own clock.
+Only for this project's own logs: brokers compact when they choose to, by their own clock.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def test_should_name_positions_before_the_first_and_behind_the_last_record(log: 
 
 
 def test_should_name_a_position_that_fell_out_of_range_while_its_batch_was_half_given(own_log: Log) -> None:
-    """A consumer of a broker gives what it had fetched before: see the next test."""
+    """A consumer on a broker still gives what it had fetched before: see the next test."""
     write(own_log, T0, *[b"x"] * 10)
     consumer = own_log.consumer()
     consumer.assign([T0])

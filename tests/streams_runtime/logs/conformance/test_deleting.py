@@ -1,6 +1,6 @@
 """Begin offsets rise by `delete_records` and by retention; end offsets never go back.
 
-Retention is of the own logs only: brokers delete when they choose to, by their own clock.
+Retention is tested on this project's own logs only: brokers delete when they choose to, by their own clock.
 """
 
 from __future__ import annotations

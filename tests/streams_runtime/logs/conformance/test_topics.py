@@ -1,4 +1,4 @@
-"""Topics: names, partition counts, configs, and what is not there."""
+"""Topics: names, partition counts, configs, and topics that do not exist."""
 
 from __future__ import annotations
 

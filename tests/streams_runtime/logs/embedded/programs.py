@@ -1,4 +1,4 @@
-"""What other processes do in the tests of the embedded log; each prints a line when it has something to say."""
+"""Programs that other processes run in the tests of the embedded log. They report by printing lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def say(*words: object) -> None:
 
 
 def write_transactions(directory: Path, name: str, count: int) -> None:
-    """`count` transactions of two records in each of two partitions, with an offset that says how many there were."""
+    """Writes `count` transactions of two records in each of two partitions, with an offset that counts the
+    transactions."""
     log = EmbeddedLog(directory)
     claim = log.claim(name, [T0])
     done = log.committed_offsets(name, [T0]).get(T0, OffsetAndMetadata(0)).offset
@@ -39,7 +40,7 @@ def write_transactions(directory: Path, name: str, count: int) -> None:
 
 
 def write_until_fenced(directory: Path, name: str, _: int) -> None:
-    """Commits, says so, and waits for a line before the next one."""
+    """Commits, prints a line, and waits for a line before the next transaction."""
     log = EmbeddedLog(directory)
     claim = log.claim("group", [T0])
     producer = log.producer(name or None)
@@ -67,7 +68,7 @@ def hold_write_lock(directory: Path, _: str, __: int) -> None:
 
 
 def follow(directory: Path, _: str, count: int) -> None:
-    """Says the moment at which each record was given."""
+    """Prints the time at which it got each record."""
     consumer = EmbeddedLog(directory).consumer()
     consumer.assign([T0])
     consumer.seek(T0, 0)
@@ -88,7 +89,7 @@ def compact_for_ever(directory: Path, topic: str, _: int) -> None:
 
 
 def read_and_compact(directory: Path, _: str, __: int) -> None:
-    """Says how many records there were and by how many KiB the most memory that it ever had has grown."""
+    """Prints how many records there were, and by how many KiB its peak memory has grown."""
     log = EmbeddedLog(directory)
     consumer = log.consumer()
     consumer.assign([C0])
@@ -117,7 +118,7 @@ PROGRAMS: dict[str, Callable[[Path, str, int], None]] = {
 
 
 class Running:
-    """One of the programs above in a process of its own."""
+    """One of the programs above, in its own process."""
 
     def __init__(self, program: str, directory: Path, name: str = "", count: int = 0) -> None:
         self.process = subprocess.Popen(
@@ -147,7 +148,7 @@ class Running:
 
 @contextmanager
 def running(program: str, directory: Path, name: str = "", count: int = 0) -> Iterator[Running]:
-    """Killed at the end, if it has not ended by itself."""
+    """Kills the program at the end if it is still running."""
     started = Running(program, directory, name, count)
     try:
         yield started

@@ -1,4 +1,4 @@
-"""The directory: opened again, refused when it is not what it should be, small in memory when it is large."""
+"""The directory: opening it again, refusing one that is no log, and using little memory for a large one."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_should_say_so_when_the_file_is_taken_away(log: EmbeddedLog, directory: 
 
 
 def test_should_read_and_compact_a_large_topic_in_little_memory(log: EmbeddedLog, directory: Path) -> None:
-    """100 MB of records pass; what the process needs at most grows by a few batches."""
+    """With 100 MB of records, the peak memory of the process grows by a few batches only."""
     write(log, C0, *[bytes(100)] * 20_000)
     with running("read_and_compact", directory) as reader:
         assert reader.line() == "warm"
@@ -160,7 +160,7 @@ def test_should_not_let_the_write_ahead_log_grow_for_ever_when_there_are_always_
 def test_should_not_fail_a_commit_that_is_done_when_the_write_ahead_log_cannot_be_emptied(
     log: EmbeddedLog, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who hears of an error takes it for "nothing happened", and writes the same records again."""
+    """After an error, the caller would assume that nothing was written, and would write the same records again."""
     monkeypatch.setattr(log._writer, "_write_ahead_log", directory / "gone")
     write(log, T0, b"once")
     assert len(read_from(log, T0)) == 1

@@ -1,4 +1,4 @@
-"""A log that was opened before a fork works on both sides, each with files of its own."""
+"""A log that was opened before a fork works in both processes, each with its own files."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def clock() -> MovingClock:
 
 @pytest.fixture
 def piecemeal(directory: Path, clock: MovingClock) -> Iterator[EmbeddedLog]:
-    """One step a call."""
+    """A log whose `maintain` does one step for each call."""
     log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=0, maintenance_ms=0)
     log.create_topics([NewTopic("topic", 2, {"retention.ms": "0"}), NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
     yield log

@@ -1,4 +1,4 @@
-"""Several processes on one directory: SIGKILL at any moment, fencing, waking, waiting for the writer."""
+"""Several processes on one directory: SIGKILL at any moment, fencing, waking up, waiting for the writer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, read_from
 
 
 def check_transactions(log: EmbeddedLog, names: list[str]) -> None:
-    """In each partition every writer's transactions are whole, in order, and as many as its offset says."""
+    """In each partition the transactions of every writer are whole, in order, and as many as its offset counts."""
     for partition in (T0, T1):
         records = read_from(log, partition)
         assert [record.offset for record in records] == list(range(len(records)))

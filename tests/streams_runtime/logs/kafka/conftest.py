@@ -23,7 +23,7 @@ def log(kafka_broker: Broker) -> Iterator[KafkaLog]:
 
 @pytest.fixture
 def partition(log: KafkaLog) -> TopicPartition:
-    """Its topic's name is that of the group, too."""
+    """The topic and the group have the same name."""
     name = f"log-{uuid.uuid4().hex[:12]}"
     log.create_topics([NewTopic(name, 1)])
     return TopicPartition(name, 0)
@@ -31,7 +31,7 @@ def partition(log: KafkaLog) -> TopicPartition:
 
 @pytest.fixture(scope="package")
 def brokers(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """Who kills a node starts it again. Compaction runs five times a second."""
+    """A test that kills a node starts it again. Compaction runs five times a second."""
     three = Brokers(tmp_path_factory.mktemp("three") / "brokers", {"log.cleaner.backoff.ms": "200"})
     three.start()
     yield three

@@ -1,7 +1,7 @@
-"""A log on a broker that others use too, seen as if it were a cluster of its own.
+"""A log on a broker that others use too, seen as if it had the cluster for itself.
 
-Rule: names of topics, groups and transactional ids get a prefix on their way in and lose it on their way out, in
-errors too; topics without it are not there, and neither are topics in which groups keep their claims.
+Rule: names of topics, groups and transactional ids get a prefix on their way in and lose it on their way out, in errors
+too. Topics without the prefix are invisible, and so are the topics in which groups keep their claims.
 """
 
 from __future__ import annotations

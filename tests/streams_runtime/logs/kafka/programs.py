@@ -1,4 +1,4 @@
-"""What other processes do in the tests of the log on Kafka; each prints a line when it has something to say."""
+"""Programs that other processes run in the tests of the log on Kafka. They report by printing lines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def hold_a_transaction_open(log: KafkaLog, name: str, _: int) -> None:
 
 
 def stop_before_the_end(log: KafkaLog, name: str, released: int) -> None:
-    """A process that stops itself between its look at the claims and the end of the transaction."""
+    """Stops its own process between reading the claims and ending the transaction."""
     partition, producer = TopicPartition(name, 0), log.producer(f"{name}-owner")
     assert isinstance(producer, KafkaProducer)
     claim = log.claim(name, [partition], f"{name}-owner")
@@ -67,7 +67,7 @@ def stop_before_the_end(log: KafkaLog, name: str, released: int) -> None:
 
 
 def count_up(log: KafkaLog, name: str, count: int) -> None:
-    """Claims anew for every transaction, and writes the number that is committed; says each that it committed."""
+    """Claims again before every transaction, and writes the next number. Prints each number that it has committed."""
     partition, mine = TopicPartition(name, 0), f"{name}-{os.getpid()}"
     producer = log.producer(mine)
     say("ready")
@@ -94,7 +94,7 @@ PROGRAMS: dict[str, Callable[[KafkaLog, str, int], None]] = {
 
 
 class Running:
-    """One of the programs above in a process of its own."""
+    """One of the programs above, in its own process."""
 
     def __init__(self, program: str, servers: str, name: str, number: int) -> None:
         self.process = subprocess.Popen(
@@ -127,7 +127,7 @@ class Running:
 
 @contextmanager
 def running(program: str, servers: str, name: str, number: int = 0) -> Iterator[Running]:
-    """Killed at the end, if it has not ended by itself."""
+    """Kills the program at the end if it is still running."""
     started = Running(program, servers, name, number)
     try:
         yield started

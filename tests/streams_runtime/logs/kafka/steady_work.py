@@ -1,6 +1,6 @@
 """Work that goes on while brokers come and go: numbers are written with and without transactions, and followed.
 
-Every number has to be there once, in order, whatever dies meanwhile.
+Every number has to appear once, in order, whatever dies meanwhile.
 """
 
 from __future__ import annotations

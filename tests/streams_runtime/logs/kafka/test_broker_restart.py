@@ -1,4 +1,4 @@
-"""The broker is killed and started again in the middle of everything: nothing is lost, nothing is there twice."""
+"""The broker is killed and started again during steady work: nothing is lost, and nothing is written twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the records of a claims topic say, read in their order by somebody who was not there."""
+"""What a newcomer learns from the records of a claims topic, read in their order."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_should_read_what_it_wrote() -> None:
 
 
 def test_should_let_commits_that_wait_together_time_out_together() -> None:
-    """The first look is that of the first commit alone; all others share the second."""
+    """The first commit reads the claims by itself; all others share the second read."""
     looks = []
 
     class Away(Leadership):

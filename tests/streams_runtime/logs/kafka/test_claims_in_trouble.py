@@ -1,4 +1,4 @@
-"""Claims while processes stop and go on as it happens, while their topic is compacted, deleted, or very full."""
+"""Claims while processes are stopped at any point, and while their topic is compacted, deleted or very full."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LONGEST_S = 120
 
 
 def test_should_count_every_number_once_when_processes_are_stopped_anywhere(brokers: Brokers, tell: Tell) -> None:
-    """They take the partition from each other all the time, and the claims are compacted meanwhile."""
+    """The processes take the partition from each other all the time, while the claims are compacted."""
     seed = time.time_ns() % 1_000_000
     chance = random.Random(seed)
     name = f"stopped-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""One of three nodes dies, stays away, or is not there from the beginning: all goes on, nothing is lost or doubled."""
+"""One of three nodes dies, stays away, or is missing from the start: work continues, and nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def log(brokers: Brokers) -> Iterator[KafkaLog]:
 def test_should_lose_and_double_nothing_when_the_node_that_leads_everything_is_killed(
     brokers: Brokers, log: KafkaLog, tell: Tell
 ) -> None:
-    """The leader of records and claims, and the coordinator of group and transactions; then it comes back to that."""
+    """The node leads records and claims, and coordinates group and transactions. Then it comes back."""
     work = _led_by(VICTIM, log)
     claims = TopicPartition(claims_topic(work.group), 0)
     with work.going_on():
@@ -60,7 +60,7 @@ def test_should_lose_and_double_nothing_when_the_node_that_leads_everything_is_k
 
 
 def test_should_do_everything_while_the_first_of_the_nodes_is_away(brokers: Brokers, tell: Tell) -> None:
-    """A client that knew it, and one that only finds it in `bootstrap.servers`."""
+    """Once with a client that knew the node, once with a client that only has it in `bootstrap.servers`."""
     away = NODES[0]
     before = KafkaLog(brokers.bootstrap_servers)
     begun = time.monotonic()
@@ -110,7 +110,7 @@ def test_should_tell_the_leader_of_a_round_racks_and_replicas_also_while_a_node_
 def test_should_write_once_what_too_few_replicas_have_until_one_of_them_comes_back(
     brokers: Brokers, log: KafkaLog
 ) -> None:
-    """The leader has appended it, and must not say so before the others have it, too."""
+    """The leader has appended the record, and must not acknowledge it before the other replicas have it."""
     name = f"every-{uuid.uuid4().hex[:8]}"
     every = TopicPartition(name, 0)
     log.create_topics([NewTopic(name, 1, {"min.insync.replicas": "3"})])
@@ -224,7 +224,7 @@ def _leader(log: KafkaLog, partition: TopicPartition) -> int:
 
 
 def _brokers(log: KafkaLog) -> set[int]:
-    """Those that run, as the cluster says."""
+    """The nodes that run, as the cluster reports them."""
 
     async def ask() -> set[int]:
         async with ClusterAdmin(log.settings.client) as admin:

@@ -1,4 +1,4 @@
-"""A new owner takes a partition from one that is dead, stopped, or just as fast: nothing is lost, nothing twice."""
+"""A new owner takes a partition over from one that is dead, stopped, or just as fast: nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_should_abort_what_an_owner_wrote_that_stopped_before_the_end_of_its_tra
 def test_should_wait_for_an_owner_that_cannot_be_fenced_and_has_looked_at_the_claims_before(
     log: KafkaLog, partition: TopicPartition, kafka_broker: Broker
 ) -> None:
-    """It is the order of things that makes it exactly-once, not the fencing."""
+    """The order of the steps makes it exactly-once, not the fencing."""
     name = partition.topic
     with (
         running("stop_before_the_end", kafka_broker.bootstrap_servers, name, number=1) as stopped,
@@ -108,7 +108,8 @@ def test_should_count_every_number_once_when_processes_take_the_partition_from_e
 
 
 def test_should_not_fence_an_owner_that_has_opened_its_id_anew_since(log: KafkaLog, partition: TopicPartition) -> None:
-    """A process that came back quickly goes on with other tasks when one of its former tasks is claimed by another."""
+    """A process that came back quickly keeps working on other tasks when another process claims one of its former
+    tasks."""
     name = partition.topic
     other = TopicPartition(f"{name}-other", 0)
     log.producer("a")
