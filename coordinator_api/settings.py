@@ -256,7 +256,7 @@ class SettingRow(NamedTuple):
 
 
 def setting_rows() -> list[SettingRow]:
-    """Every setting, for `--help` and for the table in README."""
+    """Every setting, for `--help` and for the table in the documentation."""
     rows = []
     for field_name, field in Settings.model_fields.items():
         default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default

@@ -102,7 +102,7 @@ class DurableGroup:
                     return
                 lines = [encode_record(record) for record in outcome.records]
                 self._sequence = await self._repository.append(group_id, self._sequence, lines, recording)
-        except StoreError:
+        except BaseException:  # whatever ended the write, it may have been made
             self.distrust()
             raise
         self._log_bytes += sum(map(len, lines))

@@ -77,7 +77,9 @@ def _refuse_foreign_pages(headers: Mapping[str, str]) -> None:
         raise Problem("CLUSTER_AUTHORIZATION_FAILED", "without a token this service answers to loopback hosts only")
     origin = headers.get("origin")
     if origin is not None and not is_loopback(_host_of(origin)):
-        raise Problem("CLUSTER_AUTHORIZATION_FAILED", "without a token this service answers no other web page")
+        raise Problem(
+            "CLUSTER_AUTHORIZATION_FAILED", "without a token this service refuses calls from foreign web pages"
+        )
 
 
 def _host_of(address: str) -> str:

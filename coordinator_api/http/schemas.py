@@ -72,7 +72,7 @@ class SubscriptionAnswer(_Body):
 
 class AssignmentAnswer(_Body):
     """`assignment`: base64 of ConsumerProtocolAssignment. `followup`: another rebalance starts by itself: once all
-    members have their assignments, or, when source topics are missing, as soon as these exist.
+    members have their assignments, or, when source topics are missing, once these exist.
     """
 
     generation_id: int

@@ -15,6 +15,7 @@ router = APIRouter(tags=["health"], responses=PROBLEMS)
 
 @router.get("/livez")
 async def livez() -> Health:
+    """The process answers."""
     return Health(status="ok")
 
 
@@ -30,4 +31,5 @@ async def readyz(coordinator: TheCoordinator) -> Health:
 
 @router.get("/metrics")
 async def metrics(coordinator: TheCoordinator) -> Response:
+    """The service's metrics in Prometheus' text format."""
     return Response(coordinator.metrics.exposition(), media_type=CONTENT_TYPE)

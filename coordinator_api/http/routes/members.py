@@ -71,8 +71,11 @@ async def fetch_assignment(
     group_id: GroupId,
     member: MemberId,
     coordinator: TheCoordinator,
-    min_generation: Annotated[int, Query(ge=-(2**31), le=JAVA_INT_MAX)] = 0,
-    wait_ms: Annotated[int, Query(ge=0, le=MAX_WAIT_MS)] = 0,
+    min_generation: Annotated[
+        int,
+        Query(ge=-(2**31), le=JAVA_INT_MAX, description="The `generation_id` of the subscription's answer."),
+    ] = 0,
+    wait_ms: Annotated[int, Query(ge=0, le=MAX_WAIT_MS, description="How long the request may be held.")] = 0,
     group_instance_id: InstanceId = None,
 ) -> AssignmentAnswer | Response:
     """The assignment of `min_generation` or later. Waits up to `wait_ms` for it; 204 when it has not come by then.

@@ -28,10 +28,10 @@ MAX_PAGE = 1_000
 async def list_rebalances(
     group_id: GroupId,
     coordinator: TheCoordinator,
-    before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX)] = None,
+    before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX, description="Only generations below this one.")] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> Response:
-    """The recorded rebalances, newest first. `next_before`: pass it as `before` for the next page; null on the last."""
+    """The recorded rebalances, newest first. `next_before`: the `before` of the next page, null on the last page."""
     coordinator.group(group_id)
     page = await coordinator.repository.list_rebalances(group_id, before, limit)
     next_before = page[-1]["generation_id"] if len(page) == limit else None
@@ -42,7 +42,7 @@ _REPORT = {
     "parameters": [GZIP_HEADER],
     "requestBody": {
         "required": True,
-        "description": f"One rebalance/1 with its output, of this group, its source {LED_ELSEWHERE!r}.",
+        "description": f"One rebalance/1 of this group with its output; its source is {LED_ELSEWHERE!r}.",
         "content": {
             "application/json": {
                 "schema": {

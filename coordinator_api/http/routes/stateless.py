@@ -51,14 +51,14 @@ async def _request(
         Query(
             ge=1,
             le=MAX_ROUNDS,
-            description="Most rebalances, the recorded one included; by default what is allowed.",
+            description="After so many it stops, the recorded one included; by default as late as allowed.",
         ),
     ] = None,
     restore_records_per_s: _Rate = _DEFAULT.restore_records_per_s,
     standby_records_per_s: _Rate = _DEFAULT.standby_records_per_s,
     appended_records_per_s: Annotated[
         float,
-        Query(ge=0, le=HIGHEST_RATE, allow_inf_nan=False, description="By each running stateful task."),
+        Query(ge=0, le=HIGHEST_RATE, allow_inf_nan=False, description="By each stateful task while it runs."),
     ] = _DEFAULT.appended_records_per_s,
     rebalance_ms: _Ms = _DEFAULT.rebalance_ms,
     session_timeout_ms: _Ms = _DEFAULT.session_timeout_ms,
