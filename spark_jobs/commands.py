@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from assignor.commands.console import EXIT_NO, Format, leave, say
+from assignor.commands.console import EXIT_NO, Format, FormatOption, leave, say
 from assignor.commands.option_groups import options_of
 from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
 from assignor.recording import line_of_document
@@ -76,7 +76,7 @@ class WorkersOptions:
     ] = None
     state_dir: Annotated[Path | None, typer.Option(help=f"Where instances keep their state. {_EXECUTORS_PATH}")] = None
     log_dir: Annotated[Path | None, typer.Option(help=f"Where threads note what they own. {_EXECUTORS_PATH}")] = None
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+    format: FormatOption = Format.TEXT
 
     def application(self) -> Application:
         """Raises InputError for an application that cannot be loaded or declared, before Spark starts."""

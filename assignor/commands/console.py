@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -28,6 +28,9 @@ def exit_code_of(fault: AssignorFault) -> int:
 class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="Text for people, or JSON.")]
 
 
 def say(text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import Format
+from assignor.commands.console import Format, FormatOption
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
 from assignor.reading.sources import STDIN
@@ -33,7 +33,7 @@ def decode_bytes(
     kind: Annotated[
         str | None, typer.Option("--as", metavar="KIND", help=f"One of {', '.join(KINDS)}; found out when not given.")
     ] = None,
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+    format: FormatOption = Format.TEXT,
 ) -> None:
     """Show what the bytes of a subscription or an assignment say."""
     if kind is not None and kind not in KINDS:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, Format, leave
+from assignor.commands.console import EXIT_NO, Format, FormatOption, leave
 from assignor.commands.reading_bar import read_with_bar
 from assignor.errors import AssignorFault, InputError
 from assignor.reading.task_owners import TaskOwners, owners_in
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 def diff_files(
     a: Annotated[str, typer.Argument(metavar="A", help="A recording or what assign wrote; FILE#ID for one line.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+    format: FormatOption = Format.TEXT,
 ) -> None:
     """Say which tasks are elsewhere in B. Lines are paired by id; two single lines are paired as they are.
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, Format, LinesSetAside, leave, say
+from assignor.commands.console import EXIT_NO, Format, FormatOption, LinesSetAside, leave, say
 from assignor.commands.explain_history import group_story_lines, task_story_lines
 from assignor.commands.option_groups import options_of
 from assignor.commands.reading_bar import read_with_bar
@@ -61,7 +61,7 @@ class ExplainOptions:
     token_file: Annotated[
         str | None, typer.Option("--token-file", metavar="FILE", help="File with the coordinator's bearer token.")
     ] = None
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+    format: FormatOption = Format.TEXT
 
     def __post_init__(self) -> None:
         if self.files and (self.coordinator or self.token_file):

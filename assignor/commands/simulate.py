@@ -9,7 +9,7 @@ import typer
 
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.choice_options import Recordings, choice_from_options
-from assignor.commands.console import EXIT_NO, Format, LinesSetAside, leave
+from assignor.commands.console import EXIT_NO, Format, FormatOption, LinesSetAside, leave
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
 from assignor.commands.reading_bar import read_with_bar
@@ -38,7 +38,7 @@ class SimulateOptions:
     picture: Annotated[
         str | None, typer.Option("--picture", metavar="F", help="Draw the one forecast: a .svg or .png file.")
     ] = None
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+    format: FormatOption = Format.TEXT
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import typer
 
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.choice_options import Recordings, choice_from_options
-from assignor.commands.console import Format, LinesSetAside
+from assignor.commands.console import Format, FormatOption, LinesSetAside
 from assignor.commands.option_groups import options_of
 from assignor.commands.reading_bar import read_with_bar
 from assignor.commands.what_if_history import History
@@ -51,7 +51,7 @@ class WhatIfOptions:
         str | None,
         typer.Option("--write", metavar="F", help="Write the changed rebalances here, for the other commands."),
     ] = None
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+    format: FormatOption = Format.TEXT
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.restore_rate) and self.restore_rate > 0):

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import Format, say
+from assignor.commands.console import Format, FormatOption, say
 from assignor.commands.option_groups import options_of
 from assignor.recording import line_of_document
 from coordinator_api.cli import group_commands
@@ -70,7 +70,7 @@ def serve(settings: Settings) -> None:
 
 
 @options_of(settings=_settings_of_database)
-def migrate(settings: Settings, format: Annotated[Format, typer.Option("--format")] = Format.TEXT) -> None:
+def migrate(settings: Settings, format: FormatOption = Format.TEXT) -> None:
     """Bring the database's schema up to date. `serve` does it by itself."""
     from coordinator_api.store.opening import migrate as migrate_store
 

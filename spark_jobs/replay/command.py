@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, FormatOption, leave, say
 from assignor.commands.option_groups import options_of
 from assignor.recording import line_of_document
 from assignor.what_if.changes import Changes
@@ -36,7 +36,7 @@ def replay_inputs(
     ],
     run_by: EngineChoice,
     changes: Changes,
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT,
+    format: FormatOption = Format.TEXT,
 ) -> None:
     """Run recorded rebalances again, one row each: equal or not, what moved, how even the load is, how long it took.
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.console import EXIT_NO, Format, leave, say
+from assignor.commands.console import EXIT_NO, Format, FormatOption, leave, say
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
 from assignor.commands.reading_bar import read_with_bar
@@ -36,7 +36,7 @@ class SweepResultOptions:
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
     ] = None
-    format: Annotated[Format, typer.Option("--format")] = Format.TEXT
+    format: FormatOption = Format.TEXT
 
 
 @options_of(

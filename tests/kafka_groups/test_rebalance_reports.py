@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from assignor.coordinator_calls import CoordinatorAddress
-from assignor.errors import InputError
 from kafka_groups.rebalance_reports import RebalanceNotReported, report_rebalance
 
 REBALANCE = {"format": "rebalance/1", "group_id": "word count", "generation_id": 3}
@@ -70,22 +69,3 @@ def test_should_say_why_a_rebalance_was_refused_and_not_repeat_it() -> None:
         with pytest.raises(RebalanceNotReported, match="status 409: the generation is over"):
             report_rebalance(CoordinatorAddress(url), REBALANCE)
         assert len(asked) == 1
-
-
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "http://127.0.0.1:abc", "http://[::1", "http://"])
-def test_should_refuse_what_is_no_url(url: str) -> None:
-    with pytest.raises(InputError, match="must be a URL"):
-        report_rebalance(CoordinatorAddress(url), REBALANCE)
-
-
-def test_should_refuse_a_token_that_no_header_can_carry(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    for token in ("two\nlines", "t\u00f6ken"):
-        path.write_text(token, encoding="utf-8")
-        with pytest.raises(InputError, match="a token is one line of printable ASCII"):
-            report_rebalance(CoordinatorAddress("http://127.0.0.1:8080", path), REBALANCE)
-
-
-def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
-        report_rebalance(CoordinatorAddress("http://127.0.0.1:8080", tmp_path / "none"), REBALANCE)

@@ -1,0 +1,91 @@
+"""What every caller of a coordinator goes by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assignor.coordinator_calls import CoordinatorAddress, Refusal, group_path, read_token, refusal_of
+from assignor.errors import InputError
+
+
+def test_should_read_the_token_anew_for_each_call(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    address = CoordinatorAddress("http://127.0.0.1:8080/", file)
+    assert address.headers() == {"Authorization": "Bearer first"}
+
+    file.write_text("second")
+
+    assert address.headers() == {"Authorization": "Bearer second"}
+    assert address.url_of("/v1/groups") == "http://127.0.0.1:8080/v1/groups"
+
+
+def test_should_take_the_token_of_the_environment_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN", "secret")
+    assert read_token(None) == "secret"
+
+    monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN")
+
+    assert CoordinatorAddress("https://coordinator").headers() == {}
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "t\u00f6ken"])
+def test_should_refuse_a_token_that_no_header_can_carry(token: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(token, encoding="utf-8")
+
+    with pytest.raises(InputError, match="--token-file: a token is one line of printable ASCII"):
+        CoordinatorAddress("http://127.0.0.1:8080", file)
+
+
+def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        CoordinatorAddress("http://127.0.0.1:8080", tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost", "127.0.0.1:8080", "ftp://h", "http://", "http://h:abc", "http://h:0", "http://[::1"]
+)
+def test_should_refuse_what_is_no_url(url: str) -> None:
+    with pytest.raises(InputError, match="--coordinator: must be a URL such as http://"):
+        CoordinatorAddress(url)
+
+
+def test_should_name_a_group_whatever_characters_its_id_has() -> None:
+    assert group_path("a/b c?") == "/v1/groups/a%2Fb%20c%3F"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "refusal", "repeated"),
+    [
+        (409, {"code": "ILLEGAL_GENERATION", "detail": "over"}, Refusal(409, "ILLEGAL_GENERATION", "over"), False),
+        (
+            429,
+            {"code": "GROUP_MAX_SIZE_REACHED", "detail": "full"},
+            Refusal(429, "GROUP_MAX_SIZE_REACHED", "full"),
+            False,
+        ),
+        (
+            429,
+            {"code": "THROTTLING_QUOTA_EXCEEDED", "detail": "busy"},
+            Refusal(429, "THROTTLING_QUOTA_EXCEEDED", "busy"),
+            True,
+        ),
+        (503, {"code": "COORDINATOR_NOT_AVAILABLE"}, None, True),
+        (408, "", Refusal(408, None, '""'), True),
+        (404, ["no"], Refusal(404, None, '["no"]'), False),
+    ],
+)
+def test_should_read_what_a_refusal_says(status: int, body: object, refusal: Refusal | None, repeated: bool) -> None:
+    read = refusal_of(status, json.dumps(body).encode())
+
+    assert refusal is None or read == refusal
+    assert read.may_be_repeated is repeated
+
+
+def test_should_show_the_beginning_of_an_answer_that_is_not_a_coordinators() -> None:
+    assert refusal_of(502, b"<html>" + b"x" * 1_000) == Refusal(502, None, "<html>" + "x" * 294)
+    assert refusal_of(502, b"\xff").code is None
