@@ -126,7 +126,7 @@ def _tell_of_group(
     options: ExplainOptions,
 ) -> str | None:
     told = group_story(past, before)
-    if not told.rounds:
+    if not told.rebalances:
         return "there are no rebalances"
     if options.format is Format.JSON:
         print(line_of_document(group_story_document(group_id, told)))

@@ -33,8 +33,8 @@ DIFFERS = "recorded placement differs from this program's: reasons are of a re-r
 def task_story_lines(group_id: str, story: TaskStory, recorded: int | None, *, every: bool) -> Iterator[str]:
     """`recorded`: how many rebalances there are in all, None when not known. `every`: in full also without a change."""
     processes = Processes(_processes_of_task(story))
-    yield _heading(f"group {group_id}, task {story.task}", [each.facts for each in story.rounds], recorded)
-    shown = [(each, before) for before, each in zip([None, *story.rounds], story.rounds, strict=False)]
+    yield _heading(f"group {group_id}, task {story.task}", [each.facts for each in story.rebalances], recorded)
+    shown = [(each, before) for before, each in zip([None, *story.rebalances], story.rebalances, strict=False)]
     for is_dull, several in groupby(shown, key=lambda pair: not every and _is_dull(*pair)):
         if is_dull:
             yield ""
@@ -44,27 +44,27 @@ def task_story_lines(group_id: str, story: TaskStory, recorded: int | None, *, e
             yield ""
             yield from _rebalance_lines(each, story.task, processes)
     yield ""
-    yield from _summary_lines(story.summary, len(story.rounds), processes)
+    yield from _summary_lines(story.summary, len(story.rebalances), processes)
 
 
 def group_story_lines(group_id: str, story: GroupStory, recorded: int | None) -> Iterator[str]:
     """One line for each rebalance, with the first of its moves."""
     processes = Processes(_processes_of_group(story))
-    yield _heading(f"group {group_id}", [each.facts for each in story.rounds], recorded)
-    for each in story.rounds:
+    yield _heading(f"group {group_id}", [each.facts for each in story.rebalances], recorded)
+    for each in story.rebalances:
         yield f"{_rebalance_heading(each.facts)}  {_group_rebalance(each, processes)}"
     plural = "move" if story.moves == 1 else "moves"
-    yield f"{story.moves} {plural} of active tasks in {_counted(len(story.rounds))}"
+    yield f"{story.moves} {plural} of active tasks in {_counted(len(story.rebalances))}"
 
 
 def _processes_of_task(story: TaskStory) -> Iterator[object]:
-    for each in story.rounds:
+    for each in story.rebalances:
         yield from (copy.process for copy in (*each.before, *each.copies))
         yield from (trigger.process for trigger in each.facts.triggers)
 
 
 def _processes_of_group(story: GroupStory) -> Iterator[object]:
-    for each in story.rounds:
+    for each in story.rebalances:
         yield from (process for move in each.moves for process in (move.giver, move.receiver))
         yield from (trigger.process for trigger in each.facts.triggers)
 

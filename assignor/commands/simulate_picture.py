@@ -20,7 +20,7 @@ _LINE_WIDTH, _LINES = 125, 3
 
 def draw(title: str, forecast: Forecast) -> Figure:
     """Raises InputError for a forecast without a rebalance, and when matplotlib is not installed."""
-    rebalances = forecast.rounds
+    rebalances = forecast.rebalances
     if not rebalances:
         raise InputError(f"there is nothing to draw: {forecast.error}", "--picture")
     unit, ms = next((each for each in _UNITS if rebalances[-1].at_ms >= 2 * each[1]), _UNITS[-1])

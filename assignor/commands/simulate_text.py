@@ -19,15 +19,15 @@ _WORDS = 2
 def forecast_text(title: str, forecast: Forecast) -> str:
     """`title`: what was forecast."""
     lines = [title]
-    if forecast.rounds:
-        lines += _table(forecast.rounds)
+    if forecast.rebalances:
+        lines += _table(forecast.rebalances)
     return "\n".join([*lines, sentence(forecast)])
 
 
 def sentence(forecast: Forecast) -> str:
     """How it ends and what it took; starts small, without a full stop."""
     if forecast.end is End.ERROR:
-        return f"ends with an error in rebalance {len(forecast.rounds) + 1}: {forecast.error}"
+        return f"ends with an error in rebalance {len(forecast.rebalances) + 1}: {forecast.error}"
     took = _took(forecast)
     if forecast.end is End.LOOP:
         return f"never stable: {_loop(forecast)}; until there {took}"
@@ -101,12 +101,12 @@ def _records(measures: RebalanceMeasures) -> str:
 
 
 def _rebalances(forecast: Forecast) -> str:
-    follow_ups = len(forecast.rounds) - forecast.probing_rounds
+    follow_ups = len(forecast.rebalances) - forecast.probing_rounds
     parts = [_count(forecast.probing_rounds, "rebalance")]
     if follow_ups:
         parts.append(_count(follow_ups, "follow-up"))
-    if forecast.rounds[-1].at_ms:
-        parts.append(duration(forecast.rounds[-1].at_ms))
+    if forecast.rebalances[-1].at_ms:
+        parts.append(duration(forecast.rebalances[-1].at_ms))
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
 
 
@@ -135,7 +135,7 @@ def _loop(forecast: Forecast) -> str:
     loop_text = (
         f"rebalance {loop.first_round} comes" if loop.length == 1 else f"rebalances {loop.first_round} to {last} come"
     )
-    every = sum(_wait_ms(forecast, each) for each in forecast.rounds[loop.first_round - 1 : last])
+    every = sum(_wait_ms(forecast, each) for each in forecast.rebalances[loop.first_round - 1 : last])
     again = f"{loop_text} again for ever, every {duration(every)}"
     if not loop.tasks:
         return f"{again}, though nothing moves or warms up: each asks for a probing rebalance"
@@ -145,7 +145,7 @@ def _loop(forecast: Forecast) -> str:
 
 def _wait_ms(forecast: Forecast, each: ForecastRebalance) -> int:
     """From a rebalance to the next one; after the last one of a loop comes the first again."""
-    rebalances = forecast.rounds
+    rebalances = forecast.rebalances
     if each.number < len(rebalances):
         return rebalances[each.number].at_ms - each.at_ms
     if each.followup or each.probing_at_ms is None:

@@ -20,7 +20,7 @@ from assignor.recording.jvm_log_rebalances import (
     HIGH_AVAILABILITY,
     LoggedRebalance,
     problem_of_decision,
-    problem_of_round,
+    problem_of_rebalance,
     walk_of_tasks,
 )
 from assignor.recording.jvm_log_values import (
@@ -113,7 +113,7 @@ class _LogReader:
         self._configs = configs
         self._assignor = assignor
         self._on_skipped = on_skipped
-        self._rounds: dict[str | None, LoggedRebalance] = {}
+        self._rebalances: dict[str | None, LoggedRebalance] = {}
         self._latest: LoggedRebalance | None = None
         self._begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
         self._count = 0
@@ -126,8 +126,8 @@ class _LogReader:
                     yield from self._begin(_LogRecord(words.lastgroup or "", words, number, piece))
                 elif self._begun is not None:
                     self._go_on(number, piece)
-        for round in list(self._rounds.values()):
-            yield from self._end(round)
+        for rebalance in list(self._rebalances.values()):
+            yield from self._end(rebalance)
 
     def _begin(self, record: _LogRecord) -> Iterator[Document]:
         self._begun = None
@@ -135,57 +135,59 @@ class _LogReader:
             yield from self._decide(record)
             return
         if record.kind == "clients":
-            if record.thread in self._rounds:
-                yield from self._end(self._rounds[record.thread])
+            if record.thread in self._rebalances:
+                yield from self._end(self._rebalances[record.thread])
             self._open(record)
-        round = self._round_of(record)
+        rebalance = self._rebalance_of(record)
         if record.kind == "finished":
-            yield from self._end(round)
+            yield from self._end(rebalance)
             return
         try:
-            self._add(round, record)
+            self._add(rebalance, record)
         except UnreadableLogLine as error:
             self._skip(record.line, str(error))
 
-    def _add(self, round: LoggedRebalance, record: _LogRecord) -> None:
+    def _add(self, rebalance: LoggedRebalance, record: _LogRecord) -> None:
         """Takes what the first line has, and leaves the message open for more lines. Raises UnreadableLogLine."""
         words = record.words
         match record.kind:
             case "clients":
-                round.nodes = None if words["nodes"] is None else int(words["nodes"])
-                round.consumers |= read_consumers(record.rest)
+                rebalance.nodes = None if words["nodes"] is None else int(words["nodes"])
+                rebalance.consumers |= read_consumers(record.rest)
             case "stateful":
-                round.stateful = read_tasks(words["tasks"])
+                rebalance.stateful = read_tasks(words["tasks"])
             case "states":
-                round.standby_replicas = int(words["standbys"])
-                round.states = read_client_states(record.rest)
+                rebalance.standby_replicas = int(words["standbys"])
+                rebalance.states = read_client_states(record.rest)
             case "fallback":
-                round.fell_back = True
+                rebalance.fell_back = True
             case "rack":
-                round.rack_aware = True
+                rebalance.rack_aware = True
             case "placed" | "assigned":
                 if record.kind == "assigned":
-                    round.tasks, round.stateful = read_tasks(words["all"]), read_tasks(words["some"])
-                round.placed |= {} if round.decided else read_placed(record.rest)
+                    rebalance.tasks, rebalance.stateful = read_tasks(words["all"]), read_tasks(words["some"])
+                rebalance.placed |= {} if rebalance.decided else read_placed(record.rest)
         client = ProcessId.parse(words["client"]) if record.kind == "previous" else None
-        self._begun = (record.kind, round, client)
+        self._begun = (record.kind, rebalance, client)
 
     def _go_on(self, line: int, text: str) -> None:
         """A line that may continue the last message; any other line is ignored."""
         if self._begun is None:
             return
-        kind, round, client = self._begun
+        kind, rebalance, client = self._begun
         try:
             if kind == "clients":
-                round.consumers |= read_consumers(text)
+                rebalance.consumers |= read_consumers(text)
             elif kind == "stateful" and (stateless := _STATELESS.search(text)):
-                round.tasks = walk_of_tasks((*(round.stateful or ()), *read_tasks(stateless[1])))
-            elif kind in ("placed", "assigned") and not round.decided:
-                round.placed |= read_placed(text)
+                rebalance.tasks = walk_of_tasks((*(rebalance.stateful or ()), *read_tasks(stateless[1])))
+            elif kind in ("placed", "assigned") and not rebalance.decided:
+                rebalance.placed |= read_placed(text)
             elif client is not None:
                 for role, tasks in _PREVIOUS.findall(text):
                     of_consumers = read_tasks_by_consumer(tasks).values()
-                    round.previous.setdefault(client, {})[role] = tuple(task for each in of_consumers for task in each)
+                    rebalance.previous.setdefault(client, {})[role] = tuple(
+                        task for each in of_consumers for task in each
+                    )
         except UnreadableLogLine as error:
             self._skip(line, str(error))
 
@@ -193,52 +195,52 @@ class _LogReader:
         """The line of HighAvailabilityTaskAssignor is a complete rebalance; only its consumers come from earlier
         lines.
         """
-        round = LoggedRebalance(record.line, record.timestamp, record.thread)
+        rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
         try:
             decision = _DECISION.search(record.rest)
             if decision is None:
                 raise UnreadableLogLine("is cut off before it says whether a probing rebalance follows")
             states = read_client_states(record.rest[: decision.start() + 1])
-            round = self._round_of_clients(record, states.keys()) or round
-            problem = problem_of_decision(round, states)
-            id = self._id(record.timestamp, round.thread or record.thread)
-            yield round.document(id, HIGH_AVAILABILITY, self._configs, problem, decision["no"] is None)
+            rebalance = self._rebalance_of_clients(record, states.keys()) or rebalance
+            problem = problem_of_decision(rebalance, states)
+            id = self._id(record.timestamp, rebalance.thread or record.thread)
+            yield rebalance.document(id, HIGH_AVAILABILITY, self._configs, problem, decision["no"] is None)
         except UnreadableLogLine as error:
             self._skip(record.line, str(error))
-        round.decided = True
-        if round.thread in self._rounds and self._rounds[round.thread] is not round:
-            self._rounds[round.thread].decided = True
+        rebalance.decided = True
+        if rebalance.thread in self._rebalances and self._rebalances[rebalance.thread] is not rebalance:
+            self._rebalances[rebalance.thread].decided = True
 
-    def _end(self, round: LoggedRebalance) -> Iterator[Document]:
+    def _end(self, rebalance: LoggedRebalance) -> Iterator[Document]:
         """The document of a rebalance without that line."""
-        self._rounds.pop(round.thread, None)
-        if round.decided or not round.consumers:
+        self._rebalances.pop(rebalance.thread, None)
+        if rebalance.decided or not rebalance.consumers:
             return
         try:
-            assignor = round.assignor(self._assignor)
-            problem = problem_of_round(round)
-            id = self._id(round.timestamp, round.thread)
-            yield round.document(id, assignor, self._configs, problem, assignor == FALLBACK_PRIOR)
+            assignor = rebalance.assignor(self._assignor)
+            problem = problem_of_rebalance(rebalance)
+            id = self._id(rebalance.timestamp, rebalance.thread)
+            yield rebalance.document(id, assignor, self._configs, problem, assignor == FALLBACK_PRIOR)
         except UnreadableLogLine as error:
-            self._skip(round.line, f"the rebalance that begins here {error}")
+            self._skip(rebalance.line, f"the rebalance that begins here {error}")
 
     def _open(self, record: _LogRecord) -> LoggedRebalance:
-        round = LoggedRebalance(record.line, record.timestamp, record.thread)
-        self._rounds[record.thread] = self._latest = round
-        return round
+        rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
+        self._rebalances[record.thread] = self._latest = rebalance
+        return rebalance
 
-    def _round_of(self, record: _LogRecord) -> LoggedRebalance:
+    def _rebalance_of(self, record: _LogRecord) -> LoggedRebalance:
         """The one of the thread that logs, otherwise the last one begun; a log can begin in mid-rebalance."""
-        if record.thread in self._rounds:
-            return self._rounds[record.thread]
+        if record.thread in self._rebalances:
+            return self._rebalances[record.thread]
         if record.thread is None and self._latest is not None:
             return self._latest
         return self._open(record)
 
-    def _round_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
+    def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
         """The one with the same clients: this logger does not always name its thread in full."""
         wanted = set(clients)
-        fitting = [each for each in self._rounds.values() if not each.decided and set(each.consumers) == wanted]
+        fitting = [each for each in self._rebalances.values() if not each.decided and set(each.consumers) == wanted]
         named = [each for each in fitting if each.thread == record.thread]
         return next(iter(named[-1:] or fitting[-1:]), None)
 

@@ -74,7 +74,7 @@ class LoggedRebalance:
         }
 
 
-def problem_of_decision(round: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
+def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
     """From the line of HighAvailabilityTaskAssignor alone; also sets what it placed. Raises UnreadableLogLine."""
     tasks = sorted(task for client in states.values() for task in client.active)
     if len(set(tasks)) != len(tasks):
@@ -85,22 +85,22 @@ def problem_of_decision(round: LoggedRebalance, states: Mapping[ProcessId, Logge
     missing = next(iter(stateful)).difference(tasks)
     if missing:
         raise UnreadableLogLine(f"shows no active copy of {min(missing)}")
-    round.placed = {process: (client.active, client.standby) for process, client in states.items()}
-    return _problem(tasks, sorted(next(iter(stateful))), round, states)
+    rebalance.placed = {process: (client.active, client.standby) for process, client in states.items()}
+    return _problem(tasks, sorted(next(iter(stateful))), rebalance, states)
 
 
-def problem_of_round(round: LoggedRebalance) -> dict[str, object]:
+def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
     """From the leader's own lines, for assignors that do not use lags. Raises UnreadableLogLine."""
-    if round.stateful is None or round.tasks is None:
+    if rebalance.stateful is None or rebalance.tasks is None:
         raise UnreadableLogLine("has no line with its tasks")
-    if round.nodes is not None and len(round.consumers) != round.nodes:
-        raise UnreadableLogLine(f"has {len(round.consumers)} of its {round.nodes} clients")
-    if not round.consumers or set(round.placed) != set(round.consumers):
+    if rebalance.nodes is not None and len(rebalance.consumers) != rebalance.nodes:
+        raise UnreadableLogLine(f"has {len(rebalance.consumers)} of its {rebalance.nodes} clients")
+    if not rebalance.consumers or set(rebalance.placed) != set(rebalance.consumers):
         raise UnreadableLogLine("has no placement for all of its clients")
-    placed = sorted(task for active, _ in round.placed.values() for task in active)
-    if placed != sorted(round.tasks):
+    placed = sorted(task for active, _ in rebalance.placed.values() for task in active)
+    if placed != sorted(rebalance.tasks):
         raise UnreadableLogLine("does not place each of its tasks once")
-    return _problem(round.tasks, round.stateful, round, round.states or _states(round))
+    return _problem(rebalance.tasks, rebalance.stateful, rebalance, rebalance.states or _states(rebalance))
 
 
 def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
@@ -108,15 +108,17 @@ def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
     return tuple(hash_set_order(sorted(tasks), task_hash))
 
 
-def _states(round: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
-    if set(round.previous) != set(round.consumers) or any(len(each) != 2 for each in round.previous.values()):
+def _states(rebalance: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
+    if set(rebalance.previous) != set(rebalance.consumers) or any(
+        len(each) != 2 for each in rebalance.previous.values()
+    ):
         raise UnreadableLogLine("has no previous tasks for all of its clients")
     states: dict[ProcessId, LoggedClient] = {}
-    for process in _walk_of_processes(round.consumers):
-        active = set(round.previous[process]["active"])
-        standby = set(round.previous[process]["standby"]) - active
+    for process in _walk_of_processes(rebalance.consumers):
+        active = set(rebalance.previous[process]["active"])
+        standby = set(rebalance.previous[process]["standby"]) - active
         states[process] = LoggedClient(
-            len(round.consumers[process]), (), (), tuple(sorted(active)), tuple(sorted(standby)), {}
+            len(rebalance.consumers[process]), (), (), tuple(sorted(active)), tuple(sorted(standby)), {}
         )
     return states
 
@@ -131,13 +133,15 @@ def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[Pro
 def _problem(
     tasks: Iterable[TaskId],
     stateful: Iterable[TaskId],
-    round: LoggedRebalance,
+    rebalance: LoggedRebalance,
     states: Mapping[ProcessId, LoggedClient],
 ) -> dict[str, object]:
     return {
         "tasks": _texts(tasks),
         "stateful": _texts(stateful),
-        "clients": {str(process): _client(client, round.consumers.get(process)) for process, client in states.items()},
+        "clients": {
+            str(process): _client(client, rebalance.consumers.get(process)) for process, client in states.items()
+        },
     }
 
 

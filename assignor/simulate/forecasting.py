@@ -29,7 +29,7 @@ class ForecastHistory:
     to, from one rebalance to the next; so a task that is held back and handed over in the follow-up moves once.
     """
 
-    _rounds: list[ForecastRebalance] = field(default_factory=list)
+    _rebalances: list[ForecastRebalance] = field(default_factory=list)
     _held_back: list[frozenset[TaskId]] = field(default_factory=list)
     _owners: dict[TaskId, ProcessId] = field(default_factory=dict)
     _warming_up: frozenset[tuple[ProcessId, TaskId]] = frozenset()
@@ -45,9 +45,9 @@ class ForecastHistory:
         self._warm_ups += len(warming_up - self._warming_up)
         self._owners, self._warming_up = owners, warming_up
         self._held_back.append(decided.held_back)
-        self._rounds.append(
+        self._rebalances.append(
             ForecastRebalance(
-                number=len(self._rounds) + 1,
+                number=len(self._rebalances) + 1,
                 at_ms=now_ms,
                 trigger=trigger,
                 measures=measures,
@@ -65,7 +65,7 @@ class ForecastHistory:
         """`now_ms`: a task without an owner counts as unowned at least until then. `members`: None when no rebalance
         took place.
         """
-        rounds = tuple(self._rounds)
+        rebalances = tuple(self._rebalances)
         stable = end is End.STABLE
         restored_ms = members.caught_up_ms() if members is not None and stable else None
         behind: tuple[TaskId, ...] = ()
@@ -74,32 +74,32 @@ class ForecastHistory:
             members.runs.finish(now_ms)
         return Forecast(
             end=end,
-            rounds=rounds,
-            stable_after_ms=rounds[-1].at_ms if stable else None,
+            rebalances=rebalances,
+            stable_after_ms=rebalances[-1].at_ms if stable else None,
             restored_after_ms=restored_ms,
-            active_moves=sum(len(each.moved) for each in rounds),
-            standby_moves=sum(each.measures.standby_moved for each in rounds),
+            active_moves=sum(len(each.moved) for each in rebalances),
+            standby_moves=sum(each.measures.standby_moved for each in rebalances),
             warm_ups=self._warm_ups,
             unowned_ms=0 if members is None else members.runs.unowned_ms,
             unowned_longest_ms=0 if members is None else members.runs.longest_ms,
             unowned_longest_task=None if members is None else members.runs.longest_task,
             loop=None if loop_from is None else self._loop(loop_from),
             error=error,
-            final=rounds[-1].measures if rounds else None,
+            final=rebalances[-1].measures if rebalances else None,
             owners=tuple(sorted(self._owners.items())),
             behind=behind,
         )
 
     def _moved(self, decided: Decided, owners: dict[TaskId, ProcessId]) -> tuple[TaskId, ...]:
-        if self._rounds:
+        if self._rebalances:
             return tuple(sorted(task for task, owner in owners.items() if self._owners.get(task, owner) != owner))
         before = previous_owners(decided.problem)
         return tuple(sorted(task for task, owner in owners.items() if owner not in before.get(task, (owner,))))
 
     def _loop(self, first: int) -> Loop:
-        rounds = self._rounds[first - 1 :]
-        tasks = frozenset(chain.from_iterable((*each.moved, *each.warming_up) for each in rounds))
-        return Loop(first, len(rounds), tuple(sorted(tasks.union(*self._held_back[first - 1 :]))))
+        rebalances = self._rebalances[first - 1 :]
+        tasks = frozenset(chain.from_iterable((*each.moved, *each.warming_up) for each in rebalances))
+        return Loop(first, len(rebalances), tuple(sorted(tasks.union(*self._held_back[first - 1 :]))))
 
 
 _DEFAULT_MODEL = ForecastModel()

@@ -93,7 +93,7 @@ class Forecast:
     """
 
     end: End
-    rounds: tuple[ForecastRebalance, ...]
+    rebalances: tuple[ForecastRebalance, ...]
     stable_after_ms: int | None
     restored_after_ms: int | None
     active_moves: int
@@ -113,7 +113,7 @@ class Forecast:
     @property
     def probing_rounds(self) -> int:
         """The recorded rebalance and those that probing asked for; follow-ups only hand over what these decided."""
-        return sum(1 for each in self.rounds if each.trigger is not ForecastTrigger.FOLLOW_UP)
+        return sum(1 for each in self.rebalances if each.trigger is not ForecastTrigger.FOLLOW_UP)
 
 
 HIGHEST_RATE = 1e15
@@ -166,7 +166,7 @@ def forecast_document(forecast: Forecast, model: ForecastModel | None = None) ->
         "behind": [str(task) for task in forecast.behind],
         "final": None if forecast.final is None else measures_document(forecast.final),
         "owners": {str(task): str(process) for task, process in forecast.owners},
-        "rounds": [_round_document(each) for each in forecast.rounds],
+        "rounds": [_rebalance_document(each) for each in forecast.rebalances],
     }
     return document if model is None else document | {"model": asdict(model)}
 
@@ -175,7 +175,7 @@ def measures_document(measures: RebalanceMeasures) -> dict[str, object]:
     return asdict(measures) | {"thread_loads": list(measures.thread_loads)}
 
 
-def _round_document(each: ForecastRebalance) -> dict[str, object]:
+def _rebalance_document(each: ForecastRebalance) -> dict[str, object]:
     return {
         "number": each.number,
         "at_ms": each.at_ms,

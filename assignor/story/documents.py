@@ -28,7 +28,7 @@ def task_story_document(group_id: str, story: TaskStory) -> dict[str, object]:
                 "differs_from_recorded": each.differs,
                 "waiting": _waiting(each.waiting),
             }
-            for each in story.rounds
+            for each in story.rebalances
         ],
         "summary": {
             "moves": summary.moves,
@@ -65,7 +65,7 @@ def group_story_document(group_id: str, story: GroupStory) -> dict[str, object]:
                 "warm_ups": each.warm_ups,
                 "differing_from_recorded": each.differing,
             }
-            for each in story.rounds
+            for each in story.rebalances
         ],
         "summary": {"moves": story.moves},
     }

@@ -41,22 +41,22 @@ class GroupRebalance:
 
 @dataclass(frozen=True, slots=True)
 class GroupStory:
-    rounds: tuple[GroupRebalance, ...]
+    rebalances: tuple[GroupRebalance, ...]
 
     @property
     def moves(self) -> int:
         """Tasks that ran nowhere before, as in the first rebalance, are not counted."""
-        return sum(1 for each in self.rounds for move in each.moves if move.giver is not None)
+        return sum(1 for each in self.rebalances for move in each.moves if move.giver is not None)
 
 
-def group_story(rounds: Iterable[PastRebalance], before: PastRebalance | None = None) -> GroupStory:
-    """`rounds`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
+def group_story(rebalances: Iterable[PastRebalance], before: PastRebalance | None = None) -> GroupStory:
+    """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
     story does not tell.
     """
     told: list[GroupRebalance] = []
     seen = None if before is None else see(before, None)
     active: Mapping[TaskId, ProcessId] = {} if seen is None else seen.placed.active()
-    for past in rounds:
+    for past in rebalances:
         previous, active_before = seen, active
         seen = see(past, previous)
         active = seen.placed.active()

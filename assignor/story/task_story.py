@@ -83,13 +83,13 @@ class TaskSummary:
 @dataclass(frozen=True, slots=True)
 class TaskStory:
     task: TaskId
-    rounds: tuple[TaskRebalance, ...]
+    rebalances: tuple[TaskRebalance, ...]
     summary: TaskSummary
 
     @property
     def found(self) -> bool:
         """Whether any rebalance has the task."""
-        return any(each.change not in (TaskChange.ABSENT, TaskChange.NOT_PLACED) for each in self.rounds)
+        return any(each.change not in (TaskChange.ABSENT, TaskChange.NOT_PLACED) for each in self.rebalances)
 
 
 class _Here(NamedTuple):
@@ -100,13 +100,13 @@ class _Here(NamedTuple):
     copies: tuple[PlacedCopy, ...]
 
 
-def story(rounds: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskStory:
-    """`rounds`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
+def story(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskStory:
+    """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
     story does not tell.
     """
     told: list[TaskRebalance] = []
     here = None if before is None else _look(before, task, None)
-    for past in rounds:
+    for past in rebalances:
         was = here
         here = _look(past, task, was)
         told.append(_told(task, here, was))
@@ -177,19 +177,19 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
     return TaskWaiting(step.kind, process, member, lag, next_round_ms)
 
 
-def _summary(rounds: Sequence[TaskRebalance]) -> TaskSummary:
-    owners = [each.owner.process for each in rounds if each.owner is not None]
-    if rounds and rounds[0].before:
-        was = _active(rounds[0].before)
+def _summary(rebalances: Sequence[TaskRebalance]) -> TaskSummary:
+    owners = [each.owner.process for each in rebalances if each.owner is not None]
+    if rebalances and rebalances[0].before:
+        was = _active(rebalances[0].before)
         owners[:0] = [] if was is None or was.held_back else [was.process]
     without_owner = 0
-    for each, following in pairwise(rounds):
+    for each, following in pairwise(rebalances):
         if each.owner is None and each.change is not TaskChange.ABSENT:
             without_owner += following.facts.since_previous_ms or 0
-    last = rounds[-1] if rounds else None
+    last = rebalances[-1] if rebalances else None
     return TaskSummary(
         moves=sum(1 for one, other in pairwise(owners) if one != other),
-        warm_up_rounds=sum(1 for each in rounds if any(copy.role is Role.WARM_UP for copy in each.copies)),
+        warm_up_rounds=sum(1 for each in rebalances if any(copy.role is Role.WARM_UP for copy in each.copies)),
         without_owner_ms=without_owner,
         without_owner_since_ms=None if last is None or last.owner is not None else last.facts.now_ms,
         copies=() if last is None else last.copies,

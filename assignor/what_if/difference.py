@@ -247,8 +247,8 @@ def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[
 def difference_document(difference: Difference) -> dict[str, object]:
     """The difference as JSON: processes and tasks as text, times in seconds, every task whose copies differ."""
     return {
-        "before": _round(difference.before),
-        "after": _round(difference.after),
+        "before": _rebalance_document(difference.before),
+        "after": _rebalance_document(difference.after),
         "active_elsewhere": difference.active_elsewhere,
         "standbys_new": difference.standbys_new,
         "standbys_gone": difference.standbys_gone,
@@ -263,7 +263,7 @@ def difference_document(difference: Difference) -> dict[str, object]:
     }
 
 
-def _round(summary: ComparedRebalance) -> dict[str, object]:
+def _rebalance_document(summary: ComparedRebalance) -> dict[str, object]:
     records = summary.records_by_process
     return {
         "error": summary.error,

@@ -79,12 +79,12 @@ _LONGEST_NAME = 24
 _DIGITS = 8
 
 
-def process_labels(rounds: Iterable[Rerun]) -> dict[ProcessId, str]:
+def process_labels(rebalances: Iterable[Rerun]) -> dict[ProcessId, str]:
     """A label for every process of the rebalances: the common beginning of its client ids when that is short and
     unique; otherwise the first digits of its id, or all of them.
     """
     names: dict[ProcessId, str | None] = {}
-    for ran in rounds:
+    for ran in rebalances:
         both = ran.placed
         for process, client in {} if both is None else both[0].clients.items():
             names.setdefault(process, None if isinstance(ran, RerunPlacement) else _name(ran, client.consumers))

@@ -79,7 +79,7 @@ class EpisodeTotals:
             self.time_to_stable_sum_ms += forecast.stable_after_ms
             self.time_to_stable_max_ms = max(self.time_to_stable_max_ms, forecast.stable_after_ms)
         self.looping += forecast.end is End.LOOP
-        self.rounds += len(forecast.rounds)
+        self.rounds += len(forecast.rebalances)
         self.probing_rounds += forecast.probing_rounds
         self.active_moves += forecast.active_moves
         self.standby_moves += forecast.standby_moves

@@ -72,7 +72,7 @@ class TestText:
     def test_should_leave_out_rounds_in_the_middle_of_many(self) -> None:
         ahead = forecast(grown_by_one(clients=10, tasks=100))
         lines = forecast_text("many", ahead).splitlines()
-        assert len(ahead.rounds) == 91
+        assert len(ahead.rebalances) == 91
         assert lines[42] == "  ... 31 more ..."
         assert [lines[41].split()[0], lines[43].split()[0]] == ["40", "72"]
         assert sentence(ahead).startswith(

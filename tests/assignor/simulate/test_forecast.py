@@ -45,7 +45,7 @@ AsFormat = Callable[[RecordedRebalance], Recorded]
 
 
 def at_and_trigger(forecast: Forecast) -> list[tuple[int, str]]:
-    return [(each.at_ms, each.trigger.value) for each in forecast.rounds]
+    return [(each.at_ms, each.trigger.value) for each in forecast.rebalances]
 
 
 @BOTH_FORMATS
@@ -68,9 +68,9 @@ def test_should_tell_the_same_story_in_both_formats_when_threads_do_not_matter()
 
     ours, alone = forecast(recorded), forecast(as_placement(recorded))
 
-    assert [each.moved for each in ours.rounds] == [each.moved for each in alone.rounds]
+    assert [each.moved for each in ours.rebalances] == [each.moved for each in alone.rebalances]
     assert at_and_trigger(ours) == at_and_trigger(alone)
-    assert replace(ours, rounds=()) == replace(alone, rounds=())
+    assert replace(ours, rebalances=()) == replace(alone, rebalances=())
 
 
 def test_should_be_over_at_once_when_the_group_is_settled() -> None:
@@ -90,7 +90,7 @@ def test_should_hand_over_in_a_follow_up_and_look_again_at_the_probing_interval(
     ahead = forecast(recorded, ForecastModel(rebalance_ms=200))
 
     assert at_and_trigger(ahead) == [(0, "recorded"), (60_000, "probing"), (60_200, "follow-up")]
-    first, second, third = ahead.rounds
+    first, second, third = ahead.rebalances
     assert (first.moved, first.warming_up, first.followup, first.probing_at_ms) == ((), (T1,), False, 60_000)
     assert (second.moved, second.warming_up, second.followup, second.unowned) == ((T1,), (), True, 0)
     assert (third.moved, third.followup, third.probing_at_ms, third.unowned) == ((), False, None, 1)
@@ -112,12 +112,12 @@ def test_should_take_longer_when_standbys_are_read_slowly() -> None:
 
     ahead = forecast(recorded, ForecastModel(standby_records_per_s=per_round))
 
-    assert [each.trigger for each in ahead.rounds] == [
+    assert [each.trigger for each in ahead.rebalances] == [
         ForecastTrigger.RECORDED,
         *[ForecastTrigger.PROBING] * 4,
         ForecastTrigger.FOLLOW_UP,
     ]
-    records = [each.measures.records_to_restore for each in ahead.rounds[:4]]
+    records = [each.measures.records_to_restore for each in ahead.rebalances[:4]]
     assert records == [100_000, 66_695, 33_362, 29], "the first round's assignments arrive 500 ms late"
     assert ahead.warm_ups == 1, "one warm-up, however many rounds it takes"
 
@@ -136,8 +136,8 @@ def test_should_go_in_circles_when_the_sticky_assignor_hands_tasks_to_and_fro() 
 
     to_and_fro = (TaskId(0, 1), TaskId(0, 2), TaskId(1, 1), TaskId(1, 2))
     assert (ahead.end, ahead.loop) == (End.LOOP, Loop(12, 2, to_and_fro))
-    assert (ahead.stable_after_ms, ahead.restored_after_ms, len(ahead.rounds)) == (None, None, 13)
-    assert {each.trigger for each in ahead.rounds[11:]} == {ForecastTrigger.FOLLOW_UP}
+    assert (ahead.stable_after_ms, ahead.restored_after_ms, len(ahead.rebalances)) == (None, None, 13)
+    assert {each.trigger for each in ahead.rebalances[11:]} == {ForecastTrigger.FOLLOW_UP}
 
 
 @BOTH_FORMATS
@@ -146,8 +146,8 @@ def test_should_call_a_round_that_repeats_itself_a_loop_of_length_one(as_format:
 
     ahead = forecast(as_format(recorded))
 
-    assert (ahead.end, ahead.loop, len(ahead.rounds)) == (End.LOOP, Loop(1, 1, ()), 1)
-    assert ahead.rounds[0].probing_at_ms == 600_000
+    assert (ahead.end, ahead.loop, len(ahead.rebalances)) == (End.LOOP, Loop(1, 1, ()), 1)
+    assert ahead.rebalances[0].probing_at_ms == 600_000
 
 
 def test_should_find_a_loop_when_changelogs_grow_too() -> None:
@@ -163,8 +163,8 @@ def test_should_never_settle_when_warm_ups_fall_behind() -> None:
 
     ahead = forecast(recorded, ForecastModel(standby_records_per_s=1000, appended_records_per_s=2000), max_rounds=12)
 
-    assert (ahead.end, len(ahead.rounds), ahead.loop) == (End.OUT_OF_ROUNDS, 12, None)
-    assert ahead.behind == ahead.rounds[-1].warming_up == (T1, TaskId(0, 3))
+    assert (ahead.end, len(ahead.rebalances), ahead.loop) == (End.OUT_OF_ROUNDS, 12, None)
+    assert ahead.behind == ahead.rebalances[-1].warming_up == (T1, TaskId(0, 3))
     assert (ahead.active_moves, ahead.stable_after_ms, ahead.restored_after_ms) == (0, None, None)
 
 
@@ -188,7 +188,7 @@ def test_should_count_the_session_timeout_when_the_owner_is_gone() -> None:
     restored_in_ms = LOG_END // 50
     assert (ahead.unowned_longest_task, ahead.unowned_longest_ms) == (T0, 45_000 + 500 + restored_in_ms)
     assert ahead.unowned_ms == ahead.unowned_longest_ms
-    assert (ahead.restored_after_ms, ahead.rounds[0].unowned) == (500 + restored_in_ms, 1)
+    assert (ahead.restored_after_ms, ahead.rebalances[0].unowned) == (500 + restored_in_ms, 1)
 
 
 def test_should_not_count_it_when_the_recorded_round_is_a_follow_up() -> None:
@@ -227,7 +227,7 @@ def test_should_know_the_topics_that_the_first_round_creates() -> None:
     )
 
     # a round that had to create them again would have no end offsets to be behind of
-    assert (ahead.error, len(ahead.rounds)) == (None, 2)
+    assert (ahead.error, len(ahead.rebalances)) == (None, 2)
     assert (ahead.end, ahead.loop) == (End.LOOP, Loop(2, 1, ()))
 
 
@@ -274,7 +274,7 @@ def test_should_end_with_the_error_when_the_leader_places_nothing() -> None:
 
     ahead = forecast(recorded_round(without_topic))
 
-    assert (ahead.end, ahead.rounds, ahead.final) == (End.ERROR, (), None)
+    assert (ahead.end, ahead.rebalances, ahead.final) == (End.ERROR, (), None)
     assert ahead.error == "every member is sent the error INCOMPLETE_SOURCE_TOPIC_METADATA"
 
 
@@ -294,7 +294,7 @@ def test_should_end_with_the_error_when_a_later_round_fails() -> None:
 
     ahead = forecast(recorded, load_own=lambda _: assignor)
 
-    assert (ahead.end, len(ahead.rounds)) == (End.ERROR, 1)
+    assert (ahead.end, len(ahead.rebalances)) == (End.ERROR, 1)
     assert ahead.error == "assignor: some:Assignor raised RuntimeError: no idea"
 
 
@@ -304,7 +304,7 @@ def test_should_end_with_the_error_when_a_later_round_fails() -> None:
         (b"\x00", r"input.members\['b'\].subscription: cannot be read: .* at byte 0"),
         (
             encode_subscription(Subscription((), (12).to_bytes(4, "big") * 2)),
-            r"input.members\['b'\].subscription: is of version 12, which is not known here",
+            r"input.members\['b'\].subscription: has version 12, which is not known here",
         ),
     ],
 )
@@ -363,8 +363,8 @@ def test_should_keep_the_restore_going_when_a_round_comes_between() -> None:
     ahead = forecast(replace(problem, assignor="FallbackPriorTaskAssignor"), ForecastModel(restore_records_per_s=1000))
 
     assert at_and_trigger(ahead) == [(0, "recorded"), (60_000, "probing"), (120_000, "probing")]
-    assert [each.unowned for each in ahead.rounds] == [1, 1, 0]
-    assert [each.measures.records_to_restore for each in ahead.rounds] == [90_000, 30_500, 0]
+    assert [each.unowned for each in ahead.rebalances] == [1, 1, 0]
+    assert [each.measures.records_to_restore for each in ahead.rebalances] == [90_000, 30_500, 0]
     assert (ahead.unowned_longest_task, ahead.unowned_longest_ms) == (T1, 45_000 + 500 + 90_000)
 
 
@@ -375,7 +375,7 @@ def test_should_go_on_from_the_recorded_round_as_the_pipeline_does() -> None:
 
     result = assign(recorded.snapshot, recorded.now_ms)
     assert result.placement is not None
-    assert ahead.rounds[0].followup is result.followup_rebalance
+    assert ahead.rebalances[0].followup is result.followup_rebalance
     assert ahead.owners == tuple(
         sorted((task, process) for process, placed in result.placement.clients.items() for task in placed.active)
     )

@@ -108,10 +108,10 @@ def test_should_add_up(group: SimulatedGroup, appended: int) -> None:
 
     ahead = forecast(recorded, ForecastModel(appended_records_per_s=appended), max_rounds=200)
 
-    times = [each.at_ms for each in ahead.rounds]
+    times = [each.at_ms for each in ahead.rebalances]
     assert times == sorted(times)
-    assert [each.number for each in ahead.rounds] == list(range(1, len(ahead.rounds) + 1))
-    assert ahead.active_moves == sum(len(each.moved) for each in ahead.rounds)
+    assert [each.number for each in ahead.rebalances] == list(range(1, len(ahead.rebalances) + 1))
+    assert ahead.active_moves == sum(len(each.moved) for each in ahead.rebalances)
     assert 0 <= ahead.unowned_longest_ms <= ahead.unowned_ms
     assert {task for task, _ in ahead.owners} == set(group.tasks)
     assert ahead.end is End.STABLE

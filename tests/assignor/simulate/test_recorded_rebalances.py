@@ -49,7 +49,7 @@ def test_should_end_where_kafkas_group_was_after_its_follow_up(number: int) -> N
 
     ahead = forecast(recorded)
 
-    assert (ahead.end, [each.trigger for each in ahead.rounds]) == (
+    assert (ahead.end, [each.trigger for each in ahead.rebalances]) == (
         End.STABLE,
         [ForecastTrigger.RECORDED, ForecastTrigger.FOLLOW_UP],
     )
@@ -63,7 +63,7 @@ def test_should_count_down_the_probing_rounds_that_kafkas_group_went_through() -
 
     kafkas = [rounds[f"wcflow.{number}"] for number in range(3, 11)]
     kafkas_ms = [each.now_ms - kafkas[0].now_ms for each in kafkas]
-    ours_ms = [each.at_ms for each in ahead.rounds[:8]]
+    ours_ms = [each.at_ms for each in ahead.rebalances[:8]]
     assert [abs(ours - theirs) < 5000 for ours, theirs in zip(ours_ms, kafkas_ms, strict=True)] == [True] * 8
     assert ahead.end is End.STABLE
     assert ahead.probing_rounds == 9
@@ -87,7 +87,7 @@ def test_should_ask_for_a_round_again_when_the_leader_created_topics_that_the_gr
 
     ahead = forecast(first)
 
-    assert [(each.trigger, each.moved) for each in ahead.rounds] == [
+    assert [(each.trigger, each.moved) for each in ahead.rebalances] == [
         (ForecastTrigger.RECORDED, ()),
         (ForecastTrigger.FOLLOW_UP, ()),
     ]
@@ -98,7 +98,7 @@ def test_should_not_ask_for_a_round_again_when_the_leader_has_no_consumer() -> N
     recorded = recording("smoke")["smoke.1"]
     out_of_process = replace(recorded, snapshot=replace(recorded.snapshot, leader_process_id=None))
 
-    assert [each.trigger for each in forecast(out_of_process).rounds] == [ForecastTrigger.RECORDED]
+    assert [each.trigger for each in forecast(out_of_process).rebalances] == [ForecastTrigger.RECORDED]
 
 
 def test_should_report_closed_state_by_the_thread_that_closed_it() -> None:

@@ -14,7 +14,7 @@ from tests.recorded import RECORDINGS, documents
 
 
 def test_should_count_what_moved_was_held_back_and_handed_over() -> None:
-    told = group_story(history(recorded("wcflow"))).rounds
+    told = group_story(history(recorded("wcflow"))).rebalances
     counted = [(len(each.moves), each.held_back, each.handed_over, each.warm_ups, each.processes) for each in told]
     assert counted == [
         (18, 0, 0, 0, 2),
@@ -35,7 +35,7 @@ def test_should_count_what_moved_was_held_back_and_handed_over() -> None:
 
 def test_should_name_giver_and_receiver_of_each_move() -> None:
     story = group_story(history(recorded("wcflow")))
-    fifth = story.rounds[4].moves
+    fifth = story.rebalances[4].moves
     assert [(str(move.task), short(move.giver), short(move.receiver), move.held_back) for move in fifth] == [
         ("0_4", "52a2381e", "83dd50fb", True),
         ("1_2", "83dd50fb", "52a2381e", True),
@@ -45,7 +45,7 @@ def test_should_name_giver_and_receiver_of_each_move() -> None:
 
 def test_should_compare_the_first_round_with_the_one_before_it() -> None:
     rounds = history(recorded("threads2"))
-    assert group_story(rounds[5:], before=rounds[4]).rounds == group_story(rounds).rounds[5:]
+    assert group_story(rounds[5:], before=rounds[4]).rebalances == group_story(rounds).rebalances[5:]
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -53,7 +53,7 @@ def test_should_follow_the_owners_in_the_recorded_bytes(name: str) -> None:
     """Moves put together are where every task is at the end, whoever led the group."""
     lines = documents(name)
     where: dict[TaskId, Move] = {}
-    for each, line in zip(group_story(history(lines)).rounds, lines, strict=True):
+    for each, line in zip(group_story(history(lines)).rebalances, lines, strict=True):
         where.update({move.task: move for move in each.moves})
         recorded_owners = owners_in(line).active
         process_of = {member: process for process, view in processes_of(run(line)).items() for member in view.members}
@@ -76,4 +76,4 @@ def test_should_be_told_as_json() -> None:
 
 
 def test_should_have_nothing_to_say_of_no_rounds() -> None:
-    assert group_story([]).rounds == ()
+    assert group_story([]).rebalances == ()

@@ -23,7 +23,7 @@ def told(name: str, task: str) -> TaskStory:
 
 
 def changes(found: TaskStory) -> list[TaskChange]:
-    return [each.change for each in found.rounds]
+    return [each.change for each in found.rebalances]
 
 
 def where(copies: tuple[PlacedCopy, ...]) -> list[tuple[str, str | None, int | None, bool]]:
@@ -51,7 +51,7 @@ class TestRecordedGroups:
         ]
 
     def test_should_have_the_copies_before_and_after_with_their_lags(self) -> None:
-        third, fifth = self.found.rounds[2], self.found.rounds[4]
+        third, fifth = self.found.rebalances[2], self.found.rebalances[4]
         assert where(third.before) == [("active", A, 0, False), ("standby", B, 0, False)]
         assert where(third.copies) == [
             ("active", A, LATEST_OFFSET, False),
@@ -64,19 +64,19 @@ class TestRecordedGroups:
             "c-StreamThread-1-consumer",
         ]
         assert where(fifth.copies) == [("active", C, 3, True), ("standby", A, LATEST_OFFSET, False)]
-        assert all(one.copies == other.before for one, other in pairwise(self.found.rounds))
+        assert all(one.copies == other.before for one, other in pairwise(self.found.rebalances))
 
     def test_should_give_the_reason_in_the_words_of_explain(self) -> None:
-        third = self.found.rounds[2]
+        third = self.found.rebalances[2]
         assert third.outcome is ActiveOutcome.WARM_UP
         assert third.reason is not None
         assert third.reason.startswith(
             f"caught up: {A} (running it), {B} (lag 5); active belongs on {C} by round robin"
         )
-        assert not any(each.differs for each in self.found.rounds)
+        assert not any(each.differs for each in self.found.rebalances)
 
     def test_should_say_what_the_task_waits_for(self) -> None:
-        fourth, fifth, sixth = self.found.rounds[3:6]
+        fourth, fifth, sixth = self.found.rebalances[3:6]
         assert fourth.waiting is not None
         assert fifth.waiting is not None
         assert (fourth.waiting.kind, short(fourth.waiting.process), fourth.waiting.lag) == (
@@ -106,14 +106,14 @@ class TestRecordedGroups:
         assert (summary.moves, summary.without_owner_ms) == (0, 0)
 
     def test_should_name_the_turn_at_warming_up_that_a_task_waits_for(self) -> None:
-        waiting = told("wcflow", "2_2").rounds[3].waiting
+        waiting = told("wcflow", "2_2").rebalances[3].waiting
         assert waiting is not None
         assert (waiting.kind, short(waiting.process)) == (DecisionKind.WARM_UP_BUDGET_SPENT, C)
 
     def test_should_compare_the_first_round_with_the_one_before_it(self) -> None:
         rounds = history(recorded("wcflow"))
         cut = story(rounds[4:], TaskId(1, 2), before=rounds[3])
-        assert cut.rounds == self.found.rounds[4:]
+        assert cut.rebalances == self.found.rebalances[4:]
         assert cut.summary == self.found.summary.__class__(
             moves=2,
             warm_up_rounds=0,
@@ -122,18 +122,18 @@ class TestRecordedGroups:
             copies=self.found.summary.copies,
             waiting=None,
         )
-        alone = story(rounds[5:6], TaskId(1, 2)).rounds[0]
+        alone = story(rounds[5:6], TaskId(1, 2)).rebalances[0]
         assert (alone.change, alone.before, alone.facts.since_previous_ms) == (TaskChange.FIRST, (), None)
 
     def test_should_see_a_task_go_to_another_thread_of_its_process(self) -> None:
         """Task 0_4 of wcflow goes to and fro between the threads of one process at every probing rebalance."""
         found = told("wcflow", "0_4")
-        owners = [each.owner.member for each in found.rounds if each.owner is not None]
+        owners = [each.owner.member for each in found.rebalances if each.owner is not None]
         assert len(set(owners[-4:])) > 1
         assert TaskChange.HELD_BACK in changes(found)[6:10]
 
     def test_should_call_a_static_member_by_its_instance(self) -> None:
-        copy = told("static", "0_0").rounds[0].copies[0]
+        copy = told("static", "0_0").rebalances[0].copies[0]
         assert copy.name is not None
         assert copy.name.startswith("inst-")
         assert copy.member is not None
@@ -145,7 +145,7 @@ class TestRecordedGroups:
         rounds = history(lines)
         owners = [owners_in(line).active for line in lines]
         for task in sorted({task for active in owners for task in active}):
-            found = story(rounds, task).rounds
+            found = story(rounds, task).rebalances
             assert [[] if each.owner is None else [each.owner.member] for each in found] == [
                 active.get(task, []) for active in owners
             ]
@@ -158,8 +158,8 @@ class TestGaps:
     def test_should_count_the_generations_that_were_not_recorded(self) -> None:
         lines = recorded("wcflow")
         found = story(history([lines[0], lines[3], lines[4]]), TaskId(1, 2))
-        assert [each.facts.not_recorded for each in found.rounds] == [0, 2, 0]
-        assert found.rounds[1].facts.since_previous_ms == lines[3]["now_ms"] - lines[0]["now_ms"]
+        assert [each.facts.not_recorded for each in found.rebalances] == [0, 2, 0]
+        assert found.rebalances[1].facts.since_previous_ms == lines[3]["now_ms"] - lines[0]["now_ms"]
 
     def test_should_find_no_task_that_never_was(self) -> None:
         found = told("smoke", "9_9")
@@ -179,19 +179,19 @@ class TestGaps:
         cluster = {**lines[1]["input"]["cluster"], "topics": {}}
         found = story(history([lines[0], with_input(lines[1], cluster=cluster), lines[2]]), TaskId(1, 2))
         assert changes(found) == [TaskChange.FIRST, TaskChange.NOT_PLACED, TaskChange.FIRST]
-        assert found.rounds[1].facts.error == "INCOMPLETE_SOURCE_TOPIC_METADATA"
+        assert found.rebalances[1].facts.error == "INCOMPLETE_SOURCE_TOPIC_METADATA"
         assert found.summary.without_owner_ms == lines[2]["now_ms"] - lines[1]["now_ms"]
 
     def test_should_have_nothing_to_say_of_no_rounds(self) -> None:
         found = story([], TaskId(0, 0))
-        assert (found.rounds, found.found, found.summary.copies) == ((), False, ())
+        assert (found.rebalances, found.found, found.summary.copies) == ((), False, ())
 
 
 class TestAnotherLeader:
     def test_should_tell_where_the_task_was_recorded_to_be_and_mark_the_reason(self) -> None:
         """bridge1 was led by a Python program; only its last round is placed as this program places it."""
         found = told("bridge1", "0_0")
-        assert [(each.facts.led_by, each.differs) for each in found.rounds] == [
+        assert [(each.facts.led_by, each.differs) for each in found.rebalances] == [
             ("python", True),
             ("python", True),
             ("python", False),
@@ -199,7 +199,7 @@ class TestAnotherLeader:
             ("python", True),
             (None, False),
         ]
-        second = found.rounds[1]
+        second = found.rebalances[1]
         own = run(recorded("bridge1")[1]).explanations(TaskId(0, 0))[0]
         assert second.reason == own.text.partition(" – ")[2]
         assert where(second.copies) != [
@@ -215,7 +215,7 @@ class TestAnotherLeader:
             TaskChange.HANDED_OVER,
             TaskChange.STAYED,
         ]
-        assert [each.owner is None for each in found.rounds] == [True, False, True, False, False, False]
+        assert [each.owner is None for each in found.rebalances] == [True, False, True, False, False, False]
 
 
 class TestPlacements:
@@ -225,12 +225,12 @@ class TestPlacements:
         assert all(isinstance(past.ran, RerunPlacement) for past in rounds)
         task = TaskId.parse(lines[0]["tasks"][0])
         found = story(rounds, task)
-        assert [each.facts.generation for each in found.rounds] == list(range(1, len(lines) + 1))
-        assert {(each.facts.now_ms, each.facts.since_previous_ms, each.differs) for each in found.rounds} == {
+        assert [each.facts.generation for each in found.rebalances] == list(range(1, len(lines) + 1))
+        assert {(each.facts.now_ms, each.facts.since_previous_ms, each.differs) for each in found.rebalances} == {
             (None, None, False)
         }
         assert found.summary.without_owner_ms == 0
-        for line, each in zip(lines, found.rounds, strict=True):
+        for line, each in zip(lines, found.rebalances, strict=True):
             active = [id for id, client in line["output"]["clients"].items() if str(task) in client["active"]]
             assert [str(copy.process) for copy in each.copies if copy.role is Role.ACTIVE] == active
 
@@ -248,6 +248,6 @@ class TestPlacements:
             for id, client in clients
         }
         changed = {**line, "output": {**line["output"], "clients": moved}}
-        (each,) = story([PastRebalance(1, run(changed))], TaskId.parse(task)).rounds
+        (each,) = story([PastRebalance(1, run(changed))], TaskId.parse(task)).rebalances
         assert each.differs
         assert [(copy.role, str(copy.process)) for copy in each.copies] == [(Role.ACTIVE, other)]

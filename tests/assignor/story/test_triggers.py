@@ -15,7 +15,7 @@ NEW_ID = "00000000-0000-4000-8000-00000000000b"
 
 
 def set_off(lines: list[dict[str, Any]]) -> list[tuple[Trigger, ...]]:
-    return [each.facts.triggers for each in group_story(history(lines)).rounds]
+    return [each.facts.triggers for each in group_story(history(lines)).rebalances]
 
 
 def kinds(triggers: tuple[Trigger, ...]) -> list[TriggerKind]:

@@ -80,7 +80,7 @@ def test_should_add_up_the_forecasts_of_all_episodes_under_each_combination(tmp_
                 "looping": 0,
                 "time_to_stable_ms": sum(times_ms) / 2,
                 "time_to_stable_max_ms": max(times_ms),
-                "rounds": sum(len(each.rounds) for each in ahead),
+                "rounds": sum(len(each.rebalances) for each in ahead),
                 "probing_rounds": sum(each.probing_rounds for each in ahead),
                 "active_moves": sum(each.active_moves for each in ahead),
                 "standby_moves": sum(each.standby_moves for each in ahead),
