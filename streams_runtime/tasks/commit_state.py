@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.base import OffsetAndMetadata
+from streams_runtime.tasks.input_buffer import InputBuffer
+from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
@@ -22,10 +24,22 @@ class CommitState:
     exactly-once and not done yet. `prepared`: offsets for the commit that is being made.
     """
 
-    __slots__ = ("_aborted_before", "_producer", "_task_id", "is_needed", "is_pending", "is_requested", "prepared")
+    __slots__ = (
+        "_aborted_before",
+        "_buffer",
+        "_offsets",
+        "_producer",
+        "_task_id",
+        "is_needed",
+        "is_pending",
+        "is_requested",
+        "prepared",
+    )
 
-    def __init__(self, task_id: TaskId, producer: StreamsProducer) -> None:
+    def __init__(self, task_id: TaskId, producer: StreamsProducer, buffer: InputBuffer, offsets: InputOffsets) -> None:
         self._task_id = task_id
+        self._buffer = buffer
+        self._offsets = offsets
         self._producer = producer
         self._aborted_before = producer.aborted  # transactions that came to nothing, when work began
         self.is_needed = self.is_requested = self.is_pending = False
@@ -40,23 +54,27 @@ class CommitState:
     def request(self) -> None:
         self.is_requested = True
 
-    def prepare_nothing(self) -> None:
-        """There is nothing to commit."""
-        self.prepared = {}
+    def check(self) -> bool:
+        """Whether there is something to commit; also when the task only passed gaps in its input."""
+        if not self.is_needed and self._offsets.moved(self._buffer.positions()):
+            self.begin_work()
+        return self.is_needed
 
-    def prepare(self, moved: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """`moved`: the offsets to commit; empty when the task only wrote.
+    def prepare(self) -> None:
+        """`prepared` has the offsets that moved; none when the task only wrote, or there is nothing to commit.
 
         Raises TaskCorrupted when the transaction with the task's work was aborted.
         """
         self.prepared = {}
+        if not self.check():
+            return
         if self._producer.exactly_once:
             if self._producer.aborted != self._aborted_before:
                 raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
             self.is_pending = True
-        self.prepared = moved
+        self.prepared = self._offsets.moved(self._buffer.positions())
 
     def clear(self) -> None:
-        """The commit is done, or the task begins anew."""
+        """There is nothing to commit."""
         self.is_needed = self.is_requested = self.is_pending = False
         self.prepared = {}

@@ -40,7 +40,7 @@ class InputOffsets:
         self._configs = configs
         self.committed: dict[TopicPartition, int] = {}
         self._settled: dict[TopicPartition, int] = {}  # committed, or where reading began
-        self._held: dict[TopicPartition, OffsetAndMetadata] | None = None  # what a suspended task has to commit
+        self._held: dict[TopicPartition, OffsetAndMetadata] | None = {}  # to be committed; None while the task reads
 
     def begin(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Have the consumer read on where the group is; the partition times of these partitions, -1 when not known.
@@ -65,7 +65,9 @@ class InputOffsets:
             self._settled.pop(partition, None)  # the group does not know this offset yet
 
     def moved(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What there is to commit of a task whose buffer stands at `positions`."""
+        """What there is to commit: of a task that reads, by where its buffer stands, else what was kept."""
+        if self._held is not None:
+            return {partition: one for partition, one in self._held.items() if self._is_news(partition, one.offset)}
         moved: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, offset, partition_time_ms in positions:
             if offset is None:
@@ -74,15 +76,9 @@ class InputOffsets:
                 moved[partition] = OffsetAndMetadata(offset, encode_partition_time(partition_time_ms))
         return moved
 
-    def hold(self, moved: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def hold(self, positions: Iterable[InputPosition]) -> None:
         """Keep what there is to commit: the task's buffer is about to be cleared, and the consumer is ahead of it."""
-        self._held = dict(moved)
-
-    def held(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
-        """What was kept and is not committed yet; None when nothing was kept since `begin`."""
-        if self._held is None:
-            return None
-        return {partition: one for partition, one in self._held.items() if self._is_news(partition, one.offset)}
+        self._held = self.moved(positions)
 
     def is_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         for partition, one in offsets.items():
@@ -91,7 +87,7 @@ class InputOffsets:
     def clear(self) -> None:
         self.committed.clear()
         self._settled.clear()
-        self._held = None
+        self._held = {}
 
     def _is_news(self, partition: TopicPartition, offset: int) -> bool:
         """Whether the group does not know yet that the partition is to be read from there."""

@@ -106,6 +106,7 @@ class StateManager:
         if len(self._by_changelog) != sum(one.changelog is not None for one in self._metadata.values()):
             raise ProcessorStateError("two stores have the same changelog", task_id)
         self.changelog_partitions = frozenset(self._by_changelog)
+        self.store_changelogs = {one.store.name: partition for partition, one in self._by_changelog.items()}
         self.stores: Mapping[str, StateStore] = {store.name: store for store in stores}
         self._opened = False
         self._loaded_checkpoint: dict[TopicPartition, int] = {}

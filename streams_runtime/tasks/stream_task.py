@@ -24,7 +24,7 @@ never committed. Source: `StreamTask`, `AbstractTask`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from assignor.types import LATEST_OFFSET, TaskId, TopicPartition
 from streams_runtime.clock import Clock
@@ -82,16 +82,18 @@ class StreamTask:
         self._lifecycle = TaskLifecycle(task_id, TaskType.ACTIVE)
         self._deadline = TaskDeadline(task_id, configs.task_timeout_ms)
         self._own_state = OwnedState(state, TaskType.ACTIVE)
-        self._collector = RecordCollector(task_id, producer, _written_changelogs(state))
+        self._collector = RecordCollector(
+            task_id, producer, {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
+        )
         self._handling = ExceptionHandling(
             self._collector, configs.errors_dead_letter_queue_topic_name, processing_handler, deserialization_handler
         )
-        self._commits = CommitState(task_id, producer)
         self._offsets = InputOffsets(task_id, graph.sources, log, consumer, configs)
         self._claim = InputClaim(log, configs.application_id, producer.transactional_id)
         self._buffer = InputBuffer(
             task_id, input_partitions, graph.sources, log, consumer, configs, on_failure=self._reading_failed
         )
+        self._commits = CommitState(task_id, producer, self._buffer, self._offsets)
         self._processing = RecordProcessing(
             task_id,
             graph,
@@ -209,13 +211,13 @@ class StreamTask:
         if self.state is TaskState.SUSPENDED:
             return
         try:
-            self._offsets.hold(self._moved())
+            self._offsets.hold(self._buffer.positions())
             self._processing.close_processors()
         finally:
-            self._producer.guard(self._id, None)
+            self._lifecycle.to(TaskState.SUSPENDED)
             self._buffer.clear()
             self._processing.clear_punctuations()
-            self._lifecycle.to(TaskState.SUSPENDED)
+            self._producer.guard(self._id, None)
 
     def release_claim(self) -> None:
         """Suspended and committed: the next owner need not fence this thread. Resumed, the task claims anew."""
@@ -249,11 +251,14 @@ class StreamTask:
         if self.state is TaskState.CLOSED:
             return
         if self.state is not TaskState.SUSPENDED:
-            self._swallow("suspend", self.suspend)
+            try:
+                self.suspend()
+            except Exception:
+                _logger.exception("%s could not suspend while it is closed dirty", self)
         if self._exactly_once and self._commits.is_needed:
             self._producer.abort()
         self._own_state.close_dirty()
-        self._swallow("forget what it knew", self._closed)
+        self._closed()
 
     def recycle_state(self) -> StateManager:
         """SUSPENDED and committed: give up the state manager, stores open and directory locked, and be CLOSED."""
@@ -285,12 +290,6 @@ class StreamTask:
     def _expect_committed(self) -> None:
         if self._commits.is_needed:
             raise TaskMigrated("has records that are not committed and cannot be closed cleanly", self._id)
-
-    def _swallow(self, what: str, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except Exception:
-            _logger.exception("%s could not %s while it is closed dirty", self, what)
 
     # --- records and punctuations
 
@@ -333,9 +332,7 @@ class StreamTask:
 
     def commit_needed(self) -> bool:
         """Whether it processed or punctuated, or gaps were passed, since the last commit."""
-        if not self._commits.is_needed and self._moved():
-            self._commits.begin_work()
-        return self._commits.is_needed
+        return self._commits.check()
 
     def commit_requested(self) -> bool:
         return self._commits.is_requested
@@ -348,10 +345,7 @@ class StreamTask:
         if self.state is TaskState.CLOSED:
             raise self._lifecycle.illegal("prepare a commit")
         # at-least-once: the commit itself writes what was sent, so that a fenced thread writes nothing
-        if self.commit_needed():
-            self._commits.prepare(self._moved())
-        else:
-            self._commits.prepare_nothing()
+        self._commits.prepare()
         return {partition: one.offset for partition, one in self._commits.prepared.items()}
 
     def offsets_to_commit(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -386,13 +380,6 @@ class StreamTask:
         }
         return read | self._collector.written_offsets()
 
-    def _moved(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets that are to be committed: by the buffer while it runs, else what `suspend` kept."""
-        held = self._offsets.held()
-        if held is not None:
-            return held
-        return self._offsets.moved(self._buffer.positions()) if self.state is TaskState.RUNNING else {}
-
     # --- what else the thread asks of it
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
@@ -415,12 +402,3 @@ class StreamTask:
 
     def clear_task_timeout(self) -> None:
         self._deadline.succeeded()
-
-
-def _written_changelogs(state: StateManager) -> dict[str, TopicPartition]:
-    """By store; without those that are input topics, which nobody writes to."""
-    return {
-        state.metadata(partition).store.name: partition
-        for partition in state.changelog_partitions
-        if not state.changelog_as_source(partition)
-    }

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 
-from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
@@ -27,7 +26,6 @@ from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.offset_sums import OffsetReport
-from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
@@ -159,7 +157,7 @@ class ThreadWork:
             task_status(task, lags, self.restoration.restored(task), self._processed(task)) for task in self._tasks
         )
         self.published_copies = tuple(
-            task_copy(task, _changelogs(task.state_manager), lags)
+            task_copy(task, task.state_manager.store_changelogs, lags)
             for task in self._tasks
             if task.state in (TaskState.RESTORING, TaskState.RUNNING) and task.stores
         )
@@ -206,7 +204,3 @@ class ThreadWork:
                 self._log.delete_records(before)
             except LogError as error:
                 _logger.debug("repartition records stay for now: %s", error)
-
-
-def _changelogs(state: StateManager) -> dict[str, TopicPartition]:
-    return {state.metadata(partition).store.name: partition for partition in state.changelog_partitions}
