@@ -44,8 +44,8 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """A word count on Spark executors, one of them killed, checked to the last count; then Kafka's recorded
-    rebalances.
+    """Run a word count on Spark executors, kill one of them, and check every count; then run recorded rebalances of
+    Kafka again.
     """
     from spark_jobs.demo.scenario import Demo
 

@@ -71,7 +71,7 @@ def assign_files(options: AssignOptions) -> None:
 
 
 def _run(line: Line, tally: Tally, compare: Callable[[str, Rerun], None]) -> Rerun | None:
-    """None for a line that cannot be run, which is said and counted."""
+    """None for a line that cannot be run: it is reported and counted."""
     tally.total += 1
     try:
         ran = run(line.usable_document(), load_own_assignor)
@@ -93,7 +93,7 @@ def _compare_not(where: str, ran: Rerun) -> None:
 
 @contextlib.contextmanager
 def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]]:
-    """What takes each result: a file, which is complete or not there at all; stdout; nothing when they are checked."""
+    """Takes each result to a file, which is written as a whole or not at all; to stdout; or nowhere, for --check."""
     if options.output is None:
         if options.check:
             yield lambda ran: None

@@ -1,6 +1,6 @@
-"""The options by which commands ask for changes: `--set`, `--add-instances` and so on, and `Changes` made of them.
+"""The options that ask for changes (`--set`, `--add-instances` and so on), and the `Changes` they make.
 
-what-if, simulate, replay and sweep have the same options, so the same words mean the same thing in each.
+what-if, simulate, replay and sweep have the same options, so that the same words mean the same thing in each.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def changes_from_options(
     topology: TopologyOption = None,
     lags: LagsOption = None,
 ) -> Changes:
-    """The options' texts as `Changes`; without any it is `Changes()`. Reads the file that `topology` names.
+    """`Changes()` when no option is given. Reads the file that `topology` names.
 
     Raises InputError naming the option. Processes, topics and tasks are looked up when a rebalance is changed.
     """
@@ -121,7 +121,7 @@ def changes_from_options(
 def _pairs(
     texts: Sequence[str] | None, option: str, form: str, read: Callable[[str, str], tuple[str, Value]]
 ) -> dict[str, Value]:
-    """`key=value` texts; the last = of numbers, the first of configs, is the one between the two."""
+    """`key=value` texts. A key may contain = where the value is a number; a config's value may contain one."""
     pairs: dict[str, Value] = {}
     for text in texts or ():
         key, equals, value = text.partition("=") if option == SET else text.rpartition("=")
@@ -148,7 +148,7 @@ def _partition_count(topic: str, value: str) -> tuple[str, int]:
 
 
 def _lag(key: str, value: str) -> tuple[str, int]:
-    """`key`: a task or *, both also of one process."""
+    """`key`: a task or *, on every process or, after P/, on one."""
     process, slash, task = key.rpartition("/")
     if slash and not process:
         raise InputError(f"must be P/TASK=N, not {key}={value}", LAGS)
@@ -196,7 +196,7 @@ def _tag(text: str, option: str) -> tuple[str, str]:
 
 
 def _topology(file: str) -> GroupTopology:
-    """Of a topology, of what is PUT to declare a group, or of a whole rebalance/1."""
+    """The file has a topology, the definition of a group as it is PUT, or a whole rebalance/1."""
     where = f"{TOPOLOGY} {file}"
     try:
         with open(file, "rb") as stream:

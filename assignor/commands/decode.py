@@ -31,7 +31,8 @@ def decode_bytes(
         typer.Argument(metavar="VALUE", help="Base64 or hex; @FILE for a file of either or of bytes; - for stdin."),
     ],
     kind: Annotated[
-        str | None, typer.Option("--as", metavar="KIND", help=f"One of {', '.join(KINDS)}; found out when not given.")
+        str | None,
+        typer.Option("--as", metavar="KIND", help=f"One of {', '.join(KINDS)}; default: the first that fits."),
     ] = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -46,7 +47,7 @@ def decode_bytes(
 
 
 def _readings(value: str) -> list[bytes]:
-    """The bytes that `value` can mean; some base64 looks like hex too."""
+    """The bytes that `value` can stand for: some text is both hex and base64."""
     if value == STDIN:
         content = sys.stdin.buffer.read()
     elif value.startswith("@"):
@@ -71,7 +72,7 @@ def _readings_of_text(text: str) -> list[bytes]:
 
 
 def _described(readings: Sequence[bytes], kinds: Sequence[str]) -> tuple[str, dict[str, Described]]:
-    """The first kind under which the bytes make sense."""
+    """The first kind that the bytes can be decoded as."""
     problems = []
     for raw in readings:
         for kind in kinds:

@@ -24,7 +24,7 @@ def diff_files(
     b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Say which tasks are elsewhere in B. Lines are paired by id; two single lines are paired as they are.
+    """Say which tasks are elsewhere in B. Lines are paired by id; when A and B have one line each, those are paired.
 
     Exit 1 when a task moved, as diff does.
     """

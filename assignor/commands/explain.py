@@ -39,17 +39,17 @@ class ExplainOptions:
         list[str] | None,
         typer.Argument(
             metavar="[FILE]...",
-            help="JSON Lines, plain or gzip, a directory, Parquet or a database; - for stdin. None: a coordinator.",
+            help="JSON Lines, plain or gzip, directories, Parquet, a database; - for stdin. None: ask a coordinator.",
         ),
     ] = None
     id: Annotated[str | None, typer.Option("--id", help="Only the line with this id.")] = None
     task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3.")] = None
     group: Annotated[
-        str | None, typer.Option("--group", help="Tell the story of this group. Needed when there are several.")
+        str | None, typer.Option("--group", help="Tell the story of this group. Required when there are several.")
     ] = None
     last: Annotated[
         int | None,
-        typer.Option("--last", min=1, help=f"Tell the story of so many rebalances. Default: {DEFAULT_LAST}."),
+        typer.Option("--last", min=1, help=f"Tell the story of the last N rebalances. Default: {DEFAULT_LAST}."),
     ] = None
     every: Annotated[bool, typer.Option("--all", help="In a story, show rebalances without a change in full, too.")] = (
         False
@@ -87,7 +87,7 @@ class ExplainOptions:
 
 @options_of(options=ExplainOptions)
 def explain_files(options: ExplainOptions) -> None:
-    """Say for each task and rebalance why the task is where it is; or tell the story of a task over the last ones.
+    """Say for each task why it is where it is; or tell the story of a task or group over its last rebalances.
 
     Exit 1 when there is nothing to explain.
     """

@@ -1,4 +1,4 @@
-"""The options that describe members and cluster to a forecast, and `ForecastModel` made of them."""
+"""The options that describe members and cluster to a forecast, and the model and limit they make."""
 
 from __future__ import annotations
 

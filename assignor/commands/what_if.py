@@ -139,7 +139,7 @@ def _show_history(compared: Iterator[_Compared], options: WhatIfOptions) -> tupl
 
 @contextlib.contextmanager
 def _lines_written(file: str | None) -> Iterator[_Write | None]:
-    """A file is complete or not there at all; gzip when its name ends so."""
+    """The file is written as a whole or not at all. It is gzip when its name ends in .gz."""
     if file is None:
         yield None
         return

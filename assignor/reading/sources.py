@@ -1,8 +1,8 @@
-"""What the commands read: JSON Lines, plain or gzip, whole directories, Parquet, a coordinator's database, stdin.
+"""What recordings are read from: JSON Lines, plain or gzip, directories, Parquet, a coordinator's database, stdin.
 
-What a file is, its first bytes say, not its name. JSON Lines are read here; every other kind by the package that knows
-it, which registers `read(name) -> Iterator[RawLine]` under the kind's name in the entry-point group
-`assignor.recordings`, so that reading one kind asks for no other's libraries.
+The first bytes of a file tell its kind; its name does not. JSON Lines are read here. Every other kind is read by the
+package that knows it, which registers `read(name) -> Iterator[RawLine]` under the kind's name in the entry-point group
+`assignor.recordings`. So reading one kind needs no library of another.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ __all__ = [
 STDIN = "-"
 ENTRY_POINT_GROUP = "assignor.recordings"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
-"""What is read of a directory. A file named by itself may be called anything."""
+"""The files that are read in a directory. A file that the user names may have any name."""
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""What tells a directory of results (of `replay`, `sweep`) from one of recordings: this file, of this format."""
+"""A directory with this file in this format has results (of `replay`, `sweep`), and no recordings."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
@@ -73,14 +73,14 @@ class Source(NamedTuple):
 
 
 class RawLine(NamedTuple):
-    """One line of JSON, not read yet. `where`: file:line, or what place its source has for it."""
+    """One line of JSON, not parsed yet. `where`: file:line, or the place that its source has for it."""
 
     where: str
     content: bytes
 
 
 class DamagedSource(InputError):
-    """The rest of one source cannot be read; what came before is good, and so are the other sources."""
+    """The rest of one source cannot be read. What came before can be used, and so can the other sources."""
 
     def __init__(self, reason: str, where: str) -> None:
         super().__init__(reason, where)
@@ -88,7 +88,9 @@ class DamagedSource(InputError):
 
 
 def find_sources(inputs: Sequence[str]) -> list[Source]:
-    """What `inputs` name, directories replaced by the files in them. Raises InputError, also for an empty directory."""
+    """The sources that `inputs` name; a directory stands for the files in it. Raises InputError, also for a directory
+    without recordings.
+    """
     sources: list[Source] = []
     for name in inputs:
         if name == STDIN:
@@ -103,7 +105,7 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
 
 
 def raw_lines(source: Source) -> Iterator[RawLine]:
-    """Every line that is not blank, one after the other. Raises InputError; DamagedSource where the good part ends."""
+    """Every line that is not blank, in order. Raises InputError, and DamagedSource where the readable part ends."""
     if source.kind in _EXTRAS:
         yield from plug_in_lines(source)
         return
@@ -112,7 +114,7 @@ def raw_lines(source: Source) -> Iterator[RawLine]:
 
 
 def shown(name: str) -> str:
-    """As messages may name it: the URL of a database without its password."""
+    """The name as messages show it: the URL of a database without its password."""
     return _PASSWORD.sub(_hidden, name) if _DATABASE_URL.match(name) else name
 
 
@@ -136,7 +138,7 @@ def opened(source: Source) -> Iterator[io.BufferedReader]:
 
 
 def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
-    """The lines in the bytes of a source of JSON Lines. A pipe shows only here whether it is gzip."""
+    """The lines in the bytes of a source of JSON Lines. Whether a pipe is gzip is only known here."""
     name = "stdin" if source.kind is SourceKind.STDIN else source.name
     number = 0
     try:
@@ -157,7 +159,7 @@ def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
 
 
 def plug_in_lines(source: Source) -> Iterator[RawLine]:
-    """The lines of a kind that another package reads. Raises InputError, also when what it needs is not installed."""
+    """The lines of a kind that another package reads. Raises InputError, also when that package is not installed."""
     what, extra = _EXTRAS[source.kind]
     try:
         yield from _plug_in(source.kind)(source.name)
@@ -173,8 +175,10 @@ def _plug_in(kind: SourceKind) -> Callable[[str], Iterable[RawLine]]:
 
 
 def _in_directory(directory: str) -> list[Source]:
-    """Also below it, in the order of the paths. Spark's markers and unfinished files begin with `_` or a dot; results
-    of a run are left out, so that they may lie beside the recordings.
+    """The files in it and below it, in the order of their paths.
+
+    Names that begin with `_` or a dot are left out: those are Spark's markers and unfinished files. Results of a run
+    are left out, too, so that they may be kept beside the recordings.
     """
     if _has_results(directory):
         raise InputError("has the results of a run, and no recordings", directory)

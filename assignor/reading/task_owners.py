@@ -1,4 +1,4 @@
-"""Who has which task, read from any line with an output: a recording, or what `assignor assign` wrote."""
+"""Which member has which task, read from any line with an output: a recording, or a line of `assignor assign`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assignor.types import TaskId
 
 @dataclass(slots=True)
 class TaskOwners:
-    """Task to the members (rebalance/1) or processes (placement/1) that have it."""
+    """The members (rebalance/1) or processes (placement/1) that have each task."""
 
     active: dict[TaskId, list[str]] = field(default_factory=dict)
     standby: dict[TaskId, list[str]] = field(default_factory=dict)

@@ -29,7 +29,7 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 
 @groups.command("list")
 def list_groups(coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: Output = Format.TEXT) -> None:
-    """Every group with its state."""
+    """List every group with its state."""
     _show(_call("GET", "/v1/groups", coordinator, token_file), format, group_tables.group_list)
 
 
@@ -37,7 +37,7 @@ def list_groups(coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, fo
 def describe_group(
     group: Group, coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: Output = Format.TEXT
 ) -> None:
-    """State, members, and every copy of every task with role and lag."""
+    """Show a group's state and members, and every copy of every task with its role and lag."""
     _show(_call("GET", group_path(group), coordinator, token_file), format, group_tables.group_description)
 
 
@@ -68,7 +68,7 @@ def list_rebalances(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
     before: Annotated[int | None, typer.Option(min=0, help="Only generations below this one.")] = None,
 ) -> None:
-    """The last rebalances: why each began and how it ended."""
+    """List the last rebalances: why each began and how it ended."""
     page = _call("GET", f"{group_path(group)}/rebalances", coordinator, token_file, limit=limit, before=before)
     _show(page, format, group_tables.rebalance_list)
 
@@ -76,13 +76,13 @@ def list_rebalances(
 @rebalances.command("show")
 def show_rebalance(
     group: Group,
-    generation: Annotated[int, typer.Argument(min=0, help="Its generation.")],
+    generation: Annotated[int, typer.Argument(min=0, help="Generation of the rebalance.")],
     coordinator: Url = DEFAULT_URL,
     token_file: TokenFile = None,
     format: Output = Format.TEXT,
     task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3. Text only.")] = None,
 ) -> None:
-    """Why every task is where it is; with --format json the recorded rebalance/1 line, to be run again by `assign`."""
+    """Say why every task is where it is. --format json prints the recorded rebalance/1 line, which `assign` can run."""
     path = f"{group_path(group)}/rebalances/{generation}"
     if format is Format.JSON:
         _show(_call("GET", path, coordinator, token_file), format, group_tables.explanations)

@@ -68,8 +68,8 @@ def sweep(
 ) -> None:
     """Try every combination of --grid on recorded groups: forecasts.parquet, the Pareto front, a picture of it.
 
-    A forecast starts at every recorded rebalance at which something happened to a group. Exit 1 when no combination
-    lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.
+    A forecast starts at every recorded rebalance whose instances or threads are not those of the one before it. Exit 1
+    when no combination lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.
     """
     # Arrow is loaded when the command runs, so that the other commands start without it
     from spark_jobs.sweep.running import SweepOrder, run_sweep
