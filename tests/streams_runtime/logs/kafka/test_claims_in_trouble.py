@@ -106,7 +106,7 @@ def test_should_fence_whoever_holds_a_claim_when_the_topic_is_deleted_and_make_i
     asyncio.run(_delete(brokers, claims_topic(name)))
     producer.begin_transaction()
     producer.send(partition, b"k", b"lost", 0)
-    with pytest.raises(CommitFenced, match=f"no partition {name}-claims-0, and so nobody holds a claim any more"):
+    with pytest.raises(CommitFenced, match=f"no partition {name}-claims-0, so nobody holds a claim any more"):
         producer.commit_transaction([(claim, {partition: OffsetAndMetadata(1)})])
     log.release(claim)
     producer.close()
