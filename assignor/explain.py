@@ -6,8 +6,6 @@ the task assignor was given. Kafka has nothing of the kind: its leader does not 
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,12 +13,10 @@ from typing import NamedTuple
 
 from assignor.clients.task_lags import is_caught_up
 from assignor.decisions import Decision, DecisionKind
+from assignor.names import ShortNames, called
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
-
-_APPENDED_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
-
 
 _TARGET_KINDS = frozenset(
     {
@@ -267,7 +263,7 @@ def _caught_up_text(caught_up: Sequence[ClientLag], names: _Names) -> str:
 
 
 def _copy_text(copy: Copy, names: _Names) -> str:
-    thread = "" if copy.consumer is None else f" ({names.consumer(copy.consumer)})"
+    thread = "" if copy.consumer is None else f" ({called(copy.consumer)})"
     return f"{copy.role} on {names.process(copy.process)}{thread}{', not handed out yet' if copy.held_back else ''}"
 
 
@@ -325,8 +321,8 @@ def _step_text(step: Decision, names: _Names) -> str:
         role=step.role,
         process=names.process(step.process),
         other=names.process(step.other),
-        consumer=names.consumer(step.consumer),
-        other_consumer=names.consumer(step.other_consumer) or "its owner",
+        consumer=called(step.consumer),
+        other_consumer=called(step.other_consumer) or "its owner",
         detail=step.detail,
         lag=_lag_text(names.problem, step.process, step.task),
         other_lag=_lag_text(names.problem, step.other, step.task),
@@ -334,24 +330,11 @@ def _step_text(step: Decision, names: _Names) -> str:
 
 
 class _Names:
-    """What the text calls processes and members; the data have the full names.
-
-    A process is shortened to its first eight digits where these are unique; a member loses the UUID that the broker
-    appended.
-    """
+    """A placement problem, and what the text calls its processes."""
 
     def __init__(self, problem: PlacementProblem) -> None:
         self.problem = problem
-        short = Counter(str(process)[:8] for process in problem.clients)
-        self._processes = {
-            process: str(process)[:8] if short[str(process)[:8]] == 1 else str(process) for process in problem.clients
-        }
-
-    def process(self, process: ProcessId | None) -> str:
-        return "nobody" if process is None else self._processes.get(process, str(process))
-
-    def consumer(self, consumer: str | None) -> str:
-        return "" if consumer is None else _APPENDED_UUID.sub("", consumer)
+        self.process = ShortNames(problem.clients).short
 
 
 def _lag_text(problem: PlacementProblem, process: ProcessId | None, task: TaskId) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from assignor.decisions import DecisionKind
+from assignor.names import ShortNames, called
 from assignor.story import (
     GroupRebalance,
     GroupStory,
@@ -17,14 +18,12 @@ from assignor.story import (
     TaskWaiting,
 )
 from assignor.story.words import (
-    Processes,
-    called,
     copies_text,
     duration,
     time_text,
     triggers_text,
 )
-from assignor.types import TaskId
+from assignor.types import ProcessId, TaskId
 
 MOVES_SHOWN = 4
 DIFFERS = "recorded placement differs from this program's: reasons are of a re-run"
@@ -32,7 +31,7 @@ DIFFERS = "recorded placement differs from this program's: reasons are of a re-r
 
 def task_story_lines(group_id: str, story: TaskStory, recorded: int | None, *, every: bool) -> Iterator[str]:
     """`recorded`: how many rebalances there are in all, None when not known. `every`: in full also without a change."""
-    processes = Processes(_processes_of_task(story))
+    processes = ShortNames(_processes_of_task(story))
     yield _heading(f"group {group_id}, task {story.task}", [each.facts for each in story.rebalances], recorded)
     shown = [(each, before) for before, each in zip([None, *story.rebalances], story.rebalances, strict=False)]
     for is_dull, several in groupby(shown, key=lambda pair: not every and _is_dull(*pair)):
@@ -49,7 +48,7 @@ def task_story_lines(group_id: str, story: TaskStory, recorded: int | None, *, e
 
 def group_story_lines(group_id: str, story: GroupStory, recorded: int | None) -> Iterator[str]:
     """One line for each rebalance, with the first of its moves."""
-    processes = Processes(_processes_of_group(story))
+    processes = ShortNames(_processes_of_group(story))
     yield _heading(f"group {group_id}", [each.facts for each in story.rebalances], recorded)
     for each in story.rebalances:
         yield f"{_rebalance_heading(each.facts)}  {_group_rebalance(each, processes)}"
@@ -57,13 +56,13 @@ def group_story_lines(group_id: str, story: GroupStory, recorded: int | None) ->
     yield f"{story.moves} {plural} of active tasks in {_counted(len(story.rebalances))}"
 
 
-def _processes_of_task(story: TaskStory) -> Iterator[object]:
+def _processes_of_task(story: TaskStory) -> Iterator[ProcessId | None]:
     for each in story.rebalances:
         yield from (copy.process for copy in (*each.before, *each.copies))
         yield from (trigger.process for trigger in each.facts.triggers)
 
 
-def _processes_of_group(story: GroupStory) -> Iterator[object]:
+def _processes_of_group(story: GroupStory) -> Iterator[ProcessId | None]:
     for each in story.rebalances:
         yield from (process for move in each.moves for process in (move.giver, move.receiver))
         yield from (trigger.process for trigger in each.facts.triggers)
@@ -86,7 +85,7 @@ def _rebalance_heading(facts: RebalanceFacts) -> str:
     return f"generation {facts.generation}{time}"
 
 
-def _rebalance_lines(each: TaskRebalance, task: TaskId, processes: Processes) -> Iterator[str]:
+def _rebalance_lines(each: TaskRebalance, task: TaskId, processes: ShortNames) -> Iterator[str]:
     facts = each.facts
     yield _rebalance_heading(facts)
     if facts.not_recorded:
@@ -126,7 +125,7 @@ def _is_dull(each: TaskRebalance, before: TaskRebalance | None) -> bool:
     return each.change is TaskChange.STAYED and kinds[0] == kinds[1]
 
 
-def _folded(rebalances: Sequence[TaskRebalance], processes: Processes) -> str:
+def _folded(rebalances: Sequence[TaskRebalance], processes: ShortNames) -> str:
     first, last = rebalances[0].facts, rebalances[-1].facts
     where = copies_text(rebalances[-1].copies, processes, lags=False)
     stays = "no such task" if rebalances[-1].change is TaskChange.ABSENT else f"stays {where}"
@@ -137,7 +136,7 @@ def _folded(rebalances: Sequence[TaskRebalance], processes: Processes) -> str:
     return f"generations {first.generation}–{last.generation}{time}  {stays}{waits}; {_counted(len(rebalances))}"
 
 
-def _summary_lines(summary: TaskSummary, rebalances: int, processes: Processes) -> Iterator[str]:
+def _summary_lines(summary: TaskSummary, rebalances: int, processes: ShortNames) -> Iterator[str]:
     times = "once" if summary.moves == 1 else f"{summary.moves} times" if summary.moves else "never"
     yield f"in {_counted(rebalances)}"
     yield f"  moved      {times}"
@@ -157,7 +156,7 @@ def _without_owner(summary: TaskSummary) -> str:
     return "; ".join(parts) or "never held back"
 
 
-def _waiting(waiting: TaskWaiting, processes: Processes) -> str:
+def _waiting(waiting: TaskWaiting, processes: ShortNames) -> str:
     if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
         return f"{called(waiting.member) or 'its owner'} to give it up"
     lag = "" if waiting.lag is None else f" (lag {waiting.lag})"
@@ -168,7 +167,7 @@ def _waiting(waiting: TaskWaiting, processes: Processes) -> str:
     return f"{who}{lag} to get a turn at warming up, max.warmup.replicas is spent{when}"
 
 
-def _group_rebalance(each: GroupRebalance, processes: Processes) -> str:
+def _group_rebalance(each: GroupRebalance, processes: ShortNames) -> str:
     parts = [f"{triggers_text(each.facts.triggers, processes, None)}{_note(each.facts)}"]
     if each.facts.not_recorded:
         parts.append(f"{_counted(each.facts.not_recorded)} before this one not recorded")
@@ -186,7 +185,7 @@ def _group_rebalance(each: GroupRebalance, processes: Processes) -> str:
     return "; ".join(parts)
 
 
-def _moves(each: GroupRebalance, processes: Processes) -> str:
+def _moves(each: GroupRebalance, processes: ShortNames) -> str:
     placed = [move for move in each.moves if move.giver is None]
     moved = [move for move in each.moves if move.giver is not None]
     parts = []

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 
+from assignor.names import ShortNames, called
 from assignor.story import PlacedCopy, Trigger, TriggerKind
-from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId
 
 NAMES_SHOWN = 4
 SAME_SHOWN = 3
 """How many processes with the same kind of change are named; the JSON has all of them."""
-
-_APPENDED_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
-_ABOUT_PROCESS = {TriggerKind.JOINED, TriggerKind.LEFT, TriggerKind.RETURNED}
-
-
-class Processes:
-    """How processes are called: by their first eight digits where these are unique."""
-
-    def __init__(self, processes: Iterable[object]) -> None:
-        known = {process for process in processes if isinstance(process, ProcessId)}
-        count = Counter(str(process)[:8] for process in known)
-        self._short = {process: str(process)[:8] for process in known if count[str(process)[:8]] == 1}
-
-    def short(self, process: ProcessId | None) -> str:
-        return "nobody" if process is None else self._short.get(process, str(process))
-
-
-def called(member: str | None) -> str:
-    """The member id without the UUID that the broker appended."""
-    return "" if member is None else _APPENDED_UUID.sub("", member)
 
 
 def time_text(time_ms: int) -> str:
@@ -55,11 +34,11 @@ def duration(ms: int) -> str:
     return f"{sign}{minutes // 60} h {minutes % 60} min"
 
 
-def copies_text(copies: Sequence[PlacedCopy], processes: Processes, *, lags: bool = True) -> str:
+def copies_text(copies: Sequence[PlacedCopy], processes: ShortNames, *, lags: bool = True) -> str:
     return ", ".join(_copy_text(copy, processes, lags) for copy in copies) or "nowhere"
 
 
-def _copy_text(copy: PlacedCopy, processes: Processes, lags: bool) -> str:
+def _copy_text(copy: PlacedCopy, processes: ShortNames, lags: bool) -> str:
     inside = [called(copy.name), _lag(copy.lag) if lags else ""]
     about = ", ".join(part for part in inside if part)
     held_back = ", not handed out yet" if copy.held_back else ""
@@ -72,7 +51,7 @@ def _lag(lag: int | None) -> str:
     return {LATEST_OFFSET: "running it", UNKNOWN_OFFSET_SUM: "lag unknown"}.get(lag, f"lag {lag}")
 
 
-def triggers_text(triggers: Sequence[Trigger], processes: Processes, task: TaskId | None) -> str:
+def triggers_text(triggers: Sequence[Trigger], processes: ShortNames, task: TaskId | None) -> str:
     """`task`: the one to name first among those that waited."""
     parts = []
     for kind, several in groupby(sorted(triggers, key=_order), key=lambda trigger: trigger.kind):
@@ -87,7 +66,7 @@ def _order(trigger: Trigger) -> int:
     return list(TriggerKind).index(trigger.kind)
 
 
-def _trigger_text(trigger: Trigger, processes: Processes, task: TaskId | None) -> str:
+def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) -> str:
     process, before, after = processes.short(trigger.process), trigger.before, trigger.after
     members = listed(sorted(called(name) for name in trigger.names))
     match trigger.kind:

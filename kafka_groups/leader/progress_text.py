@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from assignor.measures import measure
+from assignor.names import ShortNames
 from assignor.recording import RecordedRebalance
 from assignor.rerun import RerunRebalance
 from assignor.story import PastRebalance, TriggerKind
 from assignor.story.past_rebalance import SeenRebalance, see
-from assignor.story.words import Processes, triggers_text
+from assignor.story.words import triggers_text
 from assignor.types import AssignorErrorCode
 from kafka_groups.leader.led_rebalance import LedRebalance
 
@@ -34,7 +35,7 @@ def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: s
         return own_reason
     if before is None:
         return "it is the first that this leader leads"
-    processes = Processes([*now.processes, *before.processes])
+    processes = ShortNames([*now.processes, *before.processes])
     return triggers_text(triggers, processes, None)
 
 
