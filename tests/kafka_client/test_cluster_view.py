@@ -82,19 +82,18 @@ def test_should_see_topics_racks_changelog_ends_and_committed_offsets(secured: B
     assert counts == {f"{name}-{topic}": 2 for topic in ("counts-changelog", "orders", "prices", "totals-repartition")}
 
 
-def test_should_let_the_leader_do_without_lags_when_offsets_cannot_be_had_in_time(
+async def test_should_let_the_leader_do_without_lags_when_offsets_cannot_be_had_in_time(
     secured: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = f"view-{uuid.uuid4().hex[:8]}"
 
-    async def look() -> ClusterView:
-        async with ClusterAdmin(client_settings(secured.bootstrap_servers)) as admin:
-            await admin.create_topics(
-                {f"{name}-{topic}": CreatedTopic(1, -1, {}) for topic in ("prices", "counts-changelog")}
-            )
-            return await cluster_view(admin, definition_of(name), offsets_timeout_s=0)
+    async with ClusterAdmin(client_settings(secured.bootstrap_servers)) as admin:
+        await admin.create_topics(
+            {f"{name}-{topic}": CreatedTopic(1, -1, {}) for topic in ("prices", "counts-changelog")}
+        )
+        view = await cluster_view(admin, definition_of(name), offsets_timeout_s=0)
 
-    assert asyncio.run(look()) == ClusterView(
+    assert view == ClusterView(
         Cluster((Node(1, "eu-1a"),), {f"{name}-prices": metadata(1)}),
         {f"{name}-counts-changelog": metadata(1)},
         None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -32,7 +33,9 @@ FIRST, FIRST_AGAIN, SECOND = (
 Make = Callable[..., GroupMembership]
 
 
-def _run(broker: Broker, scenario: Callable[[Make], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def members(broker: Broker) -> AsyncIterator[Make]:
+    """What makes members of one group, which are closed with the context; within half a minute."""
     group = f"membership-{uuid.uuid4().hex[:8]}"
     made: list[GroupMembership] = []
 
@@ -41,15 +44,12 @@ def _run(broker: Broker, scenario: Callable[[Make], Awaitable[None]]) -> None:
         made.append(GroupMembership(client_settings(broker.bootstrap_servers), settings))
         return made[-1]
 
-    async def running() -> None:
-        try:
-            async with asyncio.timeout(30):
-                await scenario(make)
-        finally:
-            for member in made:
-                await member.close()
-
-    asyncio.run(running())
+    try:
+        async with asyncio.timeout(30):
+            yield make
+    finally:
+        for member in made:
+            await member.close()
 
 
 async def _until_a_rebalance_begins(member: GroupMembership) -> None:
@@ -58,8 +58,8 @@ async def _until_a_rebalance_begins(member: GroupMembership) -> None:
             await member.heartbeat()
 
 
-def test_should_carry_bytes_of_members_and_assignments_as_they_are(kafka_broker: Broker) -> None:
-    async def scenario(make: Make) -> None:
+async def test_should_carry_bytes_of_members_and_assignments_as_they_are(kafka_broker: Broker) -> None:
+    async with members(kafka_broker) as make:
         leader, follower = make("leader"), make()
         assert await leader.group_type() is None
         joined = await leader.join(FIRST, "starts")
@@ -79,11 +79,9 @@ def test_should_carry_bytes_of_members_and_assignments_as_they_are(kafka_broker:
         await follower.leave("done")
         await leader.leave("done")
 
-    _run(kafka_broker, scenario)
 
-
-def test_should_take_the_place_of_a_static_leader_without_a_new_generation(kafka_broker: Broker) -> None:
-    async def scenario(make: Make) -> None:
+async def test_should_take_the_place_of_a_static_leader_without_a_new_generation(kafka_broker: Broker) -> None:
+    async with members(kafka_broker) as make:
         old, new = make("leader"), make("leader")
         before = await old.join(b"x", "starts")
         await old.sync({before.member_id: b"kept"})
@@ -98,11 +96,9 @@ def test_should_take_the_place_of_a_static_leader_without_a_new_generation(kafka
         with pytest.raises(UnknownMember):
             await new.heartbeat()
 
-    _run(kafka_broker, scenario)
 
-
-def test_should_leave_a_group_while_its_join_is_parked(kafka_broker: Broker) -> None:
-    async def scenario(make: Make) -> None:
+async def test_should_leave_a_group_while_its_join_is_parked(kafka_broker: Broker) -> None:
+    async with members(kafka_broker) as make:
         first, second = make(), make("static")
         joined = await first.join(b"x", "starts")
         await first.sync({joined.member_id: b""})
@@ -115,11 +111,9 @@ def test_should_leave_a_group_while_its_join_is_parked(kafka_broker: Broker) -> 
         assert [member.member_id for member in again.members] == [joined.member_id]
         await first.leave("done")
 
-    _run(kafka_broker, scenario)
 
-
-def test_should_be_refused_in_clear_words(kafka_broker: Broker) -> None:
-    async def scenario(make: Make) -> None:
+async def test_should_be_refused_in_clear_words(kafka_broker: Broker) -> None:
+    async with members(kafka_broker) as make:
         member = make()
         joined = await member.join(b"x", "starts")
         await member.sync({joined.member_id: b""})
@@ -129,14 +123,9 @@ def test_should_be_refused_in_clear_words(kafka_broker: Broker) -> None:
             await make(session_timeout_ms=1).join(b"y", "starts")
         await member.leave("done")
 
-    _run(kafka_broker, scenario)
 
-
-def test_should_say_that_nobody_answers() -> None:
-    async def join() -> None:
-        settings = client_settings("127.0.0.1:1", {"default.api.timeout.ms": "300"})
-        async with GroupMembership(settings, MembershipSettings("group", "consumer", "stream", 6000, 10_000)) as member:
+async def test_should_say_that_nobody_answers() -> None:
+    settings = client_settings("127.0.0.1:1", {"default.api.timeout.ms": "300"})
+    async with GroupMembership(settings, MembershipSettings("group", "consumer", "stream", 6000, 10_000)) as member:
+        with pytest.raises(KafkaUnavailable, match=r"127\.0\.0\.1:1: join group 'group': .*nothing listens"):
             await member.join(b"x", "starts")
-
-    with pytest.raises(KafkaUnavailable, match=r"127\.0\.0\.1:1: join group 'group': .*nothing listens"):
-        asyncio.run(join())

@@ -66,15 +66,12 @@ def test_should_serve_a_coordinator_whose_client_config_has_the_right_credential
     assert view.failures == frozenset()
 
 
-def test_should_log_in_by_scram(secured: Broker, certificates: Certificates) -> None:
+async def test_should_log_in_by_scram(secured: Broker, certificates: Certificates) -> None:
     login = f'{_SECURITY}.scram.ScramLoginModule required username="alice" password="scram-secret";'
     scram = {**properties(certificates), "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login}
 
-    async def brokers() -> tuple[Node, ...]:
-        async with ClusterAdmin(client_settings(secured.secured_servers, scram)) as admin:
-            return await admin.brokers()
-
-    assert asyncio.run(brokers()) == (Node(1, "eu-1a"),)
+    async with ClusterAdmin(client_settings(secured.secured_servers, scram)) as admin:
+        assert await admin.brokers() == (Node(1, "eu-1a"),)
 
 
 @pytest.mark.parametrize(
@@ -128,42 +125,36 @@ def test_should_name_the_security_protocol_when_a_login_is_sent_to_a_port_withou
 
 
 @pytest.mark.parametrize("speaks_tls", [True, False])
-def test_should_name_the_security_protocol_when_one_side_speaks_tls_and_the_other_hangs_up(
+async def test_should_name_the_security_protocol_when_one_side_speaks_tls_and_the_other_hangs_up(
     secured: Broker, certificates: Certificates, speaks_tls: bool
 ) -> None:
     address = secured.bootstrap_servers if speaks_tls else secured.secured_servers
     spoken = properties(certificates) if speaks_tls else {}
     settings = client_settings(address, {**spoken, "default.api.timeout.ms": "2000"})
 
-    async def ask() -> None:
-        async with ClusterAdmin(settings) as admin:
+    async with ClusterAdmin(settings) as admin:
+        with pytest.raises(KafkaUnavailable) as unavailable:
             await admin.topics()
-
-    with pytest.raises(KafkaUnavailable) as unavailable:
-        asyncio.run(ask())
     assert str(unavailable.value) == (
         f"Kafka at {address}: topics: no answer within 2 s (default.api.timeout.ms); last: {address} closed the "
         "connection; check the address, security.protocol, and that the brokers run"
     )
 
 
-def test_should_name_the_right_that_a_user_lacks(secured: Broker, certificates: Certificates) -> None:
+async def test_should_name_the_right_that_a_user_lacks(secured: Broker, certificates: Certificates) -> None:
     settings = client_settings(secured.secured_servers, properties(certificates, "bob", "bob-secret"))
 
-    async def ask() -> list[str]:
-        said = []
-        async with ClusterAdmin(settings) as admin:
-            for question in (
-                admin.topics(["secret-orders"]),
-                admin.describe_group("secret-group"),
-                admin.create_topics({"secret-orders": CreatedTopic(1, -1, {})}),
-            ):
-                with pytest.raises(KafkaRefused) as refused:
-                    await question
-                said.append(str(refused.value))
-        return said
-
-    topic, group, creation = asyncio.run(ask())
+    said = []
+    async with ClusterAdmin(settings) as admin:
+        for question in (
+            admin.topics(["secret-orders"]),
+            admin.describe_group("secret-group"),
+            admin.create_topics({"secret-orders": CreatedTopic(1, -1, {})}),
+        ):
+            with pytest.raises(KafkaRefused) as refused:
+                await question
+            said.append(str(refused.value))
+    topic, group, creation = said
     address = f"Kafka at {secured.secured_servers}:"
     an_acl = "give the user of these credentials an ACL for it"
     assert topic == f"{address} topics secret-orders: topic secret-orders: no right to use this topic; {an_acl}"

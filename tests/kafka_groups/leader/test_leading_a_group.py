@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -29,16 +30,17 @@ ONE_SUBTOPOLOGY = {TaskId(0, 0), TaskId(0, 1)}
 SHORT: dict[str, object] = {"session_timeout_ms": 3000}
 
 
-def _run(scenario: Callable[[LedGroup], Awaitable[None]], group: LedGroup) -> None:
-    async def running() -> None:
-        async with asyncio.timeout(60), group:
-            await scenario(group)
+@asynccontextmanager
+async def led(group: LedGroup) -> AsyncIterator[LedGroup]:
+    """Within a minute."""
+    async with asyncio.timeout(60), group:
+        yield group
 
-    asyncio.run(running())
 
-
-def test_should_lead_members_and_record_rebalances_that_can_be_run_again(kafka_broker: Broker, tmp_path: Path) -> None:
-    async def scenario(group: LedGroup) -> None:
+async def test_should_lead_members_and_record_rebalances_that_can_be_run_again(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         await group.lead_alone()
         async with group.member(5) as first:
             await first.wait_until(lambda: set(first.active) == ONE_SUBTOPOLOGY)
@@ -58,13 +60,11 @@ def test_should_lead_members_and_record_rebalances_that_can_be_run_again(kafka_b
         assert dict(created.result.internal_topics) == {group.changelog: 2}
         assert {document["source"] for document in group.rebalances} == {"kafka"}
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_tell_members_of_missing_topics_and_begin_a_rebalance_when_they_appear(
+async def test_should_tell_members_of_missing_topics_and_begin_a_rebalance_when_they_appear(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         group.lead()
         await group.wait_until_said("without members")
         async with group.member(1) as member:
@@ -75,24 +75,22 @@ def test_should_tell_members_of_missing_topics_and_begin_a_rebalance_when_they_a
             await member.wait_until(lambda: set(member.active) == ONE_SUBTOPOLOGY)
         await group.wait_until_said(f"because topic {group.source} has 2 partitions")
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_begin_a_rebalance_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
-    async def scenario(group: LedGroup) -> None:
+async def test_should_begin_a_rebalance_when_a_source_topic_grows(kafka_broker: Broker, tmp_path: Path) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False)) as group:
         await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
             await _grow(group, 3)
             await member.wait_until(lambda: len(member.active) == 3)
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False))
 
-
-def test_should_hand_the_lead_back_when_a_rebalance_fails_for_too_long(kafka_broker: Broker, tmp_path: Path) -> None:
+async def test_should_hand_the_lead_back_when_a_rebalance_fails_for_too_long(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
     """A changelog has another number of partitions than its source now: Kafka's own leader would throw."""
 
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         lead = await group.lead_alone(retry_timeout_ms=1500)
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
@@ -106,11 +104,9 @@ def test_should_hand_the_lead_back_when_a_rebalance_fails_for_too_long(kafka_bro
         assert error.recorded.output is not None
         assert str(error.recorded.output.error).startswith("StreamsException: ")
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker: Broker, tmp_path: Path) -> None:
-    async def scenario(group: LedGroup) -> None:
+async def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker: Broker, tmp_path: Path) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
@@ -122,13 +118,11 @@ def test_should_give_no_tasks_to_a_member_that_cannot_be_read(kafka_broker: Brok
                 await member.wait_until(lambda: len(member.assignments) == 2)
                 assert len(member.active) == 2
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Broker, tmp_path: Path) -> None:
+async def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Broker, tmp_path: Path) -> None:
     """They would answer every member with an unknown error, of which JVM members die."""
 
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
@@ -140,13 +134,13 @@ def test_should_send_nothing_that_the_brokers_cannot_keep(kafka_broker: Broker, 
             await member.wait_until(lambda: len(member.assignments) == 2)
             assert len(member.active) == 2
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_say_which_topics_of_members_its_topology_does_not_have(kafka_broker: Broker, tmp_path: Path) -> None:
+async def test_should_say_which_topics_of_members_its_topology_does_not_have(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
     """As while a version that reads a topic more is rolled out."""
 
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
@@ -157,13 +151,11 @@ def test_should_say_which_topics_of_members_its_topology_does_not_have(kafka_bro
                 assert f" subscribes to {group.name}-more, which it does not read" in said
                 assert {*member.active, *newer.active} == ONE_SUBTOPOLOGY
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_appears(
+async def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_appears(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         group.pattern = f"{group.source}.*"
         await group.lead_alone()
         async with group.member(1) as member:
@@ -178,13 +170,11 @@ def test_should_read_a_topic_that_fits_the_pattern_of_a_source_when_it_appears(
             f"topology: by pattern, {more} is read too"
         ]
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_ask_a_member_of_a_future_version_to_come_again_in_a_common_one(
+async def test_should_ask_a_member_of_a_future_version_to_come_again_in_a_common_one(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
@@ -193,13 +183,11 @@ def test_should_ask_a_member_of_a_future_version_to_come_again_in_a_common_one(
                 answer = future.assignments[0]
                 assert (answer.version, answer.commonly_supported_version, answer.active_tasks) == (11, 11, ())
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_keep_the_lead_over_a_crash_and_over_a_standby_without_a_rebalance(
+async def test_should_keep_the_lead_over_a_crash_and_over_a_standby_without_a_rebalance(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT)) as group:
         await group.create_source()
         first = group.lead()
         await group.wait_until_said("without members")
@@ -220,13 +208,11 @@ def test_should_keep_the_lead_over_a_crash_and_over_a_standby_without_a_rebalanc
             async with group.member(2) as other:
                 await other.wait_until(lambda: len(other.active) == 1)
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT))
 
-
-def test_should_begin_a_rebalance_when_it_comes_back_with_a_topology_that_needs_more_topics(
+async def test_should_begin_a_rebalance_when_it_comes_back_with_a_topology_that_needs_more_topics(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False, settings=SHORT)) as group:
         lead = await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
@@ -237,11 +223,9 @@ def test_should_begin_a_rebalance_when_it_comes_back_with_a_topology_that_needs_
             said = await group.wait_until_said("1 internal topic created")
             assert f"because topics of the topology are missing, {group.changelog} among them" in said
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, stateful=False, settings=SHORT))
 
-
-def test_should_end_when_another_took_its_place(kafka_broker: Broker, tmp_path: Path) -> None:
-    async def scenario(group: LedGroup) -> None:
+async def test_should_end_when_another_took_its_place(kafka_broker: Broker, tmp_path: Path) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT)) as group:
         lead = group.lead()
         await group.wait_until_said("without members")
         instance = f"{group.name}-assignor-leader"
@@ -253,11 +237,9 @@ def test_should_end_when_another_took_its_place(kafka_broker: Broker, tmp_path: 
             await other.heartbeat()  # the one that ends has not removed the other
             await other.leave("the test is over")
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT))
 
-
-def test_should_refuse_a_group_that_another_leads_until_it_is_empty(kafka_broker: Broker, tmp_path: Path) -> None:
-    async def scenario(group: LedGroup) -> None:
+async def test_should_refuse_a_group_that_another_leads_until_it_is_empty(kafka_broker: Broker, tmp_path: Path) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT)) as group:
         await group.create_source()
         own = group.member(1)
         async with own:
@@ -268,11 +250,9 @@ def test_should_refuse_a_group_that_another_leads_until_it_is_empty(kafka_broker
             await group.wait_until_said("waiting until group")
         await group.wait_until_said("without members of the application")
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path, settings=SHORT))
 
-
-def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path: Path) -> None:
-    async def scenario(group: LedGroup) -> None:
+async def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path: Path) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         plain = MembershipSettings(group.name, "consumer", "range", 6000, 10_000)
         async with GroupMembership(client_settings(group.address), plain) as member:
             joined = await member.join(b"\0\0\0\0\0\0\xff\xff\xff\xff", "test")
@@ -282,13 +262,11 @@ def test_should_refuse_a_group_of_plain_consumers(kafka_broker: Broker, tmp_path
             await member.heartbeat()
             await member.leave("the test is over")
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_path: Path) -> None:
+async def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_path: Path) -> None:
     """A new member is far behind: it warms up, and the rebalance has to be looked at again."""
 
-    async def scenario(group: LedGroup) -> None:
+    async with led(LedGroup(kafka_broker.bootstrap_servers, tmp_path)) as group:
         await group.lead_alone()
         async with group.member(5) as first:
             await first.wait_until(lambda: len(first.active) == 2)
@@ -303,26 +281,17 @@ def test_should_tell_the_lowest_member_when_to_probe(kafka_broker: Broker, tmp_p
                 assert rebalance.recorded.snapshot.leader_process_id == second.process_id == ProcessId(0, 3)
                 assert second.assignment.next_rebalance_ms == deadline_ms
 
-    _run(scenario, LedGroup(kafka_broker.bootstrap_servers, tmp_path))
 
-
-def test_should_lead_on_after_a_restart_of_the_broker(oracle_jars: str, tmp_path: Path) -> None:
-    async def scenario(group: LedGroup) -> None:
+async def test_should_lead_on_after_a_restart_of_the_broker(own_broker: Broker, tmp_path: Path) -> None:
+    async with led(LedGroup(own_broker.bootstrap_servers, tmp_path)) as group:
         await group.lead_alone()
         async with group.member(1) as member:
             await member.wait_until(lambda: len(member.active) == 2)
-            await asyncio.to_thread(broker.kill)
-            await asyncio.to_thread(broker.start)
+            await asyncio.to_thread(own_broker.kill)
+            await asyncio.to_thread(own_broker.start)
             async with group.member(2) as other:
                 await other.wait_until(lambda: len(other.active) == 1, 30)
                 assert {*member.active, *other.active} == ONE_SUBTOPOLOGY
-
-    broker = Broker(tmp_path / "broker")
-    broker.start()
-    try:
-        _run(scenario, LedGroup(broker.bootstrap_servers, tmp_path))
-    finally:
-        broker.stop()
 
 
 async def _grow(group: LedGroup, partitions: int) -> None:

@@ -34,6 +34,7 @@ def plain(chunks_in_this_process: None, tmp_path: Path) -> Path:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_should_lose_no_row_when_executors_are_killed(plain: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     plan = squares_plan(CHUNKS, work=Squares(str(marks.directory), held=frozenset({1, HELD})))

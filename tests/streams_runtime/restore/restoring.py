@@ -21,7 +21,7 @@ from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
-from tests.streams_runtime.restore.manual_clock import ManualClock
+from tests.streams_runtime.manual_clock import ManualClock
 
 APPLICATION = "app"
 Entries = Iterable[tuple[bytes, bytes | None]]

@@ -10,9 +10,9 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.in_memory import InMemoryLog
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
-from tests.streams_runtime.restore.manual_clock import ManualClock
 from tests.streams_runtime.restore.restoring import Restoring, RestoringTask, contents, create, numbered, write
 
 COUNTS = TopicPartition("app-counts-changelog", 0)

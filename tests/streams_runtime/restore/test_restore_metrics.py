@@ -9,8 +9,8 @@ from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_consumer import PollSize, restore_isolation
 from streams_runtime.restore.restore_meter import RestoreRate
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.restore.failing_log import FailingLog
-from tests.streams_runtime.restore.manual_clock import ManualClock
 from tests.streams_runtime.restore.restoring import APPLICATION, Restoring, create, numbered, write
 
 COUNTS = TopicPartition("app-counts-changelog", 0)

@@ -10,7 +10,7 @@ from assignor.topology.group_topology import GroupTopology, Subtopology, Subtopo
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.restore.progress import RestoreProgress, tasks_of_changelogs
 from streams_runtime.restore.progress_view import ProgressRow
-from tests.streams_runtime.restore.manual_clock import ManualClock
+from tests.streams_runtime.manual_clock import ManualClock
 
 TOPOLOGY = GroupTopology(
     (

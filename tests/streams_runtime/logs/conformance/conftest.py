@@ -18,8 +18,8 @@ from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.kafka.log import KafkaLog
 from tests.oracle.broker import Broker
 from tests.streams_runtime.logs.kafka.namespaced_log import NamespacedLog
-from tests.streams_runtime.logs.moving_clock import MovingClock
 from tests.streams_runtime.logs.reading_and_writing import CompactingLog
+from tests.streams_runtime.manual_clock import ManualClock
 
 CHANGELOG_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1", "delete.retention.ms": "1000"}
 """With a segment of one byte, the last batch alone is the head that compaction leaves alone."""
@@ -29,8 +29,8 @@ OWN_LOGS = ["embedded", "memory"]
 
 
 @pytest.fixture
-def clock() -> MovingClock:
-    return MovingClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
@@ -40,18 +40,18 @@ def changelog_configs(log: Log) -> dict[str, str]:
 
 
 @pytest.fixture(params=[*OWN_LOGS, pytest.param("kafka", marks=pytest.mark.kafka)])
-def log(request: pytest.FixtureRequest, tmp_path: Path, clock: MovingClock) -> Iterator[Log]:
+def log(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
     yield from _opened(request, tmp_path, clock)
 
 
 @pytest.fixture(params=OWN_LOGS)
-def own_log(request: pytest.FixtureRequest, tmp_path: Path, clock: MovingClock) -> Iterator[CompactingLog]:
+def own_log(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[CompactingLog]:
     for opened in _opened(request, tmp_path, clock):
         assert isinstance(opened, EmbeddedLog | InMemoryLog)
         yield opened
 
 
-def _opened(request: pytest.FixtureRequest, tmp_path: Path, clock: MovingClock) -> Iterator[Log]:
+def _opened(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
     openers: dict[str, Callable[[], Log]] = {
         "embedded": lambda: EmbeddedLog(tmp_path / "log", clock=clock, minimum_dirty_bytes=0),
         "memory": lambda: InMemoryLog(clock),

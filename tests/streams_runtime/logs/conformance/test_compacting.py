@@ -9,7 +9,6 @@ import random
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import NewTopic
-from tests.streams_runtime.logs.moving_clock import MovingClock
 from tests.streams_runtime.logs.reading_and_writing import (
     C0,
     NOW_MS,
@@ -21,6 +20,7 @@ from tests.streams_runtime.logs.reading_and_writing import (
     write,
     write_pairs,
 )
+from tests.streams_runtime.manual_clock import ManualClock
 
 
 def pairs_of(log: CompactingLog, partition: TopicPartition = C0) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -48,7 +48,7 @@ def test_should_leave_as_much_alone_as_segment_bytes_says(own_log: CompactingLog
     assert [record.offset for record in read_from(own_log, segmented)] == [1, 2, 3]
 
 
-def test_should_leave_alone_what_is_younger_than_min_compaction_lag(own_log: CompactingLog, clock: MovingClock) -> None:
+def test_should_leave_alone_what_is_younger_than_min_compaction_lag(own_log: CompactingLog, clock: ManualClock) -> None:
     lagging = TopicPartition("lagging", 0)
     configs = {"cleanup.policy": "compact", "segment.bytes": "1", "min.compaction.lag.ms": "1000"}
     own_log.create_topics([NewTopic("lagging", 1, configs)])
@@ -79,7 +79,7 @@ def test_should_keep_timestamps_and_headers_of_what_stays(own_log: CompactingLog
 
 
 def test_should_keep_a_tombstone_for_delete_retention_after_it_was_seen_first(
-    own_log: CompactingLog, clock: MovingClock
+    own_log: CompactingLog, clock: ManualClock
 ) -> None:
     write_pairs(own_log, C0, (b"a", b"1"), (b"b", b"2"), (b"a", None))
     write_pairs(own_log, C0, (b"z", b"3"))
@@ -96,7 +96,7 @@ def test_should_keep_a_tombstone_for_delete_retention_after_it_was_seen_first(
 
 
 def test_should_forget_a_key_when_its_tombstone_was_all_that_was_left(
-    own_log: CompactingLog, clock: MovingClock
+    own_log: CompactingLog, clock: ManualClock
 ) -> None:
     write_pairs(own_log, C0, (b"a", b"1"))
     write_pairs(own_log, C0, (b"a", None))
@@ -149,7 +149,7 @@ def test_should_compact_by_itself_when_half_of_it_is_dirty(own_log: CompactingLo
 
 
 def test_should_always_hold_the_latest_value_of_every_key_whatever_happens_in_between(
-    own_log: CompactingLog, clock: MovingClock
+    own_log: CompactingLog, clock: ManualClock
 ) -> None:
     chance = random.Random(7)
     expected: dict[bytes, bytes | None] = {}

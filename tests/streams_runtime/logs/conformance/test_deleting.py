@@ -12,8 +12,8 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.errors import OffsetOutOfRange
-from tests.streams_runtime.logs.moving_clock import MovingClock
 from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, T1, values_of, write
+from tests.streams_runtime.manual_clock import ManualClock
 
 KEPT = TopicPartition("kept", 0)
 
@@ -65,7 +65,7 @@ def test_should_delete_nothing_at_all_when_one_offset_is_beyond_the_end(log: Log
     ],
 )
 def test_should_delete_by_retention_from_the_oldest_batch_on(
-    own_log: Log, clock: MovingClock, configs: Mapping[str, str], begin: int
+    own_log: Log, clock: ManualClock, configs: Mapping[str, str], begin: int
 ) -> None:
     own_log.create_topics([NewTopic("kept", 1, configs)])
     for age_ms in (9_000, 8_000, 1):
@@ -77,7 +77,7 @@ def test_should_delete_by_retention_from_the_oldest_batch_on(
     assert own_log.end_offsets([KEPT]) == {KEPT: 6}
 
 
-def test_should_stop_at_the_first_batch_that_retention_keeps(own_log: Log, clock: MovingClock) -> None:
+def test_should_stop_at_the_first_batch_that_retention_keeps(own_log: Log, clock: ManualClock) -> None:
     own_log.create_topics([NewTopic("kept", 1, {"retention.ms": "100"})])
     for timestamp_ms in (NOW_MS, NOW_MS + 1_000, NOW_MS):
         write(own_log, KEPT, b"x", timestamp_ms=timestamp_ms)

@@ -11,17 +11,17 @@ import pytest
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.embedded import EmbeddedLog
 from tests.streams_runtime.logs.conformance.conftest import CHANGELOG_CONFIGS
-from tests.streams_runtime.logs.moving_clock import MovingClock
 from tests.streams_runtime.logs.reading_and_writing import C0, NOW_MS, T0, T1, read_from, values_of, write, write_pairs
+from tests.streams_runtime.manual_clock import ManualClock
 
 
 @pytest.fixture
-def clock() -> MovingClock:
-    return MovingClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def piecemeal(directory: Path, clock: MovingClock) -> Iterator[EmbeddedLog]:
+def piecemeal(directory: Path, clock: ManualClock) -> Iterator[EmbeddedLog]:
     """A log whose `maintain` does one step for each call."""
     log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=0, maintenance_ms=0)
     log.create_topics([NewTopic("topic", 2, {"retention.ms": "0"}), NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
@@ -48,7 +48,7 @@ def test_should_compact_in_pieces_that_are_right_at_every_moment(piecemeal: Embe
 
 
 def test_should_leave_a_partition_to_the_process_that_compacts_it_until_its_lease_runs_out(
-    piecemeal: EmbeddedLog, directory: Path, clock: MovingClock
+    piecemeal: EmbeddedLog, directory: Path, clock: ManualClock
 ) -> None:
     write_dirt(piecemeal)
     other = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=0)
@@ -65,7 +65,7 @@ def test_should_leave_a_partition_to_the_process_that_compacts_it_until_its_leas
     other.close()
 
 
-def test_should_compact_no_less_than_the_minimum(directory: Path, clock: MovingClock) -> None:
+def test_should_compact_no_less_than_the_minimum(directory: Path, clock: ManualClock) -> None:
     log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=20_000)
     log.create_topics([NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
     write_dirt(log, 10)
@@ -78,7 +78,7 @@ def test_should_compact_no_less_than_the_minimum(directory: Path, clock: MovingC
 
 
 def test_should_come_round_to_every_partition_when_each_call_has_no_time(
-    piecemeal: EmbeddedLog, clock: MovingClock
+    piecemeal: EmbeddedLog, clock: ManualClock
 ) -> None:
     write(piecemeal, T0, b"1", timestamp_ms=NOW_MS)
     write(piecemeal, T1, b"1", timestamp_ms=NOW_MS)
@@ -88,7 +88,7 @@ def test_should_come_round_to_every_partition_when_each_call_has_no_time(
     assert piecemeal.begin_offsets([T0, T1]) == {T0: 1, T1: 1}
 
 
-def test_should_delete_many_batches_in_steps(piecemeal: EmbeddedLog, clock: MovingClock) -> None:
+def test_should_delete_many_batches_in_steps(piecemeal: EmbeddedLog, clock: ManualClock) -> None:
     for number in range(150):
         write(piecemeal, T0, b"%d" % number, timestamp_ms=NOW_MS)
     clock.advance(1)

@@ -86,7 +86,7 @@ def test_should_read_what_it_wrote() -> None:
     assert json.loads(value) == {"mark": "c", "epoch": 2, "owner": ["C", 2, 0], "predecessors": [["A", 0, 0]]}
 
 
-def test_should_let_commits_that_wait_together_time_out_together() -> None:
+async def test_should_let_commits_that_wait_together_time_out_together() -> None:
     """The first commit reads the claims by itself; all others share the second read."""
     looks = []
 
@@ -96,10 +96,9 @@ def test_should_let_commits_that_wait_together_time_out_together() -> None:
             await asyncio.sleep(0)
             raise LogTimeout("away")
 
-    async def check_all() -> list[object]:
-        settings = log_settings("127.0.0.1:1")
-        group = GroupClaims("group", Away(settings.client), KafkaLog("127.0.0.1:1"))
-        return await asyncio.gather(*(group.check([]) for _ in range(5)), return_exceptions=True)
+    settings = log_settings("127.0.0.1:1")
+    group = GroupClaims("group", Away(settings.client), KafkaLog("127.0.0.1:1"))
+    answers = await asyncio.gather(*(group.check([]) for _ in range(5)), return_exceptions=True)
 
-    assert [str(each) for each in asyncio.run(check_all())] == ["away"] * 5
+    assert [str(each) for each in answers] == ["away"] * 5
     assert looks == ["claims", "claims"]

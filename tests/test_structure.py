@@ -1,0 +1,75 @@
+"""Every folder has its floor, a class name one meaning, and every error of the product one root."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.checkout import ROOT
+
+PACKAGES = ("assignor", "coordinator_api", "kafka_client", "kafka_groups", "streams_runtime", "spark_jobs")
+ONLY_DATA = {"spark_jobs.demo.recordings"}
+ROOT_OF_ERRORS = "AssignorFault"
+
+
+def files(pattern: str) -> list[Path]:
+    return [file for package in PACKAGES for file in sorted(ROOT.glob(f"{package}/**/{pattern}"))]
+
+
+def class_definitions() -> Iterator[tuple[str, ast.ClassDef]]:
+    for file in files("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                yield str(file.relative_to(ROOT)), node
+
+
+def layers_of(contracts: list[dict[str, Any]]) -> set[str]:
+    """Everything that is a layer of a contract, by its full name."""
+    return {
+        f"{container}.{name.strip()}".lstrip(".")
+        for contract in contracts
+        for container in contract.get("containers", [""])
+        for layer in contract.get("layers", [])
+        for name in layer.split("|")
+    }
+
+
+def test_should_have_a_floor_in_a_contract_for_every_folder() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    floors = layers_of(settings["tool"]["importlinter"]["contracts"])
+    folders = {".".join(file.parent.relative_to(ROOT).parts) for file in files("__init__.py")}
+
+    assert sorted(folders - floors - ONLY_DATA) == []
+
+
+def test_should_use_a_class_name_once() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for file, node in class_definitions():
+        places[node.name.lstrip("_")].append(file)
+
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_should_raise_errors_of_one_root() -> None:
+    bases = {
+        node.name: [ast.unparse(base).rpartition(".")[2] for base in node.bases] for _, node in class_definitions()
+    }
+    public_errors = [name for name in bases if not name.startswith("_") and is_error(name, bases)]
+
+    assert len(public_errors) > 50
+    assert [name for name in public_errors if ROOT_OF_ERRORS not in ancestors(name, bases)] == []
+
+
+def ancestors(name: str, bases: Mapping[str, list[str]]) -> set[str]:
+    """With the class itself, by names."""
+    return {name}.union(*(ancestors(base, bases) for base in bases.get(name, [])))
+
+
+def is_error(name: str, bases: Mapping[str, list[str]]) -> bool:
+    kinds = (getattr(builtins, ancestor, None) for ancestor in ancestors(name, bases))
+    return any(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds)
