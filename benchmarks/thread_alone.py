@@ -66,6 +66,6 @@ class ThreadAlone:
         work.maybe_publish(self._mailbox)
 
     def close(self) -> None:
-        self._work.manager.shutdown(clean=True)
+        self._work.manager.shutdown()
         self._work.close()
         self._directory.close()

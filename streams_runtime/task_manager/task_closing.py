@@ -64,14 +64,17 @@ class TaskCloser:
             task.close_dirty()
         self.remove(task)
 
-    def close_dirty_and_revive(self, tasks: Iterable[AnyTask], *, corrupted: bool) -> None:
-        """Have these tasks start over in this thread; delete their state first if it is `corrupted`. Never raises."""
+    def mark_corrupt(self, tasks: Iterable[AnyTask]) -> None:
+        """Have the next close of these tasks delete their state. Never raises."""
         for task in tasks:
-            if corrupted:
-                try:
-                    task.mark_changelogs_corrupted(task.changelog_partitions)
-                except Exception:
-                    _logger.warning("the changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
+            try:
+                task.mark_changelogs_corrupted(task.changelog_partitions)
+            except Exception:
+                _logger.warning("the changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
+
+    def close_dirty_and_revive(self, tasks: Iterable[AnyTask]) -> None:
+        """Have these tasks start over in this thread. Never raises."""
+        for task in tasks:
             self.close_dirty(task)
             task.revive()
             if task.type is TaskType.ACTIVE:

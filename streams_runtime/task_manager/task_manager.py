@@ -128,7 +128,8 @@ class TaskManager:
         found: list[AnyTask] = [task for task in self._tasks if task.id in corrupted]
         standby = [task for task in found if task.type is TaskType.STANDBY]
         active = [task for task in found if task.type is TaskType.ACTIVE]
-        self._closer.close_dirty_and_revive(standby, corrupted=True)
+        self._closer.mark_corrupt(standby)
+        self._closer.close_dirty_and_revive(standby)
         self._restoration.refresh()
         try:
             if self._exactly_once and self._producer.transaction_in_flight and any(t.commit_needed() for t in active):
@@ -140,23 +141,23 @@ class TaskManager:
         except TaskCorrupted as more:
             active += [t for t in self._tasks.running if t.id in more.tasks - corrupted]
         finally:
-            self._revive(active, corrupted=True)
+            self._closer.mark_corrupt(active)
+            self._revive(active)
             self._restoration.refresh()
         return bool(active)
 
-    def shutdown(self, *, clean: bool) -> None:
-        """Close every task. `clean`: commit and checkpoint them first, and raise the most severe error at the end."""
+    def shutdown(self) -> None:
+        """Commit, checkpoint and close every task; then raise the most severe error, unless it is TaskMigrated."""
         errors: dict[TaskId, Exception] = {}
-        if clean:
-            self._commit_and_suspend(list(self._tasks.running), errors)
-            self._close(list(self._tasks), errors)
-        for task in list(self._tasks):
-            self._closer.close_dirty(task)
-        if not clean:
-            self._abort()
-        self._report.release_directories(())
-        self._restoration.refresh()
+        self._commit_and_suspend(list(self._tasks.running), errors)
+        self._close(list(self._tasks), errors)
+        self._drop_all()
         raise_most_severe({task: error for task, error in errors.items() if not isinstance(error, TaskMigrated)})
+
+    def shutdown_dirty(self) -> None:
+        """Close every task without committing, after an error that ends the thread."""
+        self._drop_all()
+        self._abort()
 
     # --- one task at a time
 
@@ -278,10 +279,11 @@ class TaskManager:
             )
             if self._exactly_once:
                 self._abort()
+                self._closer.mark_corrupt(tasks)
             else:  # what they sent must not be written once others have them, and it cannot be told from the rest
                 tasks = [*tasks, *(t for t in self._tasks.running if t not in tasks and t.commit_needed())]
                 self._producer.reset()
-            self._revive(tasks, corrupted=self._exactly_once)
+            self._revive(tasks)
             return tasks
         except Exception as error:
             for task in tasks:
@@ -289,8 +291,14 @@ class TaskManager:
             return tasks
         return []
 
-    def _revive(self, active: Sequence[AnyTask], *, corrupted: bool) -> None:
-        self._closer.close_dirty_and_revive(active, corrupted=corrupted)
+    def _drop_all(self) -> None:
+        for task in list(self._tasks):
+            self._closer.close_dirty(task)
+        self._report.release_directories(())
+        self._restoration.refresh()
+
+    def _revive(self, active: Sequence[AnyTask]) -> None:
+        self._closer.close_dirty_and_revive(active)
         for task in active:
             self._restoration.assigned(task.id, recycled=False)
 

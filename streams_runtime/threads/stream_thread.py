@@ -208,10 +208,13 @@ class StreamThread:
         self._shut_tasks("closed")
 
     def _shut_tasks(self, reason: str) -> None:
-        """In good order unless an error is what ends the thread; an error on the way is kept as that."""
+        """Close every task, in good order unless an error ends the thread; an error on the way ends it, too."""
         self._change_state(ThreadState.PENDING_SHUTDOWN)
         try:
-            self._work.manager.shutdown(clean=self.error is None)
+            if self.error is None:
+                self._work.manager.shutdown()
+            else:
+                self._work.manager.shutdown_dirty()
             self._held = _NOTHING
             self._listener.dropped(reason, clean=self.error is None)
         except Exception as error:

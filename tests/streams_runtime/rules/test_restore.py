@@ -44,7 +44,7 @@ def test_should_run_a_restored_task_while_another_one_still_restores(
     before = rig(tmp_path / "before", "exactly_once_v2")
     before.write(["the cat and the dog"] * 20)
     before.run(EVERYTHING)
-    before.work.manager.shutdown(clean=True)
+    before.work.manager.shutdown()
     after = rig(tmp_path / "after", "exactly_once_v2", log=before.log, topics=False)
     slow = TopicPartition(f"{APPLICATION}-{STORE}-changelog", COUNT_1.partition)
     completed = ChangelogReader.completed_changelogs

@@ -306,7 +306,7 @@ def test_should_close_everything_when_a_clean_shutdown_fails_half_way(
     with monkeypatch.context() as patched:
         patched.setattr(SplitLine, "close", lambda _self: 1 / 0)
         with pytest.raises(StreamsRuntimeError):
-            thread.work.manager.shutdown(clean=True)
+            thread.work.manager.shutdown()
     assert thread.states() == {}
     assert all(thread.directory.lock_owner(task) is None for task in EVERYTHING)
 

@@ -129,7 +129,7 @@ class Rig:
         return {str(p): one.offset for p, one in self.log.committed_offsets(APPLICATION, every).items()}
 
     def close(self) -> None:
-        self.work.manager.shutdown(clean=False)
+        self.work.manager.shutdown_dirty()
         self.work.close()
         self.directory.close()
 
