@@ -151,10 +151,15 @@ class StateManager:
         self._was_empty = self._directory.is_empty(self.task_id)
         self._directory.discard(self.task_id, self._stale_stores())
         self._opened = True
-        try:
-            self._for_each("open", lambda one: one.store.open(self._context_of(one, context)), all_of_them=False)
-        except StoreCorrupted as broken:
-            raise TaskCorrupted([self.task_id], str(broken)) from broken
+        for one in self._metadata.values():
+            try:
+                one.store.open(self._context_of(one, context))
+            except StoreCorrupted as broken:
+                raise TaskCorrupted([self.task_id], str(broken)) from broken
+            except AssignorFault:
+                raise
+            except Exception as error:
+                raise self._failed("open", one, error) from error
 
     def load_checkpoint(self) -> None:
         """Take the offsets of the stores from the checkpoint; under exactly-once, delete the file then.
@@ -377,19 +382,17 @@ class StateManager:
         self._offsets_at_checkpoint = None
         self._on_disk = None
 
-    def _for_each(self, what: str, action: Callable[[StoreMetadata], None], *, all_of_them: bool = True) -> None:
-        first: Exception | None = None
+    def _for_each(self, what: str, action: Callable[[StoreMetadata], None]) -> None:
+        """Act on every store even if one fails; then raise the first error."""
+        failures: list[Exception] = []
         for one in self._metadata.values():
             try:
                 action(one)
             except Exception as error:
                 _logger.exception("task %s could not %s store %s", self.task_id, what, one.store.name)
-                if first is None:
-                    first = error if isinstance(error, AssignorFault) else self._failed(what, one, error)
-                if not all_of_them:
-                    break
-        if first is not None:
-            raise first
+                failures.append(error if isinstance(error, AssignorFault) else self._failed(what, one, error))
+        if failures:
+            raise failures[0]
 
     def _failed(self, what: str, one: StoreMetadata, error: Exception) -> ProcessorStateError:
         wrapped = ProcessorStateError(f"could not {what} store {one.store.name!r}: {error}", self.task_id)
