@@ -1,9 +1,9 @@
 """The calls of a coordinator's HTTP contract that members and their drivers make, typed.
 
-Rule: every call either answers, or raises one of `coordinator_errors`. A call that met no usable answer is repeated
-with growing pauses while its `Patience` lasts, so that a coordinator that was killed and started again is ridden out;
-the coordinator commits what it answers, and every call here may be repeated. Source of the calls: JoinGroup,
-SyncGroup, Heartbeat and LeaveGroup of Kafka's classic group protocol.
+Rule: every call either gives an answer or raises one of `coordinator_errors`. A call without a usable answer is
+repeated with growing pauses while its `Patience` lasts, so that it survives a restart of the coordinator. Every call
+here may be repeated, because the coordinator commits what it answers. Source of the calls: JoinGroup, SyncGroup,
+Heartbeat and LeaveGroup of Kafka's classic group protocol.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LONGEST_PAUSE_S = 0.5
 class JoinRequest:
     """A first join (`member_id` None) or a rejoin.
 
-    `subscription`: ConsumerProtocolSubscription. Times in milliseconds.
+    `subscription`: ConsumerProtocolSubscription. Times are in milliseconds.
     """
 
     subscription: bytes
@@ -86,10 +86,10 @@ NO_PATIENCE = Patience()
 
 
 class CoordinatorClient:
-    """One coordinator. May be used by several threads at once; to be closed.
+    """One coordinator. Several threads may use it at once. Close it when done.
 
-    `base_url`: where it listens, for example http://127.0.0.1:8080. `token`: the bearer token, if it wants one.
-    Raises InputError for something that is no such URL, which would look like a coordinator that is down.
+    `base_url`: where it listens, for example http://127.0.0.1:8080. `token`: the bearer token, if it asks for one.
+    Raises InputError for another form of URL, which would otherwise look like a coordinator that is down.
     """
 
     def __init__(self, base_url: str, *, token: str | None = None) -> None:

@@ -121,3 +121,15 @@ def test_should_not_begin_a_transaction_without_a_transactional_id(log: Log) -> 
         producer.commit_transaction()
     with pytest.raises(LogError, match="no transaction has begun"):
         producer.abort_transaction()
+
+
+def test_should_write_nothing_more_once_its_records_were_discarded(log: Log) -> None:
+    producer = log.producer()
+    producer.send(T0, b"k", b"written", 0)
+    producer.flush()
+    producer.send(T0, b"k", b"discarded", 0)
+    producer.discard()
+    with pytest.raises(LogError, match="takes no more records: what it had was discarded"):
+        producer.send(T0, b"k", b"refused", 0)
+    producer.close()
+    assert values_of(log, T0) == [(0, b"written")]
