@@ -9,8 +9,8 @@ claims it.
   that waits while an open transaction may still move one of them. Changelogs it reads up to their high watermark, which
   a READ_COMMITTED reader reaches only when every transaction below it has ended.
 - If Old's read finds New's claim, Old aborts. If it does not, Old had added its offsets and records before New appended
-  its claim. New's reads come after its claim, so they wait for the end of Old's transaction, and New sees all of it.
-  Either way no two owners commit the same input.
+  its claim. New's reads come after its claim, so they wait for the end of Old's transaction. New then sees all of it
+  or, if it was aborted, nothing. Either way no two owners commit the same input.
 
 Fencing only shortens that wait. A dead Old would keep its transaction open until transaction.timeout.ms, so New opens
 Old's transactional id once, which aborts the transaction at once. An owner that gives its claim up cleanly writes that
