@@ -55,7 +55,7 @@ class TaskExecutor:
         self._records_a_turn = 1
 
     def forget(self, task: TaskId) -> None:
-        """The task came to this thread anew: it has processed nothing."""
+        """The task was assigned again, and has processed nothing since."""
         self.processed.pop(task, None)
 
     def process(self, tasks: Sequence[StreamTask]) -> int:

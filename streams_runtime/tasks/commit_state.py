@@ -20,8 +20,8 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
 class CommitState:
-    """`is_needed`: work has begun. `is_requested`: a processor asked for a commit soon. `is_pending`: prepared under
-    exactly-once and not done yet. `prepared`: offsets for the commit that is being made.
+    """`is_needed`: work has begun. `is_requested`: a processor asked for a commit. `is_pending`: a commit is prepared
+    under exactly-once and not done yet. `prepared`: the offsets of the commit that is being made.
     """
 
     __slots__ = (
@@ -41,7 +41,7 @@ class CommitState:
         self._buffer = buffer
         self._offsets = offsets
         self._producer = producer
-        self._aborted_before = producer.aborted  # transactions that came to nothing, when work began
+        self._aborted_before = producer.aborted  # transactions that were not committed, when work began
         self.is_needed = self.is_requested = self.is_pending = False
         self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
 
@@ -55,13 +55,13 @@ class CommitState:
         self.is_requested = True
 
     def check(self) -> bool:
-        """Whether there is something to commit; also when the task only passed gaps in its input."""
+        """Whether there is something to commit. Gaps in the input that the task has passed count, too."""
         if not self.is_needed and self._offsets.moved(self._buffer.positions()):
             self.begin_work()
         return self.is_needed
 
     def prepare(self) -> None:
-        """`prepared` has the offsets that moved; none when the task only wrote, or there is nothing to commit.
+        """Fix `prepared`: the offsets that moved, none when the task only wrote, or when there is nothing to commit.
 
         Raises TaskCorrupted when the transaction with the task's work was aborted.
         """

@@ -1,10 +1,11 @@
-"""What the thread has polled of a task's input and the task has not processed yet.
+"""Holds the records of a task's input that the thread has polled and the task has not processed.
 
-    add         a batch of one partition comes in, as columns
-    next_run    the next records to process go out: consecutive ones of one partition
+    add         takes a batch of one partition, as columns
+    next_run    gives the next records to process: consecutive ones of one partition
 
-Rules: a partition with more than buffered.records.per.partition records is paused until it is down to that number
-again. A record that was taken and could not be finished is neither committed nor lost: it comes first the next time.
+Rules: when a partition has more than buffered.records.per.partition records, the consumer pauses it until enough of
+them were taken. A record that was taken and could not be finished is neither committed nor lost: it comes first the
+next time.
 Source: `StreamTask.addRecords`, `PartitionGroup`.
 """
 
@@ -28,9 +29,8 @@ UnfinishedRecord = tuple[RecordQueue, Record[Any, Any]]
 
 
 class InputPosition(NamedTuple):
-    """`next_offset`: of the first record that is not finished; None when none of the partition is buffered.
-
-    `partition_time_ms`: the highest timestamp taken, -1 before the first.
+    """Where a task stands in one partition. `next_offset`: of the first record that it has not finished, None when none
+    is buffered. `partition_time_ms`: the highest timestamp it has taken, -1 before the first.
     """
 
     partition: TopicPartition
@@ -41,7 +41,7 @@ class InputPosition(NamedTuple):
 class InputBuffer:
     """One per active task, which alone uses it.
 
-    `sources`: by topic. `on_failure` is given each record that cannot be read; it raises, or lets it be dropped.
+    `sources`: by topic. `on_failure` gets each record that cannot be read; it raises, or lets the record be dropped.
     Raises StreamsRuntimeError for a partition of a topic that no source reads. `next_run`: see `PartitionGroup`; the
     unfinished record has to be taken first.
     """
@@ -86,24 +86,24 @@ class InputBuffer:
 
     @property
     def dropped_records(self) -> int:
-        """Records with negative timestamps, which nobody processed."""
+        """The number of records dropped because of negative timestamps."""
         return sum(queue.dropped_records for queue in self._group.queues())
 
     # --- in
 
     def add(self, batch: RecordBatch) -> None:
-        """Buffer what was polled; the partition is paused when that is too much. KeyError: not a partition of it."""
+        """Buffer a batch; pause its partition when that is too much. KeyError: not one of the partitions."""
         if self._group.add(batch) > self._max_buffered and batch.partition not in self._paused:
             self._paused.add(batch.partition)
             self._consumer.pause((batch.partition,))
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Read other partitions; those that stay keep their records. Raises StreamsRuntimeError."""
+        """Buffer these partitions from now on; those that stay keep their records. Raises StreamsRuntimeError."""
         kept = {queue.partition: queue for queue in self._group.queues() if queue.partition in partitions}
         self._group.set_queues([kept.get(partition) or self._queue(partition) for partition in partitions])
 
     def set_partition_times(self, times_ms: Mapping[TopicPartition, int]) -> None:
-        """Where an earlier owner of the task stopped."""
+        """Set the partition times at which an earlier owner of the task stopped."""
         for partition, time_ms in times_ms.items():
             self._group[partition].partition_time_ms = time_ms
 
@@ -119,7 +119,7 @@ class InputBuffer:
             self.resume_partitions()
 
     def keep_unfinished(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
-        """The record is not processed, or not to its end: it comes before all others, and is not committed."""
+        """The record was not processed to its end: it comes before all others, and its offset is not committed."""
         self._unfinished = queue, record
 
     def forget_unfinished(self) -> None:
@@ -131,7 +131,7 @@ class InputBuffer:
         return unfinished
 
     def resume_partitions(self) -> None:
-        """Have the consumer read on where enough records were taken."""
+        """Have the consumer read paused partitions again of which enough records were taken."""
         if not self._paused:
             return
         resumed = {partition for partition in self._paused if len(self._group[partition]) <= self._max_buffered}
@@ -140,14 +140,14 @@ class InputBuffer:
             self._paused -= resumed
 
     def positions(self) -> Iterator[InputPosition]:
-        """Of every partition."""
+        """Where the task stands in every partition."""
         unfinished = None if self._unfinished is None else self._unfinished[0]
         for queue in self._group.queues():
             offset = queue.polled_metadata().offset if queue is unfinished else queue.next_offset()
             yield InputPosition(queue.partition, offset, queue.partition_time_ms)
 
     def clear(self) -> None:
-        """Forget all records and times. Nothing is paused by this task any more, and the consumer is not told."""
+        """Forget all records and times, and which partitions are paused; the consumer keeps those paused."""
         self._unfinished = None
         self._paused.clear()
         self._group.clear()

@@ -130,19 +130,19 @@ class InputClaim:
         return self._claim
 
     def take(self, partitions: frozenset[TopicPartition]) -> Claim:
-        """Claim anew. The log ends the open transaction of an owner that died. Raises LogTimeout."""
+        """Claim the partitions. The log ends the open transaction of an owner that died. Raises LogTimeout."""
         self._claim = self._log.claim(self._group_id, partitions, self._transactional_id)
         self._is_released = False
         return self._claim
 
     def take_if_needed(self, partitions: frozenset[TopicPartition]) -> Claim:
-        """Claim anew unless exactly these partitions are claimed already. Raises LogTimeout."""
+        """Claim the partitions, unless exactly these are claimed already. Raises LogTimeout."""
         if self._claim is None or self._is_released or self._claim.epochs.keys() != partitions:
             return self.take(partitions)
         return self._claim
 
     def release(self) -> None:
-        """The next owner need not fence this thread. Nothing happens when there is no claim."""
+        """Let the next owner claim without fencing this thread. Nothing happens when there is no claim."""
         if self._claim is not None and not self._is_released:
             self._is_released = True
             self._log.release(self._claim)

@@ -1,4 +1,4 @@
-"""The metadata that a task commits with an offset: the partition time, at which the next owner's stream time goes on.
+"""The metadata that a task commits with an offset: the partition time, from which the next owner continues.
 
 The form is Kafka's version 2: base64 of one byte 2, the time in eight bytes, and processor metadata, which here is
 empty. Whatever follows the time is not read; version 1, which ends there, is read as well. Any other text means that

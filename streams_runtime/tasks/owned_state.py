@@ -7,8 +7,8 @@
     release        unlock the directory
     hand_over      give the state manager away, with the stores open and the directory locked
 
-Rules: active tasks and standbys hold their state in the same way. A task that never had the lock leaves alone what is
-on disk. A task made from a recycled one holds the state before it opens anything: the stores are open already.
+Rules: active tasks and standbys hold their state in the same way. A task that never had the lock does not touch what is
+on disk. A task that is made from a recycled one holds the state from the beginning, with the stores open.
 Source: `AbstractTask`, `StateManagerUtil`.
 """
 
@@ -25,9 +25,9 @@ _logger = logging.getLogger(__name__)
 
 
 class OwnedState:
-    """One per task. `manager`: made for a task of this type, or handed over by a task of the other type.
+    """One per task. `manager`: made for a task of this type, or handed over by one of the other type.
 
-    `is_open`: the stores are open for this task, and its checkpoint is read.
+    `is_open`: the stores are open for this task, and the checkpoint was read.
     """
 
     __slots__ = ("_is_held", "_task_type", "is_open", "manager")
@@ -44,7 +44,7 @@ class OwnedState:
         self._is_held = True
 
     def open(self, changes: ChangeLogger | None, clock: RecordClock) -> None:
-        """`changes`: takes the changes of logged stores, None when nothing logs them; `clock`: the time of a record.
+        """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the present record.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
@@ -69,13 +69,13 @@ class OwnedState:
             self._try("unlock its directory", self.release)
 
     def release(self) -> None:
-        """Another task may lock the directory. Raises ProcessorStateError; the state is released even then."""
+        """Unlock the directory for other tasks. Raises ProcessorStateError; the state is released even then."""
         is_held, self._is_held, self.is_open = self._is_held, False, False
         if is_held:
             self.manager.unlock()
 
     def hand_over(self) -> StateManager:
-        """For a task of the other type, which holds the state from now on."""
+        """Give the state to a task of the other type, which holds it from now on."""
         self._is_held = self.is_open = False
         return self.manager
 

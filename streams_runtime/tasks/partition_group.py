@@ -128,7 +128,7 @@ class PartitionGroup:
     def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
         """The next run, of `max_records` at most; None when not `ready`. Raises as `ready` does.
 
-        Whoever takes it polls its records. With several partitions a run has one record, since the next one may be
+        The caller polls the records. With several partitions a run has one record, since the next one may be
         another partition's.
         """
         only = self._only

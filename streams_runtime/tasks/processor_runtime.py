@@ -1,7 +1,7 @@
 """What processors and stores ask of the active task they run in: where a record is from, the time, sending, schedules.
 
-Rules: a punctuation has no input record. Stream time is the highest timestamp processed. What a processor sends or
-schedules is the task's: sending is work to be committed. Source: `ProcessorContextImpl`, `StreamTask.schedule`.
+Rules: in a punctuation there is no input record. Stream time is the highest timestamp processed. Sending is work to be
+committed. Source: `ProcessorContextImpl`, `StreamTask.schedule`.
 """
 
 from __future__ import annotations
@@ -131,6 +131,6 @@ class ProcessorRuntime:
 
     @property
     def record_timestamp_ms(self) -> int:
-        """Of what the current processor works on; in `init` the wall-clock time, as in Kafka."""
+        """The timestamp of what the current processor works on; in `init` the wall-clock time, as in Kafka."""
         timestamp_ms = self._graph.record_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms

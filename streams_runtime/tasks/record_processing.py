@@ -1,14 +1,14 @@
 """Runs records and punctuations of an active task through its processors: the hot path.
 
-    process                a number of records, by runs of one partition
-    punctuate_...          what stream time or wall-clock time has reached
+    process                runs a number of records, run by run of one partition
+    punctuate_...          fires what stream time or wall-clock time has reached
     init_processors, close_processors
 
-Rules: stream time is the highest timestamp processed. A record that fails goes to the handler of processing errors;
-one that could not be finished for another reason goes back to the buffer. A punctuation has no input record; an error
-in it goes to the same handler, named with task and node; its time is the time at which it fires. All of it is work to
-be committed. When the log is away, at-least-once tries again; under exactly-once half a record may be in the state,
-which a second try would take in twice, so the task is TaskCorrupted.
+Rules: stream time is the highest timestamp processed. A record that fails goes to the handler of processing errors. A
+record that could not be finished for another reason goes back to the buffer. A punctuation has no input record; its
+time is the time at which it fires; an error in it goes to the same handler, with task and node. All of this is work to
+be committed. When the log is away, the task tries again under at-least-once. Under exactly-once half a record may be
+in the state, and a second try would count it twice, so the task is TaskCorrupted.
 Source: `StreamTask.process`, `StreamTask.punctuate`, `StreamTask.initializeTopology`.
 """
 
@@ -40,11 +40,11 @@ from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import RecordQueue
 
 ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""Errors that say nothing about the record they came up with: no handler is asked."""
+"""Errors that are not about the record that was processed: no handler decides on them."""
 
 
 class RecordProcessing:
-    """One per active task. It takes records from `buffer`, and has `runtime` answer what processors ask meanwhile."""
+    """One per active task. It takes records from `buffer`; `runtime` answers what processors ask meanwhile."""
 
     __slots__ = (
         "_buffer",
@@ -93,7 +93,7 @@ class RecordProcessing:
             with self._collector.watched(self._commits.begin_work):
                 self._graph.init(runtime)
         except Exception as error:
-            # the next try begins from the start
+            # so that the next try begins from the start
             with contextlib.suppress(StreamsRuntimeError):
                 self.close_processors()
             self.clear_punctuations()
@@ -104,7 +104,7 @@ class RecordProcessing:
             runtime.init_time_ms = UNKNOWN_TIME
 
     def continue_at(self, stream_time_ms: int) -> None:
-        """Where an earlier owner of the task stopped; -1 when not known."""
+        """Set the stream time at which an earlier owner of the task stopped; -1 when not known."""
         self.runtime.stream_time_ms = stream_time_ms
 
     def close_processors(self) -> None:
@@ -122,11 +122,10 @@ class RecordProcessing:
             raise self._timed_out(error) from error
 
     def process(self, now_ms: int, max_records: int) -> int:
-        """Run up to so many records through the processors; how many were.
+        """Run up to so many records through the processors; how many were processed.
 
-        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError, and when the log is away LogTimeout (at-least-once;
-        it may be tried again; after other records were processed it waits for the next call) or TaskCorrupted
-        (exactly-once).
+        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. When the log is away, raises TaskCorrupted under
+        exactly-once, else LogTimeout, after which the next call tries again; but returns when it has processed some.
         """
         buffer, next_run = self._buffer, self._buffer.next_run
         self.runtime.current_system_time_ms = now_ms
@@ -173,7 +172,7 @@ class RecordProcessing:
             self._processed = done
 
     def _process_again(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
-        """A record that was taken before, and counted in stream time, but not finished."""
+        """Process a record that was taken before and not finished. It counts in stream time already."""
         self._commits.begin_work()
         self.runtime.queue = queue
         self.runtime.record = record
@@ -185,7 +184,7 @@ class RecordProcessing:
 
     def _processing_failed(self, queue: RecordQueue, record: Record[Any, Any], error: Exception) -> None:
         """Returns when the task may go on without the record."""
-        self._buffer.keep_unfinished(queue, record)  # whatever happens now, its offset is not committed
+        self._buffer.keep_unfinished(queue, record)  # so that its offset is not committed if this raises
         if isinstance(error, ABOUT_THE_TASK):
             raise error
         self._handling.processing_failed(queue.polled_failed(self._graph.current_node, error))

@@ -1,4 +1,4 @@
-"""A standby: the stores of a task, kept close to the active one by reading its changelogs; no processors, no input.
+"""A standby: keeps the stores of a task close to the active one by reading its changelogs. It has no processors.
 
 Rules:
 - It is RUNNING as soon as its stores are open; the changelog reader does the work and moves its offsets.
@@ -26,7 +26,7 @@ _MAY_COMMIT = (TaskState.CREATED, TaskState.RUNNING, TaskState.SUSPENDED)
 
 
 class _NoRecords:
-    """A standby processes no record, so there is no time of one."""
+    """The clock of a standby's stores, which has no times, since a standby processes no records."""
 
     record_timestamp_ms = -1
     stream_time_ms = -1
@@ -85,7 +85,7 @@ class StandbyTask:
     # --- its life
 
     def initialize_if_needed(self) -> None:
-        """As `Task` says. Its changelogs are registered with the reader by the thread, afterwards."""
+        """As `Task` says. The thread registers its changelogs with the reader afterwards."""
         if self.state is not TaskState.CREATED:
             return
         self._own_state.lock()
@@ -111,7 +111,7 @@ class StandbyTask:
             raise self._lifecycle.illegal("be resumed")
 
     def close_clean(self) -> None:
-        """As `Task` says. Raises ProcessorStateError; the task is SUSPENDED still, and has to be closed dirty."""
+        """As `Task` says. Raises ProcessorStateError; the task is still SUSPENDED then, and has to be closed dirty."""
         if self.state is TaskState.CLOSED:
             return
         self._lifecycle.expect("be closed", TaskState.SUSPENDED)
@@ -127,7 +127,7 @@ class StandbyTask:
         self._closed()
 
     def recycle_state(self) -> StateManager:
-        """SUSPENDED: give up the state manager, stores open and directory locked, and be CLOSED."""
+        """Of a SUSPENDED task: give its state away, stores open and directory locked, and be CLOSED."""
         self._lifecycle.expect("be recycled", TaskState.SUSPENDED)
         state = self._own_state.hand_over()
         self._closed()
@@ -152,16 +152,16 @@ class StandbyTask:
         return self._own_state.is_open and self.state_manager.changelog_offsets() != self._checkpointed
 
     def commit_requested(self) -> bool:
-        """Nobody can ask a standby for one."""
+        """Never: only processors ask for a commit."""
         return False
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """A standby sent nothing and commits no offsets."""
+        """Empty: a standby commits no offsets."""
         self._lifecycle.expect("prepare a commit", *_MAY_COMMIT)
         return {}
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """Checkpoint. One that is not initialised leaves the file on disk alone. Raises ProcessorStateError."""
+        """Checkpoint. A task that is not initialised does not touch the file on disk. Raises ProcessorStateError."""
         self._lifecycle.expect("be committed", *_MAY_COMMIT)
         if self._own_state.is_open:
             self.state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
@@ -179,7 +179,7 @@ class StandbyTask:
         self.state_manager.mark_changelogs_corrupted(partitions)
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
-        """Something timed out: the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
+        """It made no progress; the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
         self._deadline.failed(now_ms, cause)
 
     def clear_task_timeout(self) -> None:

@@ -1,4 +1,4 @@
-"""Where tasks keep their state on disk, and who may touch it.
+"""The directories in which tasks keep their state, and their locks.
 
     <state.dir>/<application.id>/                    one process at a time: .lock
         kafka-streams-process-metadata               the process id, which outlives the process

@@ -6,19 +6,19 @@
     prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
     suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
 
-The task is the life cycle, which wires parts that each own one thing and know nothing of the life cycle:
+The task is the life cycle. It wires parts that each own one thing and know nothing of the life cycle:
 
     buffer       `InputBuffer`       what was polled and not processed: queues, pauses, the unfinished record
     processing   `RecordProcessing`  runs records and punctuations through the graph; `ProcessorRuntime` is what
                                      processors see meanwhile: the current record, times, schedules
     commits      `CommitState`       whether there is something to commit, and what was prepared
-    offsets      `InputOffsets`      where reading began, and up to where it is committed
+    offsets      `InputOffsets`      where reading began, and up to where the input is committed
     claim        `InputClaim`        the right to commit
     own state    `OwnedState`        the directory's lock, the stores, the checkpoint
 
-Rules: at-least-once: outputs are written before or with the offsets. Exactly-once: nothing is processed between
-`prepare_commit` and `post_commit`; no checkpoint is on disk while the task runs; and work of an aborted transaction is
-never committed. Source: `StreamTask`, `AbstractTask`.
+Rules: under at-least-once, outputs are written before or with the offsets. Under exactly-once, nothing is processed
+between `prepare_commit` and `post_commit`, no checkpoint is on disk while the task runs, and work of an aborted
+transaction is never committed. Source: `StreamTask`, `AbstractTask`.
 """
 
 from __future__ import annotations
@@ -136,12 +136,12 @@ class StreamTask:
 
     @property
     def stores(self) -> Mapping[str, StateStore]:
-        """Empty while they are not open."""
+        """The open stores, by name; empty while they are not open."""
         return self.runtime.stores
 
     @property
     def runtime(self) -> ProcessorRuntime:
-        """What its processors and stores see of it."""
+        """What its processors and stores see of the task."""
         return self._processing.runtime
 
     @property
@@ -157,7 +157,7 @@ class StreamTask:
 
     @property
     def dropped_records(self) -> int:
-        """Records with errors or negative timestamps that it went on without."""
+        """The number of records dropped because of errors or negative timestamps."""
         return self._handling.dropped_records + self._buffer.dropped_records
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
@@ -168,10 +168,10 @@ class StreamTask:
     # --- its life
 
     def initialize_if_needed(self) -> None:
-        """As `Task` says. Its changelogs are registered with the reader by the thread, afterwards."""
+        """As `Task` says. The thread registers its changelogs with the reader afterwards."""
         if self.state is not TaskState.CREATED:
             return
-        self._own_state.lock()  # before the claim, which ends the work of whoever has the task still
+        self._own_state.lock()  # before the claim, which fences a thread that still has the task
         self._producer.initialize()
         self._claim.take(self._input_partitions)
         self._own_state.open(self._collector, self.runtime)
@@ -179,7 +179,7 @@ class StreamTask:
         self._lifecycle.to(TaskState.RESTORING)
 
     def complete_restoration(self) -> None:
-        """RESTORING to RUNNING; nothing happens when it runs already. May be tried again after LogTimeout.
+        """Go from RESTORING to RUNNING; nothing happens when it runs already. May be tried again after LogTimeout.
 
         Raises LogTimeout, ProcessorStateError, and StreamsRuntimeError for an error in a processor's `init`.
         """
@@ -201,9 +201,9 @@ class StreamTask:
         self._lifecycle.to(TaskState.RUNNING)
 
     def suspend(self) -> None:
-        """As `Task` says. What a processor's `close` raises is raised when the task is suspended.
+        """As `Task` says. Raises what a processor's `close` raises; the task is SUSPENDED even then.
 
-        It needs a commit afterwards when `close` wrote or forwarded something.
+        The task needs a commit afterwards when `close` wrote or forwarded something.
         """
         self._lifecycle.expect(
             "be suspended", TaskState.CREATED, TaskState.RESTORING, TaskState.RUNNING, TaskState.SUSPENDED
@@ -220,12 +220,12 @@ class StreamTask:
             self._producer.guard(self._id, None)
 
     def release_claim(self) -> None:
-        """Suspended and committed: the next owner need not fence this thread. Resumed, the task claims anew."""
+        """Let the next owner claim without fencing this thread, if all is committed. Resumed, the task claims again."""
         if not self._commits.is_needed:
             self._claim.release()
 
     def resume(self) -> None:
-        """As `Task` says; one that was suspended before it was initialised is CREATED again.
+        """As `Task` says. A task that was suspended before it was initialised is CREATED again.
 
         Raises TaskCorrupted when, under exactly-once, it has work in a transaction that nobody committed.
         """
@@ -237,7 +237,7 @@ class StreamTask:
             raise self._lifecycle.illegal("be resumed")
 
     def close_clean(self) -> None:
-        """As `Task` says. Raises TaskMigrated when not all is committed, ProcessorStateError: close it dirty then."""
+        """As `Task` says. Raises TaskMigrated when not all is committed, ProcessorStateError; close it dirty then."""
         if self.state is TaskState.CLOSED:
             return
         self._lifecycle.expect("be closed", TaskState.SUSPENDED)
@@ -247,7 +247,7 @@ class StreamTask:
         self._closed()
 
     def close_dirty(self) -> None:
-        """As `Task` says, from any state. A transaction with something of this task in it is aborted."""
+        """As `Task` says, from any state. Aborts the transaction if it has records of this task."""
         if self.state is TaskState.CLOSED:
             return
         if self.state is not TaskState.SUSPENDED:
@@ -261,7 +261,7 @@ class StreamTask:
         self._closed()
 
     def recycle_state(self) -> StateManager:
-        """SUSPENDED and committed: give up the state manager, stores open and directory locked, and be CLOSED."""
+        """Of a SUSPENDED, committed task: give its state away, stores open and directory locked, and be CLOSED."""
         self._lifecycle.expect("be recycled", TaskState.SUSPENDED)
         self._expect_committed()
         self.release_claim()
@@ -275,7 +275,7 @@ class StreamTask:
         self._lifecycle.to(TaskState.CREATED)
 
     def _closed(self) -> None:
-        """As when it was new, but for the deadline and what was dropped."""
+        """Be as a new task, except for the deadline and the count of dropped records."""
         try:
             self._own_state.release()
         finally:
@@ -294,9 +294,9 @@ class StreamTask:
     # --- records and punctuations
 
     def add_records(self, batch: RecordBatch) -> None:
-        """Buffer what was polled, of an input partition.
+        """Buffer a batch of an input partition.
 
-        Of a task that does not run it is dropped: it is read again when the task does.
+        A task that does not run drops it, and reads the records again when it runs.
         """
         if self.state is TaskState.RUNNING:
             self._buffer.add(batch)
@@ -318,7 +318,7 @@ class StreamTask:
         return self.state is TaskState.RUNNING and self._processing.punctuate_system_time(now_ms)
 
     def next_wall_clock_punctuation_ms(self) -> int | None:
-        """When the thread has to call at the latest; None when nothing is scheduled."""
+        """When the thread has to punctuate at the latest; None when nothing is scheduled."""
         return self._processing.next_wall_clock_punctuation_ms()
 
     def _may_process(self) -> bool:
@@ -331,14 +331,14 @@ class StreamTask:
     # --- commits
 
     def commit_needed(self) -> bool:
-        """Whether it processed or punctuated, or gaps were passed, since the last commit."""
+        """Whether it has processed, punctuated or passed gaps since the last commit."""
         return self._commits.check()
 
     def commit_requested(self) -> bool:
         return self._commits.is_requested
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """As `Task` says: the offsets, without what `offsets_to_commit` puts beside them.
+        """As `Task` says: the offsets, without the metadata that `offsets_to_commit` has.
 
         Raises TaskMigrated, LogTimeout, StreamsRuntimeError, and TaskCorrupted when its transaction was aborted.
         """
@@ -349,7 +349,7 @@ class StreamTask:
         return {partition: one.offset for partition, one in self._commits.prepared.items()}
 
     def offsets_to_commit(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """What `prepare_commit` found; to be committed with `claim`."""
+        """What `prepare_commit` found. The thread commits it with `claim`."""
         return self._commits.prepared
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
@@ -364,7 +364,7 @@ class StreamTask:
         self._commits.clear()
 
     def purgeable_offsets(self) -> Mapping[TopicPartition, int]:
-        """Of each repartition topic the offset below which records are of no more use to anybody."""
+        """The offsets below which records of repartition topics may be deleted, since nobody needs them any more."""
         return {
             partition: offset
             for partition, offset in self._offsets.committed.items()
@@ -372,7 +372,7 @@ class StreamTask:
         }
 
     def _checkpointable_offsets(self) -> dict[TopicPartition, int]:
-        """Last offsets in the stores: written to changelogs, or read from those that are input at the same time."""
+        """The last offsets in the stores: written to changelogs, or read from those that are input, too."""
         read = {
             partition: one.offset - 1
             for partition, one in self._commits.prepared.items()
@@ -383,21 +383,21 @@ class StreamTask:
     # --- what else the thread asks of it
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
-        """Not while it runs; new ones are read from `complete_restoration` on."""
+        """Read these partitions from `complete_restoration` on. Raises StreamsRuntimeError while it runs."""
         if self.state is TaskState.RUNNING and partitions != self._input_partitions:
             raise self._lifecycle.illegal("get other input partitions")
         self._buffer.set_partitions(partitions)
         self._input_partitions = partitions
 
     def reset_offsets(self, partitions: Collection[TopicPartition]) -> None:
-        """After OffsetOutOfRange: go on by auto.offset.reset. Raises LogTimeout, StreamsRuntimeError (none)."""
+        """After OffsetOutOfRange, go on by auto.offset.reset. Raises LogTimeout, and StreamsRuntimeError for `none`."""
         self._offsets.reset([partition for partition in partitions if partition in self._input_partitions])
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
         self.state_manager.mark_changelogs_corrupted(partitions)
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
-        """No progress: the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
+        """It made no progress; the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
         self._deadline.failed(now_ms, cause)
 
     def clear_task_timeout(self) -> None:
