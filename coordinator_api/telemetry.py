@@ -128,10 +128,12 @@ class GroupTelemetry:
     def rebalance_broken(self, generation_id: int, error: Exception) -> None:
         self._logger.error("rebalance_broken", generation=generation_id, exc_info=error)
 
-    def cluster_look_failed(self, error: str, *, first: bool) -> None:
+    def cluster_look_failed(self) -> None:
         self._metrics.failed_cluster_looks.inc()
-        if first:
-            self._logger.warning("cluster_out_of_reach", error=error)
+
+    def cluster_out_of_reach(self, error: str) -> None:
+        """The first of the looks that fail one after the other."""
+        self._logger.warning("cluster_out_of_reach", error=error)
 
     def cluster_back(self, after_ms: int) -> None:
         self._logger.info("cluster_answers_again", after_ms=after_ms)

@@ -28,8 +28,8 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
-        said = str(error) or type(error).__name__
-        self._telemetry.cluster_look_failed(said, first=self.failing_since_ms is None)
+        self.error = str(error) or type(error).__name__
+        self._telemetry.cluster_look_failed()
         if self.failing_since_ms is None:
             self.failing_since_ms = self._now_ms()
-        self.error = said
+            self._telemetry.cluster_out_of_reach(self.error)

@@ -27,7 +27,7 @@ from coordinator_api.group.outcome import Response
 from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.admission import Admission
-from coordinator_api.groups.definitions import AllowedAssignors
+from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner

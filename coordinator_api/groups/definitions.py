@@ -2,23 +2,18 @@
 
 When a definition describes its cluster, nothing else is known about topics and offsets: what a rebalance creates is not
 added to the definition, and a later PUT replaces it. When it names a provider, every rebalance looks at the cluster.
-Assignors named `module:Class` run only when the service's own settings list them.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assignor.errors import InputError
-from assignor.recording import is_class_path, parse_rebalance_input
+from assignor.recording import parse_rebalance_input
 from assignor.snapshot import RebalanceSnapshot
-from assignor.task_assignors.base import TaskAssignor
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress, provider_address
-from coordinator_api.errors import AssignorNotListed
-from coordinator_api.settings import SettingsError
 
 _DEFAULTS: Mapping[str, object] = {
     "configs": {},
@@ -32,42 +27,6 @@ _NOT_OF_A_DEFINITION: Mapping[str, str] = {
 }
 
 _KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")
-
-
-class AllowedAssignors:
-    """The `module:Class` assignors that groups may name. Kafka's own are always allowed."""
-
-    def __init__(self, class_paths: Iterable[str]) -> None:
-        """Loads each, so that a wrong setting fails the start. Raises SettingsError."""
-        self._loaded = {path: _load(path) for path in class_paths}
-
-    def check(self, assignor: str) -> None:
-        """Raises AssignorNotListed for a class that the settings do not list."""
-        if is_class_path(assignor) and assignor not in self._loaded:
-            raise AssignorNotListed(
-                f"assignor: {assignor[:100]} is not listed in this service's setting task.assignor.classes", "assignor"
-            )
-
-    def load(self, assignor: str) -> TaskAssignor | None:
-        """The user's own assignor; None for one of Kafka's, which the pipeline knows itself."""
-        if not is_class_path(assignor):
-            return None
-        if assignor not in self._loaded:
-            raise InputError(f"{assignor} is no longer listed in the setting task.assignor.classes", "assignor")
-        return self._loaded[assignor]
-
-
-def _load(path: str) -> TaskAssignor:
-    if not is_class_path(path):
-        raise SettingsError(f"task.assignor.classes: {path!r} is not of the form module:Class")
-    module_name, _, class_name = path.partition(":")
-    try:
-        assignor = getattr(importlib.import_module(module_name), class_name)()
-    except Exception as error:  # whatever the user's module does on import
-        raise SettingsError(f"task.assignor.classes: {path} cannot be loaded: {error}") from error
-    if not callable(getattr(assignor, "assign", None)):
-        raise SettingsError(f"task.assignor.classes: {path} has no method assign(problem, log)")
-    return assignor  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import read_subscription
-from coordinator_api.groups.definitions import AllowedAssignors, Definition, read_input
+from coordinator_api.groups.allowed_assignors import AllowedAssignors
+from coordinator_api.groups.definitions import Definition, read_input
 from coordinator_api.store.repository import Recording
 
 

@@ -27,7 +27,8 @@ from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import reported_end
 from coordinator_api.group.subscriptions import read_subscription
-from coordinator_api.groups.definitions import AllowedAssignors, check_size
+from coordinator_api.groups.allowed_assignors import AllowedAssignors
+from coordinator_api.groups.definitions import check_size
 from coordinator_api.store.repository import Recording
 
 LED_ELSEWHERE = "kafka"

@@ -31,23 +31,28 @@ OFF_LOOP_BYTES = 16_384
 """From this size on, parsing would hold up the heartbeats of other members."""
 
 
-async def read_document(
-    request: Request, reader: Callable[[dict[str, object]], Value], *, takes_time: bool = False
-) -> Value:
-    """What `reader` makes of the body's JSON object. Raises Problem with the place of what is wrong.
+Reader = Callable[[dict[str, object]], Value]
 
-    `takes_time`: the reader may take long even for a short body.
-    """
+
+async def read_document(request: Request, reader: Reader[Value]) -> Value:
+    """What `reader` makes of the body's JSON object. Raises Problem with the place of what is wrong."""
     raw = await request.body()
+    read = _reading(request, raw, reader)
+    with input_as_problems(bytes_in="body"):
+        return await asyncio.to_thread(read) if _is_packed(request) or len(raw) >= OFF_LOOP_BYTES else read()
+
+
+async def read_document_in_thread(request: Request, reader: Reader[Value]) -> Value:
+    """As `read_document`, for a reader that may take long even for a short body."""
+    read = _reading(request, await request.body(), reader)
+    with input_as_problems(bytes_in="body"):
+        return await asyncio.to_thread(read)
+
+
+def _reading(request: Request, raw: bytes, reader: Reader[Value]) -> Callable[[], Value]:
     packed = _is_packed(request)
     max_bytes: int = request.app.state.coordinator.settings.request_max_bytes
-
-    def read() -> Value:
-        return reader(parse_object(_unpacked(raw, max_bytes) if packed else raw))
-
-    off_loop = takes_time or packed or len(raw) >= OFF_LOOP_BYTES
-    with input_as_problems(bytes_in="body"):
-        return await asyncio.to_thread(read) if off_loop else read()
+    return lambda: reader(parse_object(_unpacked(raw, max_bytes) if packed else raw))
 
 
 def _is_packed(request: Request) -> bool:

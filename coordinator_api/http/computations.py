@@ -31,7 +31,8 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem, TaskAssignor
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
-from coordinator_api.groups.definitions import AllowedAssignors, check_size, partition_total
+from coordinator_api.groups.allowed_assignors import AllowedAssignors
+from coordinator_api.groups.definitions import check_size, partition_total
 
 MAX_ROUNDS = 1_000
 """Of one forecast."""

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.groups.definitions import read_definition
-from coordinator_api.http.bodies import read_document
+from coordinator_api.http.bodies import read_document_in_thread
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
 from coordinator_api.http.schemas import DeclareAnswer
@@ -38,9 +38,7 @@ async def declare_group(
         coordinator.allowed_assignors.check(str(document.get("assignor")))
         return input_json
 
-    declared = accepted(
-        await coordinator.declare(group_id, await read_document(request, read, takes_time=True)), Declared
-    )
+    declared = accepted(await coordinator.declare(group_id, await read_document_in_thread(request, read)), Declared)
     response.status_code = 201 if declared.created else 200
     return DeclareAnswer(group_id=group_id, revision=declared.revision)
 

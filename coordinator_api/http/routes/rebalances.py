@@ -12,7 +12,7 @@ from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, ReportedRebalance, read_report
-from coordinator_api.http.bodies import GZIP_HEADER, read_document
+from coordinator_api.http.bodies import GZIP_HEADER, read_document_in_thread
 from coordinator_api.http.computations import explain
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
@@ -68,7 +68,7 @@ async def report_rebalance(
         return read_report(document, group_id, coordinator.settings.group_max_partitions, coordinator.allowed_assignors)
 
     reported = accepted(
-        await coordinator.report(group_id, await read_document(request, read, takes_time=True)), RebalanceReported
+        await coordinator.report(group_id, await read_document_in_thread(request, read)), RebalanceReported
     )
     response.status_code = 201 if reported.created else 200
     return ReportAnswer(generation_id=reported.generation_id)

@@ -21,7 +21,8 @@ from coordinator_api.group.image import RebalanceCause
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
-from coordinator_api.groups.definitions import AllowedAssignors, read_definition
+from coordinator_api.groups.allowed_assignors import AllowedAssignors
+from coordinator_api.groups.definitions import read_definition
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner

@@ -1,0 +1,48 @@
+"""Users' own assignors: those that are named `module:Class` run only when the service's own settings list them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+
+from assignor.errors import InputError
+from assignor.recording import is_class_path
+from assignor.task_assignors.base import TaskAssignor
+from coordinator_api.errors import AssignorNotListed
+from coordinator_api.settings import SettingsError
+
+
+class AllowedAssignors:
+    """The `module:Class` assignors that groups may name. Kafka's own are always allowed."""
+
+    def __init__(self, class_paths: Iterable[str]) -> None:
+        """Loads each, so that a wrong setting fails the start. Raises SettingsError."""
+        self._loaded = {path: _load(path) for path in class_paths}
+
+    def check(self, assignor: str) -> None:
+        """Raises AssignorNotListed for a class that the settings do not list."""
+        if is_class_path(assignor) and assignor not in self._loaded:
+            raise AssignorNotListed(
+                f"assignor: {assignor[:100]} is not listed in this service's setting task.assignor.classes", "assignor"
+            )
+
+    def load(self, assignor: str) -> TaskAssignor | None:
+        """The user's own assignor; None for one of Kafka's, which the pipeline knows itself."""
+        if not is_class_path(assignor):
+            return None
+        if assignor not in self._loaded:
+            raise InputError(f"{assignor} is no longer listed in the setting task.assignor.classes", "assignor")
+        return self._loaded[assignor]
+
+
+def _load(path: str) -> TaskAssignor:
+    if not is_class_path(path):
+        raise SettingsError(f"task.assignor.classes: {path!r} is not of the form module:Class")
+    module_name, _, class_name = path.partition(":")
+    try:
+        assignor = getattr(importlib.import_module(module_name), class_name)()
+    except Exception as error:  # whatever the user's module does on import
+        raise SettingsError(f"task.assignor.classes: {path} cannot be loaded: {error}") from error
+    if not callable(getattr(assignor, "assign", None)):
+        raise SettingsError(f"task.assignor.classes: {path} has no method assign(problem, log)")
+    return assignor  # type: ignore[no-any-return]
