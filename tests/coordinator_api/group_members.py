@@ -154,18 +154,20 @@ def assignment_info(raw: bytes) -> AssignmentInfo:
 
 
 def settle(*members: HttpMember) -> None:
-    """All of them fetch, and rejoin as long as they are told to, until the group leaves them in peace."""
+    """All of them rejoin as long as they are told to, and fetch, until the group leaves them in peace."""
     for _ in range(20):
-        for member in members:
-            assert member.fetch().status_code == 200
-        told = [member.heartbeat().json() for member in members]
-        if not any(answer["rejoin"] or answer["state"] != "Stable" for answer in told) and all(
-            answer["generation_id"] == member.generation_id for answer, member in zip(told, members, strict=True)
+        answers = [member.heartbeat().json() for member in members]
+        if all(
+            answer["state"] == "Stable" and not answer["rejoin"] and answer["generation_id"] == member.generation_id
+            for answer, member in zip(answers, members, strict=True)
         ):
             return
-        for member, answer in zip(members, told, strict=True):
+        # whoever was slow to join may have let the others begin without it, who have to rejoin before anybody waits
+        for member, answer in zip(members, answers, strict=True):
             if answer["rejoin"]:
                 assert member.subscribe().status_code == 200
+        for member in members:
+            assert member.fetch().status_code == 200
     raise AssertionError("the group did not come to rest in 20 rebalances")
 
 
