@@ -316,4 +316,4 @@ def test_should_be_shown_by_the_commands(service: ServiceProcess, client: httpx.
     )
     assert "led-elsewhere" in history
     assert "0_0" in shown
-    assert last.startswith(f"group {name}: 1 round, generation 7\n")
+    assert last.startswith(f"group {name}: 1 rebalance, generation 7\n")
