@@ -19,7 +19,7 @@ class DecisionKind(StrEnum):
     BALANCED = "balanced"  # process = receiver, other = giver: balanceTasksOverThreads moved the target
     NO_STANDBY_HOST = "no-standby-host"  # detail = how many of num.standby.replicas found no client
     # where lag lets the task run for now
-    KEPT = "kept"  # process = target, and it is caught up or nobody is more caught up
+    KEPT = "kept"  # process = target, which is caught up, or no other client has a smaller lag
     SWAPPED = "swapped"  # process = caught-up standby that becomes active, other = target that becomes its standby
     MOVED_TO_CAUGHT_UP = "moved-to-caught-up"  # process = caught-up client, other = target
     MOVED_TO_MOST_CAUGHT_UP = "moved-to-most-caught-up"  # process = client with the least lag, other = target

@@ -94,8 +94,10 @@ def _steps(
     # step 4
     deadline_ms = _probing_deadline(snapshot, placement, now_ms)
     leader = snapshot.leader_process_id
-    told = None if leader is None or deadline_ms is None else (leader, deadline_ms)
-    members = consumer_assignments(group, states, placement, tasks.partitions, in_java_order, hosts, told, effects.log)
+    announced = None if leader is None or deadline_ms is None else (leader, deadline_ms)
+    members = consumer_assignments(
+        group, states, placement, tasks.partitions, in_java_order, hosts, announced, effects.log
+    )
     return RebalanceResult(
         assignments={member_id: members.by_member[member_id] for member_id in snapshot.members},
         internal_topics=tasks.internal_topics,

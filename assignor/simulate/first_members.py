@@ -122,10 +122,10 @@ def _unowned_since(
     since = dict.fromkeys([task for task in problem.tasks if task not in runs_already], 0)
     if not runs_already:
         return since
-    nobodys = [task for task in since if task not in owners]
-    left_behind = {task for task in nobodys if task in past.left_behind}
+    unowned = [task for task in since if task not in owners]
+    left_behind = {task for task in unowned if task in past.left_behind}
     given_up: set[TaskId] = set()
-    for task in nobodys:
+    for task in unowned:
         if (
             task not in left_behind
             and task in recorded_ends
@@ -134,7 +134,7 @@ def _unowned_since(
             (given_up if _was_given_up(problem, past.configs, disks, task) else left_behind).add(task)
     running = {task.subtopology for task in runs_already}
     if left_behind or not given_up:
-        left_behind.update(task for task in nobodys if task not in recorded_ends and task.subtopology in running)
+        left_behind.update(task for task in unowned if task not in recorded_ends and task.subtopology in running)
     return since | dict.fromkeys(left_behind, -model.session_timeout_ms)
 
 

@@ -88,8 +88,8 @@ class RebalanceLeader:
         handed_out: dict[str, HandedOut] = {}
         rejoin = result.followup_rebalance or self._leader_misses(result.created_topics)
         for member_id, member in self._members.items():
-            told, at_once = member.told(result.assignments[member_id])
-            handed_out[member_id] = HandedOut(told.active, told.standby)
+            received, at_once = member.receives(result.assignments[member_id])
+            handed_out[member_id] = HandedOut(received.active, received.standby)
             rejoin |= at_once
         waiting = [each.task for each in result.decisions if each.kind is DecisionKind.WAITING_FOR_REVOCATION]
         deadline_ms = result.probing_rebalance_at_ms

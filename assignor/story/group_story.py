@@ -53,18 +53,18 @@ def group_story(rebalances: Iterable[PastRebalance], before: PastRebalance | Non
     """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
     story does not tell.
     """
-    told: list[GroupRebalance] = []
+    found: list[GroupRebalance] = []
     seen = None if before is None else see(before, None)
     active: Mapping[TaskId, ProcessId] = {} if seen is None else seen.placed.active()
     for past in rebalances:
         previous, active_before = seen, active
         seen = see(past, previous)
         active = seen.placed.active()
-        told.append(_told(seen, previous, active, active_before))
-    return GroupStory(tuple(told))
+        found.append(_group_rebalance(seen, previous, active, active_before))
+    return GroupStory(tuple(found))
 
 
-def _told(
+def _group_rebalance(
     seen: SeenRebalance,
     previous: SeenRebalance | None,
     active: Mapping[TaskId, ProcessId],

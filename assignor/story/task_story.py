@@ -19,7 +19,7 @@ class TaskChange(StrEnum):
     """What the rebalance meant for the task. When several apply, the first one counts."""
 
     ABSENT = "not there"  # the rebalance has no such task
-    NOT_PLACED = "not placed"  # the rebalance placed no tasks at all, or nobody was given this one
+    NOT_PLACED = "not placed"  # the rebalance placed no tasks at all, or gave this one to no member
     FIRST = "placed"  # it ran nowhere before, or nothing earlier is recorded
     HELD_BACK = "held back"  # its new owner gets it once the old one has given it up
     HANDED_OVER = "handed over"  # it was held back, and runs now
@@ -104,13 +104,13 @@ def story(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalan
     """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
     story does not tell.
     """
-    told: list[TaskRebalance] = []
+    found: list[TaskRebalance] = []
     here = None if before is None else _look(before, task, None)
     for past in rebalances:
         was = here
         here = _look(past, task, was)
-        told.append(_told(task, here, was))
-    return TaskStory(task, tuple(told), _summary(told))
+        found.append(_task_rebalance(task, here, was))
+    return TaskStory(task, tuple(found), _summary(found))
 
 
 def _look(past: PastRebalance, task: TaskId, was: _Here | None) -> _Here:
@@ -119,7 +119,7 @@ def _look(past: PastRebalance, task: TaskId, was: _Here | None) -> _Here:
     return _Here(seen, explanation, seen.placed.copies(task, explanation))
 
 
-def _told(task: TaskId, here: _Here, was: _Here | None) -> TaskRebalance:
+def _task_rebalance(task: TaskId, here: _Here, was: _Here | None) -> TaskRebalance:
     explanation = here.explanation
     differs = task in here.seen.placed.differing
     return TaskRebalance(

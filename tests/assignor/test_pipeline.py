@@ -196,7 +196,7 @@ def test_should_ask_a_users_own_assignor_with_everything_it_needs() -> None:
 
 
 def test_should_never_load_a_class_that_only_the_snapshot_names() -> None:
-    with pytest.raises(InputError, match="hand in an instance"):
+    with pytest.raises(InputError, match="must pass an instance"):
         assign(snapshot_of({"a": member(A)}, assignor="tests.assignor.test_pipeline:Recorder"), NOW_MS)
 
 

@@ -204,9 +204,9 @@ def test_should_give_up_what_is_not_in_the_assignment() -> None:
     owned = {member_id: member.owned for member_id, member in recorded_members(recorded.snapshot.members).items()}
 
     for member_id, member in recorded_members(recorded.snapshot.members).items():
-        told, at_once = member.told(result.assignments[member_id])
-        assert at_once is not set(owned[member_id]).issubset(told.partitions)
-        assert member.owned == told.partitions
+        received, at_once = member.receives(result.assignments[member_id])
+        assert at_once is not set(owned[member_id]).issubset(received.partitions)
+        assert member.owned == received.partitions
 
 
 def test_should_spread_what_is_appended_over_the_changelogs_of_a_task() -> None:
