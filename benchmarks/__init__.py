@@ -1,1 +1,15 @@
-"""Speed, measured as a ratio against a named peer in one run. `make bench` runs all of it."""
+"""Speed as a ratio to a named peer, measured in one run where the peer can run here. `make bench` runs all of it.
+
+| benchmark | measures | peer |
+|---|---|---|
+| `replay` | a recorded rebalance run again | reading its JSON with the standard library |
+| `replay-engines` | `assignor replay` on Spark | the same replay by processes of this machine |
+| `high-availability` | one whole rebalance | Kafka's own leader, measured once on a machine of the same size |
+| `minimal-movement` | moves of the assignor that moves less, while a group grows | Kafka's own assignor |
+| `restore-rate` | a task's state restored from a changelog | the same batches written straight into rocksdict |
+| `restore-memory` | memory while ten million records are restored | the same process after its warm-up |
+| `standby-rate` | a standby that catches up | an active task restored from the same changelog |
+| `processing-rate` | the records of one stream thread | a plain Python loop on the same log |
+| `failover` | the time until a lost task runs again | the session time-out, which a silent death has to wait for |
+| `kafka-log` | records read from and written to Kafka | plain loops of aiokafka on the same broker |
+"""

@@ -1,6 +1,6 @@
-"""`python -m benchmarks [--quick] [NAME ...]`: every benchmark, or those named; a table each.
+"""`python -m benchmarks [--quick] [NAME ...]`: runs all benchmarks, or those named, and prints a table each.
 
-`--quick`: small sizes, which show that it works and not how fast it is.
+`--quick`: small sizes, which show that a benchmark works, not how fast anything is.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ BENCHMARKS = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and print a table each.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure, and print a table for each benchmark."
+    )
     parser.add_argument("names", metavar="NAME", nargs="*", help=f"one of {', '.join(BENCHMARKS)}; none: all of them")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in BENCHMARKS]:
-        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+        parser.error(f"there is no benchmark {', '.join(unknown)}; choose from {', '.join(BENCHMARKS)}")
     console = Console(width=130)
     for name in options.names or BENCHMARKS:
         BENCHMARKS[name](console, quick=options.quick)

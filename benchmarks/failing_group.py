@@ -1,7 +1,7 @@
 """A group whose instances are real processes of one machine, fed without a pause, to be killed one by one.
 
-One coordinator process, an embedded log, one standby a task, exactly-once. Instances are forked from a process that has
-imported everything, so that a new one costs no time that others would need.
+It has one coordinator process, an embedded log, a standby for each task, and exactly-once. Instances are forked from a
+process that has imported everything, so that starting one takes no CPU from the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CPU seconds of one whole rebalance, bytes to bytes, beside Kafka's own figures for the same shapes.
 
-The ratio is ours / Kafka's. Kafka's seconds were measured once on a warm JVM on 2 cores (they are in `shapes.py`), so
-the ratio compares two machines of the same size, not two programs in one run. For the rebalance with a client added
-there is no figure of Kafka's.
+The ratio is ours over Kafka's. Kafka's seconds were measured once, on a warm JVM on 2 cores (they are in `shapes.py`),
+so the ratio compares two machines of the same size, not two programs in one run. There is no figure of Kafka's for the
+rebalance with a client added.
 """
 
 from __future__ import annotations

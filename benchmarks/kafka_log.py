@@ -1,7 +1,8 @@
 """How many records a second the log on Kafka reads and writes, beside plain loops of aiokafka on the same broker.
 
-The broker is a real one of one node, started for this from its jars, so a JDK and Maven are needed. Both sides write
-idempotently, compressed by lz4, in batches of 256 KiB at most, and read committed records only.
+The broker is a real one with one node, started from its jars for this run, so a JDK and Maven are needed. Both sides
+write idempotently, compressed by lz4, in batches of at most 256 KiB, and read committed records only. The ratio is our
+rate over that of the plain loop.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
@@ -50,32 +52,33 @@ def run(console: Console, *, quick: bool = False) -> None:
 
 
 def measure(console: Console, servers: str, *, quick: bool) -> None:
-    """On a broker that runs."""
+    """Print the rates on a running broker, and the ratio to aiokafka's."""
     records = QUICK_RECORDS if quick else RECORDS
     table = Table(title=f"{records:,} records of {len(VALUE)} bytes, {PARTITIONS} partitions, one broker")
-    for heading in ("what", "records/s", "CPU µs/record", "aiokafka records/s", "CPU µs/record"):
+    for heading in ("what", "records/s", "CPU µs/record", "aiokafka records/s", "CPU µs/record", "of the peer"):
         table.add_column(heading, justify="left" if heading == "what" else "right")
     for what, ours, theirs in _measured(servers, records):
-        table.add_row(what, *ours, *theirs)
+        ratio = "" if theirs is None else f"{ours.records_per_s / theirs.records_per_s:.2f}"
+        table.add_row(what, *_cells(ours), *(("", "") if theirs is None else _cells(theirs)), ratio)
     milliseconds = _small_commits(servers, QUICK_SMALL_COMMITS if quick else SMALL_COMMITS)
     console.print(table)
     console.print(f"one transaction of one record and one offset: {milliseconds:.1f} ms")
 
 
-def _measured(servers: str, records: int) -> list[tuple[str, tuple[str, str], tuple[str, str]]]:
+def _measured(servers: str, records: int) -> list[tuple[str, _Rate, _Rate | None]]:
     log = open_log(servers, {"linger.ms": str(LINGER_MS)})
     topics = [f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("plain", "atomic", "theirs")]
     log.create_topics([NewTopic(topic, PARTITIONS) for topic in topics])
     plain, atomic, theirs = topics
     _write(log, plain, records // 10)  # the broker is cold
     start = log.end_offsets(_partitions(plain))
-    rows = [
+    rows: list[tuple[str, _Rate, _Rate | None]] = [
         (
             "write",
             _rate(records, lambda: _write(log, plain, records)),
             _rate(records, lambda: _aio_write(servers, theirs, records)),
         ),
-        ("write in transactions of 100 ms", _rate(records, lambda: _write_atomically(log, atomic, records)), ("", "")),
+        ("write in transactions of 100 ms", _rate(records, lambda: _write_atomically(log, atomic, records)), None),
         (
             "read",
             _rate(records, lambda: _read(log, start, records)),
@@ -86,12 +89,22 @@ def _measured(servers: str, records: int) -> list[tuple[str, tuple[str, str], tu
     return rows
 
 
-def _rate(records: int, call: Callable[[], None]) -> tuple[str, str]:
-    """Records a second, and microseconds of this process's own CPU for one."""
+class _Rate(NamedTuple):
+    """`cpu_us`: microseconds of this process's CPU for each record."""
+
+    records_per_s: float
+    cpu_us: float
+
+
+def _cells(rate: _Rate) -> tuple[str, str]:
+    return f"{rate.records_per_s:,.0f}", f"{rate.cpu_us:.2f}"
+
+
+def _rate(records: int, call: Callable[[], None]) -> _Rate:
     cpu, begun = _cpu_s(), time.perf_counter()
     call()
     took = time.perf_counter() - begun
-    return f"{records / took:,.0f}", f"{(_cpu_s() - cpu) / records * 1e6:.2f}"
+    return _Rate(records / took, (_cpu_s() - cpu) / records * 1e6)
 
 
 def _cpu_s() -> float:

@@ -1,7 +1,7 @@
-"""What a thread's processing is compared with: Python loops on the same log that do only what has to be done.
+"""The peers of a stream thread: Python loops on the same log that do only what has to be done.
 
-They consume as a thread does, and commit in the same intervals, in transactions under exactly-once. One maps. The other
-counts with a get and a put of rocksdict for each record, and if asked for writes the changelog too.
+They consume as a thread does and commit at the same intervals, in transactions under exactly-once. One loop maps. The
+other counts, with a get and a put of rocksdict for each record, and writes the changelog too if asked.
 """
 
 from __future__ import annotations

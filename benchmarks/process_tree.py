@@ -1,4 +1,4 @@
-"""A process and all that it started: who they are, and the most memory that each has had. Read from Linux's /proc."""
+"""A process and its descendants, and the most memory that each has used. Read from Linux's /proc."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How many records a second one stream thread processes, beside plain Python loops on the same embedded log.
 
-What is run is the whole of a stream thread's work (`ThreadWork`: poll, restore, process, punctuate, commit) with the
-DSL's own processors, without the group; from an empty task to the last record committed.
+What runs is all of a stream thread's work (`ThreadWork`: poll, restore, process, punctuate, commit) with the DSL's own
+processors, but without a group; from an empty task to the last committed record.
 """
 
 from __future__ import annotations

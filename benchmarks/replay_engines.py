@@ -1,8 +1,8 @@
 """`assignor replay` of a generated data set, by processes of this machine and on Spark, in one run.
 
-Three replays of the same files: by two processes, on two Spark executors of one core each (`local-cluster`), and on
-these again while one of the executors is killed in the middle. The rows of all three have to be equal to the byte, or
-this benchmark fails. Rates are of the time from the first chunk to the last; start-up stands beside them.
+The same files are replayed three times: by two processes, on two Spark executors of one core each (`local-cluster`),
+and on such executors again while one of them is killed. The rows of all three must be equal to the byte, or this
+benchmark fails. Rates cover the time from the first chunk to the last; start-up times stand beside them.
 """
 
 from __future__ import annotations

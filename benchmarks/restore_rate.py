@@ -1,7 +1,7 @@
-"""How fast a task's state comes back: embedded log -> ChangelogReader -> StateManager -> RocksDB.
+"""How fast a task's state is restored: embedded log -> ChangelogReader -> StateManager -> RocksDB.
 
-The peer writes the very same batches, as they were restored, straight into rocksdict, with the same options: no log to
-read, no columns to decode. Both end when everything is flushed to disk. Restore may not be slower than half of it.
+The peer writes the same batches, as they were restored, straight into rocksdict with the same options: it reads no log
+and decodes no columns. Both end once everything is flushed to disk. A restore must reach at least half of that rate.
 """
 
 from __future__ import annotations

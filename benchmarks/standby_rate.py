@@ -1,8 +1,8 @@
 """How fast a standby catches up from far behind, and how close it stays to an active task that writes.
 
-Its peer in catching up is an active task that is restored from the same changelog. Then a process of its own writes
-changelog records at a steady rate, while the standby reads and checkpoints as in a stream thread; its lag is looked at
-every few milliseconds.
+The peer in catching up is an active task restored from the same changelog; the ratio is the standby's rate over its
+rate. After that, a second process writes changelog records at a steady rate, while the standby reads and checkpoints as
+in a stream thread; its lag is sampled every few milliseconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Contenders measured in turns, so that whatever else the machine does meanwhile meets all of them."""
+"""Contenders measured in turns, so that other load on the machine affects all of them alike."""
 
 from __future__ import annotations
 

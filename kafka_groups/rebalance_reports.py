@@ -1,6 +1,6 @@
-"""Telling a coordinator of a rebalance that was led elsewhere, so that it shows the group like any other.
+"""Reports a rebalance that was led elsewhere to a coordinator, which then shows the group like any other.
 
-One POST of the rebalance/1 document, gzipped. Whoever calls goes on without when it fails: RebalanceNotReported is for
+It is one POST of the rebalance/1 document, gzipped. A caller continues when it fails, and shows RebalanceNotReported as
 a warning.
 """
 
@@ -23,7 +23,7 @@ _FIRST_PAUSE_S = 0.2
 
 
 class RebalanceNotReported(AssignorFault):
-    """The coordinator was not reached, or did not take the rebalance; one line says why."""
+    """The coordinator could not be reached, or refused the rebalance. The message says why."""
 
 
 class _TryAgain(Exception):
@@ -31,9 +31,9 @@ class _TryAgain(Exception):
 
 
 def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
-    """`document`: rebalance/1. A rebalance that the coordinator has already is no error.
+    """`document`: rebalance/1. Reporting a rebalance twice is no error.
 
-    Raises RebalanceNotReported; InputError when the coordinator's token cannot be used any more.
+    Raises RebalanceNotReported; InputError when the coordinator's token can no longer be read.
     """
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip", **coordinator.headers()}
     body = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), compresslevel=6)

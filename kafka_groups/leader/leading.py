@@ -1,7 +1,7 @@
-"""One run of `assignor lead`: connections opened, elected, leading; and the way out, clean or not.
+"""One run of `assignor lead`: connect, win the election, lead; and the way out.
 
-Way out on a signal: when another process stands by, it is only the election that is left, and the standby takes this
-one's place in the group without a rebalance. When none does, the group is left, so that a JVM member leads at once.
+On a signal with a standby waiting, the process only resigns from the election, and the standby takes its place in the
+group without a rebalance. Without a standby it leaves the group, so that a JVM member leads at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LONGEST_REPORT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class LedApplication:
-    """What is led. `configs`, `assignor`, `stores`: of the command line."""
+    """The application to lead. `configs`, `assignor`, `stores`: from the command line."""
 
     file: ApplicationFile
     configs: Mapping[str, object]
@@ -59,7 +59,7 @@ async def lead_until_stopped(
     reporting: Reporting,
     say: Callable[[str], None],
 ) -> None:
-    """Returns after SIGTERM or SIGINT. Raises AssignorFault with one clear line."""
+    """Lead until SIGTERM or SIGINT. Raises AssignorFault, whose message is one line for the user."""
     records = RebalanceRecords(reporting.output, reporting.coordinator, say)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -182,12 +182,12 @@ class _Run:
         await self._try(self._election.resign())
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
-        """The way out does not hang on brokers that are down: there the session ends it."""
+        """Run one step of the way out, for at most 10 s. When the brokers are down, the session expires instead."""
         try:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):
                 await leaving
         except (AssignorFault, TimeoutError) as error:
-            self._say(f"could not leave: {error or 'no answer'}; the session ends by itself")
+            self._say(f"could not leave: {error or 'no answer'}; the session will expire")
 
 
 async def _ended(*tasks: asyncio.Future[Any]) -> None:

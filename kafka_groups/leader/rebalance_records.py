@@ -1,8 +1,8 @@
 """Where led rebalances are kept: rebalance/1 lines in a file, and the coordinator that shows the group.
 
-Rules: a line is on disk before the next rebalance begins, and a file that ends in the middle of a line, after a crash,
-loses that half line and nothing else. Only who leads changes the file: a standby may have the same one. Neither of the
-two ever fails a rebalance: what cannot be kept or reported is said.
+Rules: a line is on disk before the next rebalance begins. A file that ends in half a line after a crash loses that half
+line and nothing else. Only the leading process changes the file, so a standby may be given the same one. A failure of
+file or coordinator never fails a rebalance; it is reported as a line of progress.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class RebalanceRecords:
             self._waiting.put_nowait(document)
 
     async def report(self) -> None:
-        """One after the other, for as long as this runs."""
+        """Report waiting rebalances one after the other until cancelled."""
         while self._coordinator is not None:
             document = await self._waiting.get()
             await self._report(self._coordinator, document)
 
     async def report_rest(self, timeout_s: float) -> None:
-        """What waits still, within the time."""
+        """Report what still waits, for at most `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self._coordinator is not None and not self._waiting.empty():
@@ -67,7 +67,7 @@ class RebalanceRecords:
 
 
 def prepare(path: str) -> None:
-    """Make the file. Raises InputError."""
+    """Create the file. Raises InputError."""
     if path.endswith((".gz", ".parquet")):
         raise InputError("rebalances are appended to a plain file, which ends in .jsonl", path)
     try:
@@ -78,7 +78,7 @@ def prepare(path: str) -> None:
 
 
 def append(path: str, document: Mapping[str, object]) -> None:
-    """On return the line is on disk; when it raises OSError, nothing of it is."""
+    """Append the line and sync it. When this raises OSError, none of the line is in the file."""
     if path == STDOUT:
         print(line_of_document(document), flush=True)
         return

@@ -1,10 +1,10 @@
-"""The loop of the recorder: reads what brokers write about the groups, and writes a line for every new generation.
+"""The recorder's loop: read what the brokers write about the groups, and write a line for every new generation.
 
-Rules: records are taken and lines written in their order, and a position is saved after the lines that it covers. The
-cluster is looked at as soon as a rebalance is known; what its leader saw is worked out behind, while reading goes on. A
-new group is read from its first record, since only its past tells which generation is the last and what its tasks are;
-what was there before the start is written only when history is asked for. While the cluster does not answer, nothing is
-lost: the recorder says so once and goes on trying.
+Rules: records are taken and lines are written in order, and a position is saved after the lines that it covers. The
+recorder looks at the cluster as soon as it learns of a rebalance; what the leader saw is worked out meanwhile, in a
+thread. A new group is read from its first record, since only its past reveals its last generation and its tasks. What
+was written before the start is recorded only on request. While the cluster does not answer, nothing is lost: the
+recorder says so once and keeps trying.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOK_FOR_TOPIC_EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """When to stop by itself: after so many lines, so many seconds, or at the end of what is there."""
+    """When to stop: after so many lines, so many seconds, or at the end of the existing records."""
 
     lines: int | None = None
     seconds: float | None = None
@@ -63,7 +63,7 @@ class Following:
     unusable: int = 0
 
     async def run(self) -> None:
-        """Until a limit is reached or `stop` is set.
+        """Run until a limit is reached or `stop` is set.
 
         Raises KafkaUnavailable when the cluster cannot be reached at the start, KafkaRefused, NotStreams when none of
         the groups can be recorded, InputError for a topology that cannot be used.
@@ -79,7 +79,7 @@ class Following:
                 await _Reading(self, admin, topic, found.before).run()
 
     async def _offsets_topic(self, admin: ClusterAdmin) -> _FoundTopic | None:
-        """It is made when the first group is; None when there is nothing to wait for."""
+        """The brokers create the topic with the first group. None when stopped before that."""
         before: TopicsLook | None = None
         while not self.stop.is_set():
             found = await admin.topics()
@@ -96,7 +96,7 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class _FoundTopic:
-    """`before`: the topics there were while there was no group yet; None: it was there from the start."""
+    """`before`: the cluster's topics before its first group, None when the topic existed from the start."""
 
     partitions: int
     before: TopicsLook | None
@@ -104,7 +104,7 @@ class _FoundTopic:
 
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
-    """What is to be done in its turn: a line (None: nothing), and then where the next run goes on."""
+    """A line to write in its turn, if any, and then the position at which the next run continues."""
 
     recorder: GroupRecorder | None
     looked_at: RebalanceWithLooks | None
@@ -113,7 +113,7 @@ class _PendingLine:
 
 
 class _Reading:
-    """One run over the partitions of the groups. Reading and looking never wait for lines to be worked out."""
+    """One run over the partitions of the groups. Reading never waits for lines to be worked out."""
 
     def __init__(
         self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicsLook | None
@@ -164,8 +164,8 @@ class _Reading:
             await writing
 
     async def _begin(self) -> None:
-        """A partition is read on from where it was left, or from the last record of a group before that, which shows
-        its tasks; from its first record when a group in it is new.
+        """Seek each partition to its position, or to the last record of one of its groups before that, which reveals
+        the tasks; to its first record when one of its groups is new.
         """
         starts: dict[int, int] = {}
         for group, recorder in self._groups.items():
@@ -180,10 +180,10 @@ class _Reading:
         if self._following.coordinator is not None:
             for group, document in self._following.output.last_lines().items():
                 if group in self._groups:
-                    await self._report(document)  # the run before may have ended before it could
+                    await self._report(document)  # the run before may have ended without reporting it
 
     async def _take(self, batch: GroupRecords) -> None:
-        """Positions move on only when all of the batch is done."""
+        """Take in a batch. Positions advance only when all of it is done."""
         read_at, read_ms = time.monotonic(), int(time.time() * 1000)
         found = False
         for record in batch.records:
@@ -195,7 +195,7 @@ class _Reading:
             self._mark()
 
     async def _take_record(self, record: GroupRecord, read_at: float, read_ms: int) -> bool:
-        """Whether it is a rebalance to be written."""
+        """Whether the record is a rebalance to write."""
         recorder = self._groups[record.key.group]
         before = recorder.generations.seen
         try:
@@ -210,11 +210,11 @@ class _Reading:
                 recorder.show(rebalance)
                 return False
             if not decoded_rebalance(rebalance).members:
-                return False  # a leader of this project alone: no rebalance of the application
+                return False  # leaders of this project alone: no rebalance of the application
             is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
             looked_at = await self._look_at(recorder, ReadRebalance(rebalance, read_at, read_ms, is_history))
             if looked_at is None:
-                recorder.generations.seen = before  # stopped before it could be looked at: the next run reads it again
+                recorder.generations.seen = before  # stopped before the look, so the next run reads it again
                 return False
             self._waiting.put_nowait(_PendingLine(recorder, looked_at, dict(self._positions), self._seen()))
             return True
@@ -224,11 +224,11 @@ class _Reading:
                 self._check_refused()
         except (DecodeError, InputError) as fault:
             self._following.unusable += 1
-            self._say(f"{recorder.group}: a rebalance cannot be recorded and is passed over: {fault}")
+            self._say(f"{recorder.group}: a rebalance cannot be recorded and is skipped: {fault}")
         return False
 
     async def _look_at(self, recorder: GroupRecorder, read: ReadRebalance) -> RebalanceWithLooks | None:
-        """Tries until the cluster answers; None when it was stopped meanwhile."""
+        """Retry until the cluster answers; None when stopped meanwhile."""
         said = False
         while True:
             try:
@@ -241,7 +241,7 @@ class _Reading:
                     return None
 
     async def _write_lines(self) -> None:
-        """In the order in which they were read, until the end is put in or there are enough."""
+        """Write lines in the order of their records, until the queue ends or the limit is reached."""
         while (waiting := await self._waiting.get()) is not None:
             if waiting.recorder is not None and waiting.looked_at is not None:
                 await self._write(waiting.recorder, waiting.looked_at)
@@ -258,7 +258,7 @@ class _Reading:
         self._say(f"{recorder.group}: generation {value.generation}, {len(value.members)} members")
         if line.differences:
             self._say(
-                f"{recorder.group}: 4.3.1 with this topology, assignor and configs would not have decided that: "
+                f"{recorder.group}: with this topology, assignor and configs, 4.3.1 would have decided differently: "
                 f"{line.differences[0]}"
             )
         await self._report(line.document)
@@ -273,8 +273,8 @@ class _Reading:
             self._say(f"not reported: {fault}")
 
     def _check_refused(self) -> None:
-        """The past of a group may have been another; what counts is what it is now. Raises NotStreams when no group is
-        left, else says it and goes on with the others.
+        """A group may have been of another kind in the past; only its present kind counts. Raises NotStreams when no
+        group is left, else says so and continues with the others.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))
@@ -307,7 +307,7 @@ class _Reading:
 
 @asynccontextmanager
 async def _stopping(stop: asyncio.Event, seconds: float | None) -> AsyncIterator[None]:
-    """Sets `stop` when the time is up."""
+    """Set `stop` when the time is up."""
     timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, stop.set)
     try:
         yield

@@ -1,7 +1,11 @@
-"""Work that is cut into chunks and done by processes of this machine or by Spark executors, with the same result.
+"""Work cut into chunks and run by processes of this machine or by Spark executors, with the same result.
 
-A chunk's result is one Parquet part in the output directory, written where the chunk was run and renamed when it is
-complete. So progress is the rows of the parts that are there, a run that was stopped goes on with the chunks that have
-no part yet, and a chunk that is run twice (its executor died) leaves one part. At the end the parts become one file in
-the order of the chunks, which does not depend on who ran them.
+Each chunk's result is one Parquet part in the output directory, written where the chunk ran and renamed once complete.
+So progress is the number of rows in the existing parts. A stopped run continues with the chunks that have no part. A
+chunk that runs twice, because its executor died, leaves one part. At the end the parts are merged in the order of the
+chunks, whoever ran them.
+
+`work`: the interfaces. `running`: a plan from start to end. `local_engine`, `spark_engine`, `worker`: who runs spans of
+chunks. `output_directory`, `parts`, `merging`, `beside_rows`: what lies on disk. `progress`, `outcome`: what is shown
+and returned. `engine`, `command_line`: the choice on the command line.
 """

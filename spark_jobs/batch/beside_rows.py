@@ -1,4 +1,4 @@
-"""What a command keeps in its output directory beside the rows: inputs that it had to spool, and a summary as JSON."""
+"""What a command keeps in its output directory beside the rows: spooled inputs, and a summary as JSON."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _SPOOL = "spool-"
 
 @contextlib.contextmanager
 def spool_directory(output: Path) -> Iterator[Path]:
-    """A directory of this process below `output`, where executors find it. Gone in the end, and `output` with it when
-    there was no run, and so is what processes that were killed have left. Raises InputError when it cannot be made.
+    """A directory of this process below `output`, where executors find it. It is removed at the end, together with
+    leftovers of killed processes, and with `output` when no run took place. Raises InputError when it cannot be
+    created.
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY
-    spool = parent / f"{_SPOOL}{uuid.uuid4().hex}"  # a process id may be another machine's, too
+    spool = parent / f"{_SPOOL}{uuid.uuid4().hex}"  # not the process id, which may exist on another machine too
     made = not parent.parent.exists()
     _remove_abandoned(parent)
     try:
@@ -35,21 +36,23 @@ def spool_directory(output: Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"cannot be used: {error.strerror or error}; choose another --output", str(output)) from error
     try:
-        with contextlib.suppress(OSError):  # where directories cannot be locked, nobody takes another's for abandoned
+        with contextlib.suppress(
+            OSError
+        ):  # where directories cannot be locked, no process takes another's for abandoned
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield spool
     finally:
         shutil.rmtree(spool, ignore_errors=True)
         os.close(held)
         with contextlib.suppress(OSError):
-            parent.rmdir()  # not when another run has something in it
+            parent.rmdir()  # fails when another run uses it
         if made:
             with contextlib.suppress(OSError):
-                parent.parent.rmdir()  # not when there was a run
+                parent.parent.rmdir()  # fails when there was a run
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """The spools that nobody holds: their processes were killed."""
+    """Remove spools without a lock: their processes were killed."""
     for spool in parent.glob(f"{_SPOOL}*"):
         with contextlib.suppress(OSError):
             held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
@@ -61,7 +64,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def write_document(file: Path, document: object) -> None:
-    """As JSON, complete or not at all. Raises InputError."""
+    """Write JSON; the file appears only once it is complete. Raises InputError."""
     partial = file.with_name(f".{file.name}{TEMPORARY}")
     try:
         partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

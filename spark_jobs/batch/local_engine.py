@@ -1,8 +1,8 @@
-"""Processes of this machine that run spans, replaced when they die.
+"""Processes of this machine that run spans of chunks. A process that dies is replaced.
 
-Rules: each has a pipe of its own, so that a process that is killed costs only what it was doing: its span is given to
-another one, ahead of the others. A process ends by itself when the driver is gone (it waits for that in a thread), and
-takes no notice of Ctrl-C, which is the driver's to act on. Processes are spawned, not forked: Arrow has threads.
+Rules: each process has its own pipe, so a killed process costs only its current span, which another process gets next.
+A process ends when the driver is gone, which a thread of it waits for, and ignores Ctrl-C, which the driver handles.
+Processes are spawned, not forked, because Arrow has threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_jobs.batch.work import Chunk, ChunkT
 from spark_jobs.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
-"""As for Spark's tasks: more than a span in which chunks kill their processes takes until it is left."""
+"""As for Spark's tasks: more than a span of killing chunks needs until `worker` abandons it."""
 _READY, _FAILED = "ready", "failed"
 
 
@@ -47,7 +47,7 @@ class _Process:
 
 
 class LocalProcesses:
-    """A context, in which `spans` are run by up to `processes` processes; at its end none is left."""
+    """A context manager in which up to `processes` processes run `spans`. None is left at its end."""
 
     def __init__(self, job: Job[ChunkT], spans: Sequence[Sequence[ChunkT]], processes: int) -> None:
         self._job = pickle.dumps(job)
@@ -64,13 +64,13 @@ class LocalProcesses:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for each in self._processes:
-            each.process.kill()  # parts are renamed when they are complete: there is nothing to end gently
+            each.process.kill()  # parts are renamed once complete, so a kill does no harm
         for each in self._processes:
             each.process.join()
             each.pipe.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """See to the processes for that long; whether some still run. Raises EngineFailed."""
+        """Serve the processes for that long. Whether some still run. Raises EngineFailed."""
         deadline_s = time.monotonic() + timeout_s
         while self._processes and (left_s := deadline_s - time.monotonic()) > 0:
             ready = wait([each.pipe for each in self._processes], left_s)
@@ -88,7 +88,7 @@ class LocalProcesses:
             if each.span is not None:
                 each.pipe.send((each.span.content, each.span.attempt))
                 return
-        except (EOFError, OSError):  # the other end is closed when, and only when, the process has ended
+        except (EOFError, OSError):  # the other end closes if and only if the process has ended
             self._count_death(each)
         self._end(each)
         if self._waiting and len(self._processes) < self._count:
@@ -107,7 +107,7 @@ class LocalProcesses:
 
     def _end(self, each: _Process) -> None:
         self._processes.remove(each)
-        each.pipe.close()  # one that lives ends by this
+        each.pipe.close()  # this ends a living process
         each.process.join()
 
     def _start(self) -> _Process:
@@ -127,8 +127,8 @@ def _exit_code(each: _Process) -> int | None:
 
 @contextlib.contextmanager
 def _held_interrupts() -> Iterator[None]:
-    """Keep SIGINT from a child until it has said that it ignores it: the mask is inherited."""
-    resource_tracker.ensure_running()  # it lifts such a mask when it is started
+    """Block SIGINT in a child until it ignores the signal: a child inherits the mask."""
+    resource_tracker.ensure_running()  # started here because it removes such a mask when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -137,7 +137,7 @@ def _held_interrupts() -> Iterator[None]:
 
 
 def _work(pipe: Connection, job_content: bytes) -> None:
-    """The body of a worker process: spans come in, and a word that the last one is done goes out."""
+    """The body of a worker process: it receives spans, and reports when each is done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_the_driver, daemon=True).start()

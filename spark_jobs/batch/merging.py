@@ -1,8 +1,8 @@
-"""All parts as the result's files, in the order of the chunks.
+"""All parts merged into the result's files, in the order of the chunks.
 
-Rule: the bytes depend on the rows alone: row groups of one size whatever the chunks are, one compression, no times and
-no names of who made them. Compute times differ from run to run, so they are in a file of their own. Memory: a row group
-and a part.
+Rule: the bytes depend on the rows alone. Row groups have one size, whatever the chunks; there is one compression, and
+no times or names of who wrote them. Compute times differ from run to run, so they have a file of their own. This needs
+the memory of one row group and one part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS_A_GROUP = 16_384
 
 
 def merge(output: OutputDirectory, plan: Plan[ChunkT], parts: Sequence[Part]) -> Finished:
-    """Write the files of `output` from `parts`, which are in order. Raises PartDamaged, OSError."""
+    """Write the files of `output`. `parts`: in order. Raises PartDamaged, OSError."""
     schema = plan.work.schema
     rows_schema = pa.schema([field for field in schema if field.name != COMPUTE_MS], schema.metadata)
     with output.replacing(output.rejects_file) as temporary, temporary.open("wb") as target:
@@ -47,7 +47,7 @@ def _write(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of `ROWS_A_GROUP`, each in one piece, the last one shorter."""
+    """The same rows in tables of `ROWS_A_GROUP` rows, each contiguous, the last one shorter."""
     held: list[pa.Table] = []
     rows = 0
     for table in tables:

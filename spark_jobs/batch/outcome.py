@@ -1,4 +1,4 @@
-"""How a run ended, and the errors it can end with."""
+"""What a run returns, and the errors it can end with."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from assignor.errors import AssignorFault
 
 
 class ChunksFailed(AssignorFault):
-    """Some chunks gave no rows: their work raised, or killed its process again and again. The others are done and
-    kept; the message names chunks and reasons, and the same command tries again what is missing.
+    """Some chunks failed: their work raised, or repeatedly killed its process. The rows of the others are kept. The
+    message names chunks and reasons; the same command retries what is missing.
     """
 
 
 class PartsNotSeen(AssignorFault):
-    """All chunks were run, and the driver sees no parts of some: the directory is not shared with the executors."""
+    """All chunks ran, but the driver sees no part of some: the executors do not share the output directory."""
 
 
 class EngineFailed(AssignorFault):
-    """The engine itself gave up, for a reason outside of the work (Spark's job ended, the disk is full, a worker
-    process cannot start). What was finished is kept.
+    """The engine failed for a reason outside the work: Spark's job ended, the disk is full, or a worker process cannot
+    start. Finished chunks are kept.
     """
 
 
 class PartDamaged(AssignorFault):
-    """A part could not be read, and was removed, so that the same command makes it again."""
+    """A part could not be read and was removed; the same command writes it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class RunOutcome:
 
     @property
     def resumed(self) -> bool:
-        """Whether an earlier run did some of it."""
+        """Whether an earlier run had finished some chunks."""
         return self.chunks_found_done > 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in order, some thousand at a time."""
+        """The rows in order, some thousands at a time."""
         with pq.ParquetFile(self.rows_file) as source:
             yield from source.iter_batches()

@@ -1,9 +1,9 @@
-"""The directory that a run leaves its results in, and that says how far it has come.
+"""The directory that a run leaves its results in, and that tells how far it has come.
 
-`plan.json` says which run it is, and, once all is merged, that it is finished; until then `parts/<plan>/` has the
-parts. `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet` are the result. Who works on it holds `.lock`.
-Rule: what this program did not write is never touched, and a directory of another run is not gone on with. The parts'
-directory has the plan in its name, so that what is left of another run's processes writes elsewhere.
+`plan.json` says which run it is and, once all is merged, that it is finished. Until then `parts/<plan>/` has the parts.
+The result is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The working process holds `.lock`.
+Rules: a file that this program did not write is never touched, and another run's directory is refused. The parts'
+directory has the plan in its name, so that leftover processes of another run write elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPUTE_MS = "compute_ms"
 REJECTS_NAME = "rejects.jsonl"
 TIMINGS_NAME = "timings.parquet"
 TEMPORARY = ".tmp"
-"""How names of what is not complete end; a directory of this name has what is spooled while a run lasts."""
+"""The suffix of incomplete files. A directory of this name holds spooled inputs during a run."""
 _LOCK, _PARTS = ".lock", "parts"
 _SHOWN = 60
 _URL = re.compile(r"[A-Za-z][\w+.-]+:")
@@ -41,7 +41,7 @@ class Finished(NamedTuple):
 
 
 class OutputDirectory:
-    """Held by this process; made by `open_directory`."""
+    """Locked by this process. `open_directory` creates it."""
 
     def __init__(self, path: Path, plan: Mapping[str, object], has_timings: bool) -> None:
         self.path = path
@@ -63,19 +63,19 @@ class OutputDirectory:
         return self.path / TIMINGS_NAME if self._has_timings else None
 
     def finished(self) -> Finished | None:
-        """None as long as there is something to run or to merge. Raises InputError for a result that was removed."""
+        """The counts of a finished run, else None. Raises InputError when a result file is missing."""
         counts = (_read_plan(self.path) or {}).get("finished")
         if not isinstance(counts, dict):
             return None
         for file in (self.rows_file, self.rejects_file, self.timings_file):
             if file is not None and not file.is_file():
                 raise InputError(
-                    f"the run is finished, but {file.name} is gone; --restart runs it again", str(self.path)
+                    f"the run is finished, but {file.name} is missing; --restart runs it again", str(self.path)
                 )
         return Finished(counts["rows"], counts["rejects"])
 
     def finish(self, counts: Finished) -> None:
-        """The result's files are complete; from here on the parts are not needed."""
+        """Mark the run as finished and remove its parts."""
         self._write_plan(counts)
         self.remove_parts()
 
@@ -83,9 +83,9 @@ class OutputDirectory:
         shutil.rmtree(self.path / _PARTS, ignore_errors=True)
 
     def begin(self) -> None:
-        """Say which run this is, and have a place for its parts."""
+        """Write which run this is, and create the directory of its parts."""
         for file in self.path.glob(f".*{TEMPORARY}"):
-            if file.is_file():  # the directory of spooled inputs is somebody's who works on this run
+            if file.is_file():  # the directory of spooled inputs belongs to a process of this run
                 file.unlink(missing_ok=True)
         if _read_plan(self.path) is None:
             self._write_plan(None)
@@ -93,7 +93,7 @@ class OutputDirectory:
 
     @contextlib.contextmanager
     def replacing(self, file: Path) -> Iterator[Path]:
-        """A path to write to; what was written becomes `file` at the end, all at once."""
+        """A path to write to. At the end it replaces `file` atomically."""
         temporary = self.path / f".{file.name}{TEMPORARY}"
         try:
             yield temporary
@@ -102,20 +102,20 @@ class OutputDirectory:
             temporary.unlink(missing_ok=True)
 
     def check_same_run(self) -> None:
-        """Raises InputError for another run's directory, or for files of somebody else."""
+        """Raises InputError for the directory of another run, or one with foreign files."""
         found = _read_plan(self.path)
         if found is None:
             _check_nothing_foreign(self.path)
             return
         if differences := _differences(_without_finished(found), self._plan):
             raise InputError(
-                f"holds another run, which differs in {differences}; choose another --output, or throw that run away "
-                "by --restart",
+                f"holds another run, which differs in {differences}; choose another --output, or discard that run with "
+                "--restart",
                 str(self.path),
             )
 
     def clear(self) -> None:
-        """Remove a run's files, whichever run it was, and nothing else. Raises OSError when something stays."""
+        """Remove the files of whatever run this was, and nothing else. Raises OSError when a file cannot be removed."""
         found = _read_plan(self.path)
         if found is None:
             _check_nothing_foreign(self.path)
@@ -137,9 +137,9 @@ class OutputDirectory:
 
 @contextlib.contextmanager
 def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator[OutputDirectory]:
-    """The directory for `plan`, made if need be, and nobody else's until the end.
+    """The directory for `plan`, created if missing, and locked until the end.
 
-    `restart`: remove what an earlier run, of this plan or another, has left. Raises InputError when it cannot be used.
+    `restart`: remove what an earlier run of any plan left. Raises InputError when the directory cannot be used.
     """
     check_no_url(path)
     path = path.absolute()
@@ -168,7 +168,7 @@ def check_no_url(path: Path) -> None:
 
 
 def _check_ours(path: Path) -> None:
-    """Before even a lock is put into it."""
+    """Checked before a lock file is put into it."""
     if _read_plan(path) is None:
         _check_nothing_foreign(path)
 
@@ -189,7 +189,7 @@ def _lock(lock: int, path: Path) -> None:
     except BlockingIOError:
         holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "?"
         raise InputError(
-            f"another run (process {holder}) works in it; wait for its end, or choose another --output", str(path)
+            f"another run (process {holder}) works in it; wait for it, or choose another --output", str(path)
         ) from None
     except OSError as fault:
         raise InputError(f"cannot be locked: {fault.strerror}; choose another --output", str(path)) from fault
@@ -198,7 +198,7 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """What makes two runs the same, as it is after JSON."""
+    """What makes two runs the same, as read back from JSON."""
     document: dict[str, object] = json.loads(
         json.dumps(
             {
@@ -215,7 +215,7 @@ def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
 
 
 def _read_plan(path: Path) -> dict[str, object] | None:
-    """None when there is none, or it is none of ours."""
+    """None when there is no plan, or a foreign file of that name."""
     try:
         document = json.loads((path / RESULT_MARK).read_bytes())
     except (FileNotFoundError, ValueError):
@@ -232,11 +232,11 @@ def _check_nothing_foreign(path: Path) -> None:
         name for name in os.listdir(path) if name != _LOCK and not (name.startswith(".") and name.endswith(TEMPORARY))
     )
     if foreign:
-        raise InputError(f"has files of something else ({', '.join(foreign[:3])}); choose another --output", str(path))
+        raise InputError(f"has files of another program ({', '.join(foreign[:3])}); choose another --output", str(path))
 
 
 def _differences(found: Mapping[str, object], wanted: Mapping[str, object]) -> str:
-    """The keys that differ, with both values where they are short; those of `identity` are the caller's words."""
+    """The keys that differ, with both values where they are short. The keys of `identity` are the caller's."""
     flat_found, flat_wanted = _flat(found), _flat(wanted)
     texts = []
     for key in dict.fromkeys([*flat_found, *flat_wanted]):

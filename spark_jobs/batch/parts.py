@@ -1,12 +1,12 @@
-"""What processes leave in the parts directory, by names that say all the driver needs to know:
+"""What worker processes leave in the parts directory. The file names tell the driver all it needs to know:
 
-- `00000012-256-0.parquet`: the rows of chunk 12: 256 of them, and 0 rejects. It is there when it is complete.
-- `00000012.rejects.jsonl`: its rejects, if any; written before the part is.
-- `00000012.failed`: why its work raised (JSON); `00000012.died-1`: it was begun again after its process had died.
+- `00000012-256-0.parquet`: the rows of chunk 12: 256 of them, with 0 rejects. It appears once it is complete.
+- `00000012.rejects.jsonl`: the chunk's rejects, if any; written before the part.
+- `00000012.failed`: why its work raised (JSON). `00000012.died-1`: it was started again after its process had died.
 - `started`: the first chunk of this run has begun.
-- `.00000012-….tmp`: not complete; what a process that was killed has left.
+- `.00000012-….tmp`: incomplete, left by a killed process.
 
-No file is synced: a part that a power cut damaged is found when it is read (`read_rows`), and made again.
+Files are not synced: a part damaged by a power cut is found when it is read (`read_rows`), and written again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a chunk gave no part. `reason`: one line; `trace`: the stack, "" when its process died."""
+    """Why a chunk has no part. `reason`: one line. `trace`: the stack, "" when its process died."""
 
     number: int
     reason: str
@@ -56,7 +56,7 @@ class Failure:
 
 
 class PartsSeen:
-    """What is in a parts directory, looked at again and again: only names that are new cost more than a set look-up."""
+    """The content of a parts directory, read repeatedly. Only new names cost more than a set look-up."""
 
     def __init__(self, directory: Path, chunks: Sequence[Chunk]) -> None:
         self.directory = directory
@@ -66,7 +66,7 @@ class PartsSeen:
         self.rows = 0
         self.rejects = 0
         self.planned = sum(chunk.lines for chunk in chunks)
-        """Rows and rejects that there will be at most: a chunk that gave less than it might makes it less."""
+        """The most rows and rejects there can be. A chunk that gave fewer lowers it."""
         self._lines = {chunk.number: chunk.lines for chunk in chunks}
         self._known: set[str] = set()
 
@@ -101,7 +101,7 @@ def settled(directory: Path) -> tuple[set[int], set[int]]:
 
 
 def forget_last_run(directory: Path) -> None:
-    """Keep the parts; remove what tells of the run that made them, so that failed chunks are tried again."""
+    """Keep the parts and remove the traces of the last run, so that failed chunks are retried."""
     for name in os.listdir(directory):
         if _FAILED.fullmatch(name) or _DIED.fullmatch(name) or name == STARTED or name.endswith(".tmp"):
             (directory / name).unlink(missing_ok=True)
@@ -112,14 +112,14 @@ def mark_started(directory: Path) -> None:
 
 
 def deaths(directory: Path, number: int) -> int:
-    """How often the process of this chunk has died, told when it is begun after a death: this one is counted."""
+    """Count one more death of the process that ran this chunk; return the number of deaths."""
     before = len([found for found in map(_DIED.fullmatch, os.listdir(directory)) if found and int(found[1]) == number])
     (directory / f"{number:08d}.died-{before + 1}").touch()
     return before + 1
 
 
 def write_part(directory: Path, number: int, output: ChunkOutput) -> Part:
-    """Write a chunk's part; it appears when it is complete. Raises OSError."""
+    """Write a chunk's part, which appears once it is complete. Raises OSError."""
     rows: int = output.rows.num_rows
     part = Part(number, rows, len(output.rejects))
     if output.rejects:
@@ -132,7 +132,7 @@ def write_part(directory: Path, number: int, output: ChunkOutput) -> Part:
 
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
-    """`fault`: what the work raised. A fault that says itself what to do (AssignorFault) needs no stack trace."""
+    """`fault`: what the work raised. An AssignorFault says itself what to do, so its stack is left out."""
     is_plain = fault is None or isinstance(fault, AssignorFault)
     trace = "" if is_plain else "".join(traceback.format_exception(fault))
     document = json.dumps({"reason": reason, "trace": trace})
@@ -145,7 +145,7 @@ def read_failure(directory: Path, number: int) -> Failure:
 
 
 def read_rows(directory: Path, part: Part) -> pa.Table:
-    """Raises PartDamaged, when the file is gone for good."""
+    """Raises PartDamaged after removing a part that cannot be read."""
     try:
         with pq.ParquetFile(directory / part.name) as source:
             return source.read(use_threads=False)
@@ -157,14 +157,14 @@ def read_rows(directory: Path, part: Part) -> pa.Table:
 
 
 def read_rejects(directory: Path, part: Part) -> Iterator[bytes]:
-    """The lines of its rejects. Raises PartDamaged, when the part is gone for good."""
+    """The lines of its rejects. Raises PartDamaged after removing a part whose rejects are incomplete."""
     if not part.rejects:
         return
     file = directory / _rejects_name(part.number)
     lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
     if len(lines) != part.rejects:
         (directory / part.name).unlink(missing_ok=True)
-        raise PartDamaged(f"{file} is not complete; its chunk was removed; run the same command again")
+        raise PartDamaged(f"{file} is incomplete, so its part was removed; run the same command again")
     yield from lines
 
 
@@ -177,7 +177,7 @@ def _reject_line(reject: Reject) -> str:
     line = json.dumps(document, ensure_ascii=False)
     try:
         line.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON may carry and UTF-8 may not
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON allows and UTF-8 does not
         line = json.dumps(document)
     return f"{line}\n"
 

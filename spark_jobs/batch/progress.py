@@ -1,7 +1,7 @@
 """How far a run has come, in rows: a bar on a terminal, else a line every few seconds.
 
-The rows are those of parts that are complete, whoever made them. The rate is that of the last half minute, and what
-earlier runs did is no part of it.
+It counts the rows of complete parts, whoever wrote them. The rate is that of the last half minute and leaves out
+earlier runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RATE_WINDOW_S = 30.0
 
 
 class RowsProgress:
-    """A context: the terminal is given back at its end."""
+    """A context manager, which gives the terminal back on exit."""
 
     def __init__(self, console: Console, title: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -43,7 +43,7 @@ class RowsProgress:
             self._bar.stop()
 
     def show(self, done: int, planned: int, rejects: int) -> None:
-        """`done` of `planned`: rows and rejects, earlier runs' included."""
+        """`done` of `planned`: rows and rejects, including those of earlier runs."""
         now_s = self._clock()
         status = self._status(now_s, done, planned, rejects)
         if self._bar is not None and self._task is not None:
@@ -53,7 +53,7 @@ class RowsProgress:
             self.say(status)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays above the bar."""
         self._console.print(f"{self._title}: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def _status(self, now_s: float, done: int, planned: int, rejects: int) -> str:

@@ -1,7 +1,7 @@
-"""A plan, run to its end in an output directory, whoever runs the chunks.
+"""A plan run to its end in an output directory, whichever engine runs its chunks.
 
-The steps: take the directory, see what is done, have an engine run the rest while the driver counts the parts that
-appear, merge them. A run that ended at any of these steps goes on from there.
+The steps: take the directory, see what is done, have an engine run the rest while the driver counts new parts, merge
+them. A run that ended at any of these steps continues from there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spark_jobs.batch.worker import Job, spans
 __all__ = ["ChunksFailed", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
 
 MAX_FAILURES = 10
-"""Failed chunks after which the rest is not tried."""
+"""After this many failed chunks the rest is not tried."""
 POLL_S = 0.25
 _START_POLL_S = 0.05
 _POLL_SHARE = 0.05
@@ -77,14 +77,14 @@ def run_plan(
         finished = output.finished()
         if finished is not None:
             output.remove_parts()
-            progress.say(f"finished before: {finished.rows:,} rows, {finished.rejects:,} rejects; nothing to run")
+            progress.say(f"already finished: {finished.rows:,} rows, {finished.rejects:,} rejects; nothing to run")
             return _outcome(output, plan, finished, (len(plan.chunks), finished.rows), _Times(), 0.0, True)
         forget_last_run(output.parts)
         seen = PartsSeen(output.parts, plan.chunks)
         seen.refresh()
         found = (len(seen.parts), seen.rows)
         if seen.parts:
-            progress.say(f"going on: {found[1]:,} rows of {found[0]:,} of {len(plan.chunks):,} chunks were found done")
+            progress.say(f"continuing: {found[1]:,} rows of {found[0]:,} of {len(plan.chunks):,} chunks are done")
         times = _Times()
         try:
             if missing := [plan.chunks[number] for number in seen.missing()]:
@@ -102,7 +102,7 @@ def run_plan(
             finished = merge(output, plan, [seen.parts[number] for number in range(len(plan.chunks))])
         except KeyboardInterrupt:
             seen.refresh()
-            progress.say(f"interrupted: {seen.rows:,} rows are kept; run the same command again to go on")
+            progress.say(f"interrupted: {seen.rows:,} rows are kept; run the same command again to continue")
             raise
         output.finish(finished)
         return _outcome(output, plan, finished, found, times, time.monotonic() - began_s, False)
@@ -139,7 +139,7 @@ def _run(engine: AbstractContextManager[_Running], seen: PartsSeen, progress: Ro
                 started_s = began_s
             if started_s is not None:
                 progress.show(seen.rows + seen.rejects, seen.planned, seen.rejects)
-                # a directory that takes long to list is listed less often
+                # a directory that is slow to list is listed less often
                 pause_s = max(POLL_S, (time.monotonic() - began_s) / _POLL_SHARE)
         ended_s = time.monotonic()
         seen.refresh()
@@ -155,8 +155,8 @@ def _check_complete(plan: Plan[ChunkT], seen: PartsSeen) -> None:
         raise ChunksFailed(_failures_text(plan, seen, failed, len(missing) - len(failed)))
     if missing:
         raise PartsNotSeen(
-            f"{len(missing):,} of {len(plan.chunks):,} chunks were run and have left nothing in {seen.directory}; the "
-            "output directory has to be on storage that the driver and all executors share, under the same path"
+            f"{len(missing):,} of {len(plan.chunks):,} chunks ran and left nothing in {seen.directory}; put the output "
+            "directory on storage that the driver and all executors share under the same path"
         )
 
 
@@ -164,7 +164,7 @@ def _failures_text(plan: Plan[ChunkT], seen: PartsSeen, failed: Sequence[int], u
     left = f" and {untried:,} were not tried" if untried else ""
     lines = [
         f"{len(failed):,} of {len(plan.chunks):,} chunks failed{left}; {seen.rows:,} rows of the others are kept, and "
-        f"the same command tries the rest again; stack traces are in {seen.directory}/*.failed"
+        f"the same command retries the rest; stack traces are in {seen.directory}/*.failed"
     ]
     for number in failed[:_FAILURES_SHOWN]:
         reason = read_failure(seen.directory, number).reason

@@ -1,9 +1,9 @@
-"""Spark executors that run spans: one span a partition of a DataFrame, through `mapInArrow`.
+"""Spark executors that run spans of chunks: each span is one partition of a DataFrame, through `mapInArrow`.
 
-Rules: what counts is the parts that executors leave on storage shared with the driver, so an executor that dies costs
-the chunk it was at: Spark gives the span to another one, which goes on with what has no part. A bug in the work is
-written down beside the parts and is no failure of a task; tasks fail by lost executors and by chunks that kill their
-process, which `worker` counts, so Spark's own limit is only there for executors that cannot run Python at all.
+Rules: only parts on storage shared with the driver count, so an executor that dies costs the chunk it was running.
+Spark gives its span to another executor, which continues with the chunks that have no part. An error in the work is
+written beside the parts and fails no Spark task. Tasks fail by lost executors, and by chunks that kill their process,
+which `worker` counts; Spark's own limit is only for executors that cannot run Python at all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SHOWN = 2000
 
 
 class SparkChunks:
-    """A context, in which a session on `master` runs `chunks`; at its end the job and the session are gone."""
+    """A context manager in which a session on `master` runs `chunks`. Its end stops the job and the session."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class SparkChunks:
         self._master = master
         self._cores = cores
         self._failure: BaseException | None = None
-        # an event, because a join that Ctrl-C interrupts takes its thread for ended from then on (bpo-45274)
+        # an event, not Thread.join: after an interrupted join, Python takes the thread for ended (bpo-45274)
         self._ended = threading.Event()
 
     def __enter__(self) -> Self:
@@ -84,14 +84,14 @@ class SparkChunks:
         try:
             deadline_s = time.monotonic() + STOP_TIMEOUT_S
             while not self._ended.is_set() and time.monotonic() < deadline_s:
-                # again and again: what has not been submitted yet cannot be cancelled yet
+                # repeated, because a job that Spark has not yet submitted cannot be cancelled
                 self._spark.sparkContext.cancelJobGroup(_JOB_GROUP)
                 self._ended.wait(_CANCEL_INTERVAL_S)
         finally:
             self._undo.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether the job still runs after that long, at most. Raises EngineFailed."""
+        """Wait for at most that long. Whether the job still runs. Raises EngineFailed."""
         if not self._ended.wait(timeout_s):
             return True
         if self._failure is not None:
@@ -115,7 +115,7 @@ class SparkChunks:
 
 
 def cores_of_master(master: str) -> int | None:
-    """Of a master that says so: local[*], local[2], local-cluster[2,1,1024]."""
+    """The cores that a master names: local[*], local[2], local-cluster[2,1,1024]; None for any other."""
     if found := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master):
         return int(found[1]) * int(found[2])
     if found := re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?", master):
@@ -124,13 +124,13 @@ def cores_of_master(master: str) -> int | None:
 
 
 def _retrying(master: str) -> str:
-    """A local master takes its limit of failures from its name, and has none but the first without it."""
+    """A local master takes its limit of task failures from its name; without one, the first failure ends the job."""
     found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
     return f"local[{found[1] or 1},{MAX_TASK_FAILURES}]" if found else master
 
 
 def _run_spans(spark: SparkSession, job: Job[ChunkT], cut: Sequence[Sequence[ChunkT]]) -> None:
-    """The spans go out once an executor, each pickled, so that a task reads its own only. Raises EngineFailed."""
+    """Broadcast the pickled spans once to each executor; a task unpickles only its own. Raises EngineFailed."""
     sent = spark.sparkContext.broadcast((_pickled(job), [_pickled(span) for span in cut]))
 
     def run_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -140,14 +140,14 @@ def _run_spans(spark: SparkSession, job: Job[ChunkT], cut: Sequence[Sequence[Chu
                 for receipt in _receipts(job_content, contents[number]):
                     yield pa.RecordBatch.from_pylist([receipt], schema=_RECEIPT_COLUMNS)
 
-    # one number a partition; a receipt a chunk is all that comes back
+    # one number per partition goes out, one receipt per chunk comes back
     receipts = spark.range(0, len(cut), 1, len(cut)).mapInArrow(run_partition, _RECEIPT).collect()
     if problems := sorted({receipt.problem for receipt in receipts if receipt.problem}):
         raise EngineFailed("\n".join(problems))
 
 
 def _receipts(job_content: bytes, span_content: bytes) -> Iterator[dict[str, object]]:
-    """What keeps a span from being run here is told, since Spark would try it again and again."""
+    """A problem that prevents a span is returned, not raised, since Spark would retry it."""
     task = TaskContext.get()
     assert task is not None, "this runs as a Spark task"
     try:
@@ -164,7 +164,7 @@ def _pickled(value: object) -> bytes:
 
 
 def _short(failure: BaseException) -> str:
-    """What Spark said, without the stacks of its JVM."""
+    """Spark's message without JVM stack traces."""
     text = str(failure)
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
     return "\n".join(lines)[:_SHOWN]

@@ -1,4 +1,4 @@
-"""What the engines run: a piece of work, its chunks, and what comes out of a chunk. All of it travels to executors."""
+"""What the engines run: a piece of work, its chunks, and the output of a chunk. All of it is sent to executors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINES_A_CHUNK = 256
 progress bar, little to do again when an executor dies, and some hundred kilobytes in memory; its Parquet part and its
 scheduling cost a few milliseconds, under 1 %."""
 BYTES_A_CHUNK = 8 * 1024 * 1024
-"""Long lines (a group of a thousand members has about a megabyte) end a chunk earlier: it is in memory at one time."""
+"""Long lines end a chunk earlier, because it is in memory at once. A group of 1,000 members has a megabyte a line."""
 
 
 REFUSED = "refused"
@@ -22,8 +22,8 @@ UNUSABLE = "unusable"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A line that gave no row. `where`: input:line. `kind`: UNUSABLE (wrong) or REFUSED (of a later release).
-    `line`: the line as it was, so that it can be mended and run again; None when it could not be read at all.
+    """A line that gave no row. `where`: input:line. `kind`: UNUSABLE (invalid) or REFUSED (needs a later release).
+    `line`: the line itself, to be corrected and run again; None when it could not be read at all.
     """
 
     where: str
@@ -41,7 +41,7 @@ class ChunkOutput:
 
 
 class Chunk(Protocol):
-    """`number`: from 0, the place of its rows in the result. `lines`: how many rows and rejects it gives at most."""
+    """`number`: from 0, the place of its rows in the result. `lines`: the most rows and rejects that it gives."""
 
     @property
     def number(self) -> int: ...

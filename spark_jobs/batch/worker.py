@@ -1,8 +1,8 @@
-"""A span of chunks, run in whatever process an engine has for it.
+"""Spans: runs of chunks that one process runs one after the other, the unit that an engine schedules.
 
-Rules: a chunk that has a part is not run again; one whose work raises is set aside with the reason, and so is one that
-its process has not survived `MAX_DEATHS` times; the chunks after it are run. A span in which `MAX_FAILURES` chunks were
-set aside is left, since so will be the rest.
+Rules: a chunk with a part is not run again. A chunk whose work raises, or whose process died `MAX_DEATHS` times, is set
+aside with the reason, and the next chunk runs. A span with `MAX_FAILURES` chunks set aside is abandoned, since the rest
+would fail too.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MAX_FAILURES = 3
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[ChunkT]):
-    """`parts`: the directory of the parts, a path of the machine that runs the span."""
+    """`parts`: the directory of the parts, as a path on the machine that runs the span."""
 
     work: Work[ChunkT]
     parts: str
 
 
 class Receipt(NamedTuple):
-    """A chunk that was run here."""
+    """A chunk that ran in this process."""
 
     chunk: int
     rows: int
@@ -39,10 +39,10 @@ class Receipt(NamedTuple):
 
 
 def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> Iterator[Receipt]:
-    """Run what has no part yet. `attempt`: how many processes have died, or were lost, on this span before.
+    """Run the chunks that have no part yet. `attempt`: how many processes have died or were lost on this span.
 
-    Raises OSError only when not even a failure could be written down. Without the parts directory it does nothing: the
-    driver sees that parts are missing.
+    Raises OSError only when not even a failure can be written. Without the parts directory it does nothing, and the
+    driver notices that parts are missing.
     """
     directory = Path(job.parts)
     if not directory.is_dir():
@@ -87,7 +87,12 @@ def _check(job: Job[ChunkT], output: ChunkOutput) -> None:
 
 
 def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
-    """All of `chunks`, in order, in pieces for `cores` processes."""
+    """All of `chunks`, in order, cut into spans for `cores` processes.
+
+    Each span is one part in twice the cores of what is left. So spans are long at first, where a gzip reader has to
+    skip to its first chunk, and single chunks at the end, where no core waits long for another. No span has more than
+    `MAX_SPAN` chunks, because an executor's death makes another one continue its whole span.
+    """
     cut: list[list[ChunkT]] = []
     start = 0
     while start < len(chunks):

@@ -1,4 +1,4 @@
-"""How far an application has come, by what it has committed: records done of records there, for chosen topics."""
+"""How far an application has come, by its commits: records done of records written, for chosen topics."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ POLL_INTERVAL_S = 0.1
 
 
 class NotFinished(AssignorFault):
-    """Time ran out; the message says how far it had come."""
+    """The application did not come far enough in time. The message says how far it came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Offsets committed and end offsets, summed over the partitions of the topics, and of the first topic alone."""
+    """Committed offsets and end offsets, summed over the topics, and for the first topic alone."""
 
     done: int
     there: int
@@ -28,7 +28,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Of the first topic, from 0 to 1."""
+        """The done share of the first topic, from 0 to 1."""
         return self.first_done / self.first_there if self.first_there else 0.0
 
     @property
@@ -37,7 +37,7 @@ class Progress:
 
 
 class ProgressMeter:
-    """`topics`: read by the application, the one that feeds the others first."""
+    """`topics`: those that the application reads, with the one that feeds the others first."""
 
     def __init__(self, log: Log, application_id: str, topics: Sequence[str]) -> None:
         self._log = log
@@ -45,7 +45,7 @@ class ProgressMeter:
         self._topics = tuple(topics)
 
     def now(self) -> Progress:
-        """Ends are asked for after what is committed: records that a commit brings never make it look complete."""
+        """Reads the end offsets after the commits, so that records written by a commit never look complete."""
         known = self._log.topics()
         partitions = [
             [TopicPartition(topic, number) for number in range(known[topic].partitions)]
@@ -63,7 +63,7 @@ class ProgressMeter:
         return Progress(done(every), sum(ends.values()), done(first), sum(ends[each] for each in first))
 
     def wait(self, wanted: Callable[[Progress], bool], timeout_s: float, tell: Callable[[Progress], None]) -> Progress:
-        """Until `wanted`; `tell` hears of every look. Raises NotFinished."""
+        """Wait until `wanted` holds. `tell` receives every look. Raises NotFinished."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             seen = self.now()
@@ -71,5 +71,5 @@ class ProgressMeter:
             if wanted(seen):
                 return seen
             if time.monotonic() > deadline_s:
-                raise NotFinished(f"only {seen.done} of {seen.there} records done after {timeout_s:g} s")
+                raise NotFinished(f"only {seen.done} of {seen.there} records are done after {timeout_s:g} s")
             time.sleep(POLL_INTERVAL_S)

@@ -1,6 +1,6 @@
-"""The recorded rebalances of real Kafka Streams groups once more through this project's pipeline, and what is equal.
+"""The recorded rebalances of real Kafka Streams groups, run again through this project's pipeline and compared.
 
-Only rebalances that Kafka Streams 4.3.1 led are compared: of those with `led_by` the output is another leader's.
+Only rebalances led by Kafka Streams 4.3.1 are compared: with `led_by`, the output is another leader's.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _SUFFIX = ".jsonl.gz"
 
 @dataclass(frozen=True, slots=True)
 class ReplayedGroup:
-    """Of one recording: rebalances led by Kafka 4.3.1, how many came out equal after decoding and to the byte, and the
-    others.
+    """The result for one recording. `rebalances`: those led by Kafka Streams 4.3.1. `equal`: after decoding;
+    `bytes_equal`: to the byte. `led_by_others`: not compared.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ReplayedGroup:
 
 
 def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
-    """Every recording that comes with the package: its name and its rebalances, by name."""
+    """The recordings in this package: name and rebalances, sorted by name."""
     for entry in sorted(files("spark_jobs.demo.recordings").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(_SUFFIX):
             lines = gzip.decompress(entry.read_bytes()).decode("utf-8").splitlines()
@@ -41,7 +41,7 @@ def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
 
 
 def replay(name: str, recorded: list[RecordedRebalance]) -> ReplayedGroup:
-    """Run each rebalance again and compare."""
+    """Run each rebalance again and compare it with the recording."""
     ours = [one for one in recorded if one.led_by is None and one.output is not None]
     equal = bytes_equal = 0
     differences: list[str] = []

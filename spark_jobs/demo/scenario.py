@@ -1,9 +1,9 @@
 """`assignor demo`: a real job on one machine, with a real fault, and its result checked to the last count.
 
-A word count with a stream-table join and a repartition step over the sources of Python's standard library, under
-exactly-once, on Spark executors. One executor is killed while it runs. At the end all counts are compared with a plain
-loop over the same text. Everything that was started is stopped at the end. Then recorded rebalances of real Kafka
-groups run through the same leader.
+It runs a word count over the sources of Python's standard library on Spark executors, with a stream-table join and a
+repartition step, under exactly-once. One executor is killed while it runs. At the end all counts are compared with a
+plain loop over the same text, and everything that was started is stopped. Then recorded rebalances of real Kafka groups
+run through the same leader.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ TELL_EVERY_S = 5.0
 
 
 class DemoFailed(AssignorFault):
-    """Something did not happen that should have; the message says what."""
+    """The demo did not go as it should. The message says what differs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """An executor that was killed: its id, its JVM, its members, and when, in milliseconds since the epoch."""
+    """A killed executor. `at_ms`: when it was killed, in milliseconds since the epoch."""
 
     executor: str
     jvm_pid: int
@@ -85,7 +85,7 @@ class Kill:
 
 
 class Demo:
-    """One run. `console`: where it is shown; a line at a time, so that it needs no terminal."""
+    """One run. `console`: where it is shown, a line at a time, so it needs no terminal."""
 
     def __init__(self, console: Console, text_lines: int = TEXT_LINES) -> None:
         self._console = console
@@ -93,7 +93,7 @@ class Demo:
         self._started_s = time.monotonic()
 
     def run(self) -> None:
-        """Raises DemoFailed and what starting the coordinator or Spark raises."""
+        """Raises DemoFailed, and the errors of starting the coordinator or Spark."""
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))
         self._kafka_again()
@@ -106,7 +106,7 @@ class Demo:
             directory,
             {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, "cluster.bootstrap.servers": address},
         )
-        coordinator.launch()  # it gets ready while Spark does
+        coordinator.launch()  # it starts up while Spark does
         try:
             log = open_log(address)
             lines = self._write_text(log)
@@ -160,7 +160,7 @@ class Demo:
             view = wait(_is_whole, "Spark's new executor to be part of it", JOIN_TIMEOUT_S)
             self._show_assignment("with the executor that Spark started anew", view, log_dir)
         except NotInTime:
-            self._say(f"Spark has not started a new executor within {JOIN_TIMEOUT_S:g} s; going on without")
+            self._say(f"Spark has not started a new executor within {JOIN_TIMEOUT_S:g} s; continuing without it")
         self._show_what_happened(client, kill, read_ownership(log_dir))
 
     def _kill_an_executor(self, client: CoordinatorClient, lines: list[OwnershipLine]) -> Kill:
@@ -172,7 +172,7 @@ class Demo:
         executor, tasks = max(sorted(active.items()), key=lambda entry: entry[1])
         pids = {line.jvm_pid for line in lines if line.executor == executor and line.jvm_pid is not None}
         if len(pids) != 1:
-            raise DemoFailed(f"the threads of executor {executor} do not say which JVM it is: {pids}")
+            raise DemoFailed(f"the ownership logs name no single JVM for executor {executor}: {pids}")
         gone = frozenset(member_id for member_id, its_executor in executor_of.items() if its_executor == executor)
         kill = Kill(executor, pids.pop(), gone, time.time() * 1000)
         os.kill(kill.jvm_pid, signal.SIGKILL)
@@ -217,7 +217,7 @@ class Demo:
             raise DemoFailed("not equal to Kafka: " + "; ".join(different[:5]))
 
     def _teller(self) -> Callable[[Progress], None]:
-        """Says how far it is every few seconds."""
+        """A function that reports progress every few seconds."""
         next_s = time.monotonic()
 
         def tell(seen: Progress) -> None:
@@ -270,7 +270,7 @@ def _is_owned_once(view: GroupView) -> bool:
 
 
 def _summed_up(lost: list[Takeover]) -> str:
-    """One sentence on the executor's tasks."""
+    """One sentence about the lost tasks."""
     without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
     from_standby = [one for one in lost if one.had_standby and one.origin != "beginning"]
     if not without:

@@ -1,4 +1,4 @@
-"""Real text that every machine has: the sources of Python's own standard library, a line at a time."""
+"""Real text that every machine has: the sources of Python's standard library, line by line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class SourceLine(NamedTuple):
 
 
 def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[SourceLine]:
-    """Whole files in order of their paths, until `at_least` lines have come (or there are no more).
+    """The lines of whole files, sorted by path, until there are `at_least` lines or no more files.
 
-    `directory`: None for this Python's standard library. Files that are no UTF-8 are passed over.
+    `directory`: None for this Python's standard library. Files that are not UTF-8 are skipped.
     """
     root = directory or Path(sysconfig.get_paths()["stdlib"])
     count = 0

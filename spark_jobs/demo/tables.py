@@ -13,7 +13,7 @@ from spark_jobs.workers.group_view import GroupView, ListedRebalance
 
 
 def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
-    """Who holds what, by executor and thread. `executors`: member id to executor id."""
+    """Which thread has which tasks, by executor. `executors`: member id to executor id."""
     table = Table(title=title, title_justify="left")
     for column in ("executor", "thread", "active", "standby", "warm-up"):
         table.add_column(column, overflow="fold")
@@ -44,7 +44,7 @@ def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Map
 
 
 def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
-    """One line a lost task: who has it now, after what time, and from which state it went on."""
+    """One row per lost task: its new owner, the time without one, and the state it continued from."""
     table = Table(title=title, title_justify="left")
     for column in ("task", "now on", "no owner for", "first record after", "started from", "records restored"):
         table.add_column(column, justify="right" if "for" in column or "re" in column else "left")
@@ -63,7 +63,7 @@ def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
 def _origin(takeover: Takeover) -> str:
     if takeover.origin is None:
         return "-"
-    if takeover.had_standby:  # another thread of the same process closed it, with a checkpoint, and this one opened it
+    if takeover.had_standby:  # another thread of this process closed it with a checkpoint, and this one opened it
         return "standby" if takeover.origin == "standby" else f"standby, by its {takeover.origin}"
     return takeover.origin
 
@@ -73,7 +73,7 @@ def _milliseconds(value: float | None) -> str:
 
 
 def recordings_table(title: str, replayed: Iterable[ReplayedGroup]) -> Table:
-    """One line a recorded group, and the sum."""
+    """One row per recorded group, and the sum."""
     table = Table(title=title, title_justify="left", show_footer=True)
     groups = list(replayed)
     table.add_column("recorded group", "all")

@@ -1,4 +1,4 @@
-"""What became of the tasks of an executor that died, by what the threads that took them over wrote down."""
+"""What became of a dead executor's tasks, according to the threads that took them over."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """One lost task. Times in milliseconds from the death; None: not (yet).
+    """One lost task. Times are milliseconds from the death; None: not yet.
 
-    `assigned_ms`: until a thread had it, `processed_ms`: until that thread had processed its first record. `origin`:
-    what it started from, `records`: how many changelog records it read before it ran; None without state.
-    `had_standby`: some thread of the new owner's instance had the task as a standby when the old owner died, so that
-    its state was there, open or with a checkpoint.
+    `assigned_ms`: until a thread had it. `processed_ms`: until that thread had processed a record of it. `origin`: what
+    it started from. `records`: how many changelog records it read before it ran, None without state. `had_standby`:
+    when the old owner died, some thread of the new owner's instance had the task as a standby, so its state was there,
+    open or with a checkpoint.
     """
 
     task: str
@@ -29,7 +29,7 @@ class Takeover:
 
 
 def takeovers(lines: Iterable[OwnershipLine], died_ms: float, deaths: Mapping[int, float]) -> list[Takeover]:
-    """Of every task that an owner of `deaths` (process id to time) had at `died_ms`, in order of tasks."""
+    """One for each task of the dead at `died_ms`, sorted by task. `deaths`: process id to its time of death."""
     ordered = sorted(lines, key=lambda line: line.at_ms)
     lost = [gap for gap in gaps(ownership_intervals(ordered, deaths), after_ms=died_ms) if gap.start_ms == died_ms]
     return sorted((_takeover(gap, died_ms, ordered) for gap in lost), key=lambda one: one.task)
@@ -56,7 +56,7 @@ def _takeover(gap: Gap, died_ms: float, ordered: list[OwnershipLine]) -> Takeove
 
 
 def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[str]:
-    """Tasks that threads of the instance had as standbys at that time."""
+    """The standby tasks of the instance's threads at that time."""
     newest = {
         (line.thread, line.pid): line.standby for line in ordered if line.instance == instance and line.at_ms < at_ms
     }

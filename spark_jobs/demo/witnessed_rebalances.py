@@ -1,4 +1,4 @@
-"""The rebalances of a group as its members saw them, read from their ownership logs."""
+"""A group's rebalances as its members witnessed them, read from their ownership logs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class WitnessedRebalance:
-    """One generation. Times in milliseconds.
+    """One generation. Times are milliseconds since the epoch.
 
-    `members`: threads that got an assignment of it. `started_ms`: the first of them sent its subscription,
-    `ended_ms`: the last of them had its assignment. `moved`: active tasks that came to another thread than the one
-    that last had them.
+    `members`: threads that took an assignment of it. `started_ms`: when the first of them sent its subscription.
+    `ended_ms`: when the last of them had its assignment. `moved`: active tasks that came to another thread than their
+    last owner.
     """
 
     generation_id: int
@@ -29,7 +29,7 @@ class WitnessedRebalance:
 
 
 def witnessed_rebalances(lines: Iterable[OwnershipLine]) -> list[WitnessedRebalance]:
-    """Every generation that a member took an assignment of, in order."""
+    """Every generation of which some member took an assignment, in order."""
     joining_ms: dict[tuple[str, int], float] = {}
     taken: dict[int, list[tuple[OwnershipLine, float]]] = {}
     for line in sorted(lines, key=lambda line: line.at_ms):

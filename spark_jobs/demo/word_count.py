@@ -3,8 +3,8 @@
     lines (by module) --join--> with its package --> words --repartition by package and word--> count --> word-counts
     modules (a table) --^
 
-A stream-table join, a repartition step and a count, so two subtopologies with a store each. The same is computed by a
-plain loop over the same lines, and the two have to be exactly equal.
+It has a stream-table join, a repartition step and a count, so two subtopologies with a store each. A plain loop over
+the same lines computes the same counts, and the two must be exactly equal.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ PARTITIONS = 6
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _TABLE_TIME_MS = 1_000
-"""Lines come after the table in stream time, and a task takes the lowest timestamp first, whatever arrives when."""
+"""In stream time all lines come after the table, and a task takes the record with the lowest timestamp first."""
 
-_KEPT = {"retention.ms": "-1"}  # by its timestamps all of this is more than fifty years old
+_KEPT = {"retention.ms": "-1"}  # by their timestamps these records are more than fifty years old
 
 _FLUSH_EVERY = 50_000
 _POLL_RECORDS = 10_000
@@ -60,10 +60,10 @@ def expected_counts(lines: Iterable[SourceLine]) -> dict[str, int]:
 
 
 class TextFeed:
-    """Writes the table, and lines in one go or piece by piece; the topics are created with it."""
+    """Creates the topics and writes the table; then lines, all at once or piece by piece."""
 
     def __init__(self, log: Log, lines: Iterable[SourceLine]) -> None:
-        """`lines`: their modules make the table, which is complete before the first line is written."""
+        """`lines`: their modules make up the table, which is complete before the first line is written."""
         log.create_topics(NewTopic(topic, PARTITIONS, _KEPT) for topic in (LINES, MODULES, COUNTS))
         self._producer = log.producer()
         self._count = 0
@@ -73,7 +73,7 @@ class TextFeed:
         self._producer.flush()
 
     def write(self, lines: Iterable[SourceLine]) -> None:
-        """On return they can be read."""
+        """Write lines; on return they can be read."""
         for line in lines:
             self._count += 1
             key = line.module.encode()
@@ -87,7 +87,7 @@ class TextFeed:
 
 
 def read_counts(log: Log) -> dict[str, int]:
-    """What the application has written: the last count of each key in the output topic."""
+    """The application's result: the last count of each key in the output topic."""
     counts: dict[str, int] = {}
     for key, value in _all_records(log, COUNTS):
         counts[STRING.deserialize(key)] = LONG.deserialize(value)
@@ -95,7 +95,7 @@ def read_counts(log: Log) -> dict[str, int]:
 
 
 def different_counts(found: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
-    """One sentence for each key whose count is not as expected."""
+    """One text for each key whose count differs."""
     return [
         f"{key!r}: {found.get(key, 0)} instead of {expected.get(key, 0)}"
         for key in sorted(found.keys() | expected.keys())

@@ -1,4 +1,4 @@
-"""A chunk of recordings: lines that follow each other in one input, and where they begin. It carries no line itself."""
+"""A chunk of recordings: consecutive lines of one input, and where they begin. It holds no line itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ChunkKind(StrEnum):
-    """How the lines lie in the file. `SPOOLED`: as `spool.py` wrote them, each with its place in front."""
+    """The format of the file. `SPOOLED`: as `spool.py` writes it, each line with its place in front."""
 
     PLAIN = "plain"
     GZIP = "gzip"
@@ -16,7 +16,7 @@ class ChunkKind(StrEnum):
 
 
 def as_text(name: str) -> str:
-    """As text that can be written: a file may be named by bytes that are none."""
+    """Text that can be encoded: the bytes of a file name may be no valid text."""
     return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 

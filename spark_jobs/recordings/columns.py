@@ -1,8 +1,8 @@
-"""Arrow columns as lines of JSON: what a table of recordings may look like, and the line that each of its rows is.
+"""Arrow columns as lines of JSON: what a table of recordings may look like, and the line for each of its rows.
 
-Either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns: plain ones
-for text and numbers, and for objects and lists either JSON text or the nested types (struct, map, list) that Spark
-makes of JSON. In a nested type null means absent, and what Spark leaves out because it was empty in every row is put
+A table has either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns.
+Text and numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list) that Spark
+makes of JSON. In a nested type null means absent, and what Spark left out because it was empty in every row is put
 back. Binary is base64, as in the JSON.
 """
 
@@ -44,7 +44,7 @@ _REQUIRED = {
         "error": _NULL,
     },
 }
-"""What a line must have and a row of nested types may lack: objects that were empty everywhere, and nulls."""
+"""What a line must have and a row of nested types may lack: objects that were empty in every row, and nulls."""
 _OF_PLACEMENTS = frozenset({"probing_rebalance_needed", "clients"})
 _OF_REBALANCES = frozenset({"assignments", "internal_topics", "probing_rebalance_at_ms", "error"})
 
@@ -52,7 +52,7 @@ Convert = Callable[[object], object]
 
 
 def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
-    """The columns to read of a table that has these. Raises InputError when they are not those of recordings."""
+    """The columns to read from a table with these names. Raises InputError when they are not those of recordings."""
     if FORMAT_COLUMN not in names:
         if LINE_COLUMN in names:
             return [LINE_COLUMN]
@@ -64,7 +64,7 @@ def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
     unknown = [name for name in names if name not in SCALARS and name not in OBJECTS]
     if unknown:
         raise InputError(
-            f"column {unknown[0]!r} is no field of rebalance/1 or placement/1; leave it out, or name it rightly: "
+            f"column {unknown[0]!r} is no field of rebalance/1 or placement/1; leave it out or rename it; "
             f"known are {', '.join((*SCALARS, *OBJECTS))}",
             where,
         )
@@ -72,7 +72,7 @@ def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
 
 
 def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """One line for each row, blank for a `value` that is null. Raises InputError for columns of another type."""
+    """One line for each row, blank for a null `value`. Raises InputError for a column of another type."""
     if FORMAT_COLUMN not in batch.schema.names:
         yield from _value_lines(batch.column(batch.schema.get_field_index(LINE_COLUMN)))
         return
@@ -86,7 +86,7 @@ def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def check_line_type(kind: pa.DataType, where: str | None = None) -> None:
-    """Raises InputError when a column of this type has no lines."""
+    """Raises InputError when a column of this type cannot hold lines."""
     if not _is_text(kind) and not _is_binary(kind):
         raise InputError(f"column {LINE_COLUMN!r} must be text with a line of JSON, not {kind}", where)
 
@@ -108,7 +108,7 @@ def _member(name: str, value: object, convert: Convert) -> str:
 
 
 def _json_text(value: str | bytes) -> str:
-    """As it is, when it is JSON; as text that reading the line then refuses, when it is not."""
+    """Unchanged when it is JSON; else as a JSON string, which reading the line then refuses."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     try:
         json.loads(text)
@@ -118,7 +118,7 @@ def _json_text(value: str | bytes) -> str:
 
 
 def _converter(kind: pa.DataType, path: str) -> Convert:
-    """What makes JSON of a value of this type."""
+    """The function that turns a value of this type into JSON."""
     types = pa.types
     if types.is_struct(kind):
         return _struct_converter(kind, path)
@@ -151,7 +151,7 @@ def _struct_converter(kind: pa.DataType, path: str) -> Convert:
 
 
 def _missing(path: str, names: set[str]) -> list[tuple[str, bool]]:
-    """Fields to put back, and whether as empty objects. End offsets that no row has were empty, not failed look-ups."""
+    """The fields to put back, and whether as empty objects. End offsets that no row has were empty, not failed."""
     required = _REQUIRED.get(path, {})
     if path == "output":
         others = _OF_REBALANCES if "probing_rebalance_needed" in names else _OF_PLACEMENTS
@@ -166,7 +166,7 @@ def _scalar(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, float | Decimal) and value == value and value % 1 == 0:
-        return int(value)  # tables made by pandas have whole numbers with nulls as floats
+        return int(value)  # pandas stores whole numbers with nulls as floats
     return float(value) if isinstance(value, Decimal) else value
 
 

@@ -1,6 +1,6 @@
-"""Recordings in Parquet files: all rows (entry point `assignor.recordings`), or those from one row on.
+"""Recordings in Parquet files: all rows (entry point `assignor.recordings`), or those from a given row on.
 
-The place of a line is file:row, from 1. A file is read some hundred rows at a time, whatever its row groups.
+The place of a line is file:row, from 1. A file is read some hundreds of rows at a time, whatever its row groups.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ ROWS_AT_ONCE = 256
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Every row but blank ones. Raises InputError; DamagedSource where the good part of the file ends."""
+    """All rows except blank ones. Raises InputError, and DamagedSource where the readable part of the file ends."""
     return (line for line in rows_from(name, 0, name) if line.content.strip())
 
 
 def count_rows(path: str) -> int:
-    """Raises InputError when it is no Parquet file or has not the columns of recordings."""
+    """Raises InputError when it is no Parquet file, or its columns are not those of recordings."""
     with _opened(path) as source:
         _columns(source, path)
         return int(source.metadata.num_rows)
 
 
 def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
-    """The rows from number `start` (from 0) on, blank ones included. `name`: the file in places. Raises as `read`."""
+    """The rows from number `start` (0-based), including blank ones. `name`: the file as places name it. Raises as
+    `read`.
+    """
     row = start
     with _opened(path) as source:
         columns = _columns(source, path)
@@ -46,7 +48,7 @@ def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
 
 
 def _columns(source: pq.ParquetFile, path: str) -> list[str]:
-    """Those to read. Raises InputError."""
+    """The columns to read. Raises InputError."""
     columns = read_columns(source.schema_arrow.names, path)
     if columns == [LINE_COLUMN]:
         check_line_type(source.schema_arrow.field(source.schema_arrow.names.index(LINE_COLUMN)).type, path)
@@ -65,7 +67,7 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _batches(source: pq.ParquetFile, start: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The rows from number `start` on. One row group after the other, so that a damaged one costs no other its rows."""
+    """The rows from number `start`, one row group at a time, so that a damaged group costs no rows of another."""
     skip = start
     for group in range(source.metadata.num_row_groups):
         rows = source.metadata.row_group(group).num_rows

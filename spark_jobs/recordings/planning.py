@@ -1,8 +1,8 @@
-"""Inputs cut into chunks by one look at each: plain files by bytes, gzip by lines, Parquet by rows.
+"""Inputs cut into chunks in one pass: plain files by bytes, gzip by lines, Parquet by rows.
 
-Every chunk has as many lines as the one decision of chunk size says (`batch/work.py`), fewer when they are very long;
-the last one of an input has what is left.
-What can be read only once or only by the driver (stdin, pipes, databases) is spooled to a file first.
+Every chunk has the number of lines that `batch/work.py` sets, fewer when they are very long; the last chunk of an input
+has the rest. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first spooled to
+a file.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from spark_jobs.recordings.parquet import count_rows
 from spark_jobs.recordings.spool import digest, write_spool
 
 Tell = Callable[[int], None]
-"""Is told how many bytes of the input have been looked at."""
+"""Receives how many bytes of the input have been scanned."""
 
 
 def plan_recordings(
     inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
 ) -> list[RecordingChunk]:
-    """All lines of all inputs, in order. `spool`: the directory for files that are made of pipes and databases; it has
-    to be one that those who read the chunks reach. Raises InputError for an input that cannot be read.
+    """All lines of all inputs, in order. `spool`: the directory for copies of pipes and databases, which must be
+    reachable where chunks are read. Raises InputError for an input that cannot be read.
     """
     sources = find_sources(inputs)
     planned: list[RecordingChunk] = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         for place, source in enumerate(sources):
-            bar = progress.add_task(f"looking at {shown(source.name)}", total=_size(source))
+            bar = progress.add_task(f"scanning {shown(source.name)}", total=_size(source))
             tell = functools.partial(_tell, progress, bar)
             for chunk in _chunks(source, spool / f"{place:04d}.lines", lines_a_chunk, tell):
                 planned.append(replace(chunk, number=len(planned)))
@@ -59,15 +59,17 @@ def plan_recordings(
 
 
 def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
-    """What makes these inputs the same as those of another run, as JSON: name, size and time; for spooled ones the
-    sha256 of their lines. Raises InputError when one has gone.
+    """What identifies these inputs across runs, as JSON: name, size and time, or the sha256 of a spooled input.
+
+    Raises InputError when one no longer exists.
     """
     return [_identity(of_input[0], sum(chunk.lines for chunk in of_input)) for of_input in _by_path(chunks)]
 
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
-    """A look at the files now, and a function that compares with it later: it raises InputError for a file that was
-    written anew. Lines added in the meantime do no harm, they are not read; nor does it that a file was removed.
+    """A function that compares the files with their state now. It raises InputError for a rewritten file.
+
+    Lines added in the meantime do no harm, since they are not read; nor does the removal of a file.
     """
     files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
     before = {path: found for path in files if (found := _stat(path)) is not None}
@@ -76,7 +78,7 @@ def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
         for path, then in before.items():
             now = _stat(path)
             if now is not None and not _goes_on(then, now):
-                raise InputError("was changed while it was read; run it again with --restart", files[path])
+                raise InputError("was changed while it was read; run again with --restart", files[path])
 
     return check
 
@@ -89,7 +91,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
-    """Whether it is the same file, with nothing written or something added."""
+    """Whether it is the same file, unchanged or appended to."""
     same_file = (then.st_dev, then.st_ino) == (now.st_dev, now.st_ino)
     return same_file and (
         now.st_size > then.st_size or (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
@@ -125,7 +127,7 @@ class _PlannedLine(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Where a chunk begins, and how many lines it has; see RecordingChunk."""
+    """Where a chunk begins and how many lines it has, as in RecordingChunk."""
 
     start: int
     first_line: int
@@ -133,7 +135,7 @@ class _Cut(NamedTuple):
 
 
 def _chunks(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
-    """The chunks of one input, not numbered yet."""
+    """The chunks of one input, not yet numbered."""
     if source.kind in (SourceKind.STDIN, SourceKind.DATABASE) or not _is_file(source):
         yield from _spooled(source, spool, size, tell)
         return
@@ -182,7 +184,7 @@ def _plain_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
 
 
 def _numbered(raw: Iterable[bytes]) -> Iterator[_PlannedLine]:
-    """Every line that is not blank, found by its byte."""
+    """Every line that is not blank, with its byte offset."""
     offset = 0
     for number, content in enumerate(raw, 1):
         if content.strip():
@@ -204,9 +206,7 @@ def _parquet_cuts(source: Source, size: int, tell: Tell) -> Iterator[_Cut]:
 
 
 def _cut(lines: Iterator[_PlannedLine], size: int, tell: Tell) -> Iterator[_Cut]:
-    """Cuts of `size` lines, of fewer when they are long, the last of as many as are left; a damage further on comes
-    after the cut before it.
-    """
+    """Cuts of `size` lines, fewer when they are long. Damage in the input is raised after the cut before it."""
     start = first_line = readable = length = 0
     damage: DamagedSource | None = None
     try:

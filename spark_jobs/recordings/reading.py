@@ -1,7 +1,7 @@
-"""The lines of chunks, read where the chunks are run.
+"""The lines of chunks, read where the chunks run.
 
-Rule: a chunk that comes later in the same gzip file goes on with the open reader, so that nothing is decompressed
-again, and so does one that follows the last one in a Parquet file. Plain files are found by their byte.
+Rule: a later chunk of the same gzip file continues with the open reader, so that nothing is decompressed twice. So does
+the next chunk of a Parquet file. In plain files a chunk is found by its byte offset.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_jobs.recordings.spool import spooled_line
 
 
 class ChunkLines(NamedTuple):
-    """`lines`: those that are not blank. `damage`: what is wrong with the rest of the input, None when it is good."""
+    """`lines`: without blank ones. `damage`: what is wrong with the rest of the input, if anything."""
 
     chunk: RecordingChunk
     lines: list[RawLine]
@@ -25,7 +25,7 @@ class ChunkLines(NamedTuple):
 
 
 def read_chunks(chunks: Iterable[RecordingChunk]) -> Iterator[ChunkLines]:
-    """Every chunk with its lines, read when it is its turn. Raises InputError when an input has changed."""
+    """Each chunk with its lines, read on demand. Raises InputError when an input has changed."""
     reader: _RecordingReader | None = None
     try:
         for chunk in chunks:
@@ -48,7 +48,7 @@ def _known_damage(chunk: RecordingChunk) -> DamagedSource | None:
 
 
 class _RecordingReader:
-    """The lines of one input, from those of a chunk on."""
+    """The lines of one input, starting with those of a chunk."""
 
     def __init__(self, chunk: RecordingChunk) -> None:
         self._path, self._kind = chunk.path, chunk.kind
@@ -82,7 +82,7 @@ class _RecordingReader:
         except DamagedSource as damage:
             return lines, damage
         raise InputError(
-            "has fewer lines than a moment ago; it has to stay as it is until the run is over", chunk.source
+            "has fewer lines than when it was scanned; leave it unchanged until the run is over", chunk.source
         )
 
 

@@ -1,6 +1,7 @@
-"""Lines of an input that can be read only once or only here (a pipe, a database), in a file for those who run them.
+"""Lines of an input that can be read only once or only here (a pipe, a database), in a file for those who run the
+chunks.
 
-A line of the file is the place of the recorded line as JSON text, a tab, and the recorded line.
+Each line of the file is the place of the recorded line as JSON text, a tab, and the recorded line.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from pathlib import Path
 from assignor.errors import InputError
 from assignor.reading.sources import RawLine
 
-_TAB = b"\t"  # JSON text never has one as it is
+_TAB = b"\t"  # JSON text never contains a raw tab
 
 
 def write_spool(lines: Iterable[RawLine], path: Path) -> None:
-    """Raises InputError when the file cannot be written, and what `lines` raises; the lines before that are kept."""
+    """Raises InputError when the file cannot be written, and any error of `lines`; earlier lines are kept."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as target:
             for where, content in lines:
-                # white space between tokens is all that a line break of valid JSON can be
+                # in valid JSON a line break is white space between tokens
                 target.write(
                     json.dumps(where).encode() + _TAB + content.removesuffix(b"\n").replace(b"\n", b" ") + b"\n"
                 )
@@ -37,6 +38,6 @@ def spooled_line(content: bytes) -> RawLine:
 
 
 def digest(path: Path) -> str:
-    """Which lines they are: sha256 of the file."""
+    """The sha256 of the file, which identifies its lines."""
     with path.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""The counts of a replay, as `assignor assign --check` counts lines, and the sums and means of the measures."""
+"""The counts of a replay, as `assignor assign --check` counts lines, and sums and means of the measures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from spark_jobs.batch.work import REFUSED
 
 @dataclass(slots=True)
 class Counts:
-    """Lines, as `assignor assign --check` counts them, but that a line without a recorded output is a rebalance as any
-    other: `nothing_recorded`. `not_compared`: led by a leader that is not to be compared with.
+    """Numbers of lines, counted as `assignor assign --check` does, except that a line without a recorded output counts
+    as a rebalance: `nothing_recorded`. `not_compared`: led by a leader other than Kafka Streams 4.3.1.
     """
 
     total: int = 0
@@ -54,7 +54,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Mean:
-    """Of the rebalances that have the number."""
+    """A mean over the rebalances that have the number."""
 
     sum: float = 0.0
     count: int = 0
@@ -71,10 +71,9 @@ class Mean:
 
 @dataclass(slots=True)
 class MeasureSums:
-    """What the rebalances did. `measured`: rebalances that ended with a placement; all but the first five are sums over
-    them.
+    """What the rebalances did. `measured`: those that ended with a placement; the fields after it are over them.
 
-    `records_to_restore`: of the rebalances in which all lags are known.
+    `records_to_restore`: over rebalances in which all lags are known.
     """
 
     rounds: int = 0
@@ -118,7 +117,7 @@ class MeasureSums:
 
 @dataclass(slots=True)
 class Beside:
-    """The same rebalances as they were recorded and as they are now, where both are measured."""
+    """The rebalances that have measures both as recorded and as run now."""
 
     rounds: int = 0
     recorded_active_moved: int = 0

@@ -1,8 +1,8 @@
-"""What one rebalance gives: the columns of rounds.parquet, and the row of a rebalance that was run.
+"""The columns of rounds.parquet, and the row of one rebalance that was run again.
 
-The measures are `assignor.measures`; `recorded_…` are the same of the placement that was recorded. When the rebalance
-run again is equal to the recording, that is the placement it came to; when it is not, it is read from the recorded
-bytes, where a warm-up is a standby and a task that is held back until its owner gives it up is active nowhere.
+The measures are those of `assignor.measures`; `recorded_…` are the same measures of the recorded placement. When the
+rerun equals the recording, that is the placement it came to. Otherwise it is read from the recorded bytes, where a
+warm-up is a standby, and a task that is withheld until its owner gives it up is active nowhere.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from spark_jobs.recordings.chunk import as_text
 Recorded = RecordedRebalance | RecordedPlacement
 
 MAX_THREADS = 1_000_000
-"""Above it a rebalance has no measures: a line may claim any capacity, and every thread is an entry of
-`thread_loads`.
-"""
+"""Above it a rebalance has no measures: a line may claim any capacity, and `thread_loads` has an entry a thread."""
 
 COMPUTE_COLUMN = "compute_ms"
 TIMING_COLUMNS = ("input", "line", "id")
-"""Compute times differ from run to run, so they lie in a file of their own, each beside these."""
+"""Compute times differ from run to run, so they have a file of their own, each beside these columns."""
 
 SCHEMA = pa.schema(
     [
@@ -73,9 +71,9 @@ SCHEMA = pa.schema(
 
 
 class Replayed(NamedTuple):
-    """A rebalance that was run. `recorded`: its line as it was; `ran`: run again, under changes if there are any.
+    """A rebalance that was run again. `recorded`: its line. `ran`: the rerun, with the changes if there are any.
 
-    `as_recorded`: the line run without the changes; the same as `ran` when there are none, None when it was not run.
+    `as_recorded`: the rerun without changes, the same as `ran` when there are none; None when it was not run.
     """
 
     recorded: Recorded
@@ -107,7 +105,7 @@ def row_of(input_name: str, line: int | None, replayed: Replayed) -> dict[str, o
 
 
 def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
-    """What was decided against what was recorded; None when nothing was, or by a leader that is not to be compared."""
+    """The rerun compared with the recording; None without a recorded output, or when another leader led it."""
     if recorded.output is None:
         return None
     if isinstance(ran, RerunRebalance):
@@ -118,7 +116,7 @@ def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
 
 
 class _Result(NamedTuple):
-    """The parts of a decision that rebalances and placements have in common."""
+    """What the reruns of rebalances and of placements have in common."""
 
     problem: PlacementProblem | None
     placement: Placement | None
@@ -156,12 +154,12 @@ def _identity(recorded: Recorded, ran: Rerun) -> dict[str, object]:
 
 
 def _bytes_equal(recorded: Recorded, comparison: Comparison | None) -> bool | None:
-    """A placement has no bytes."""
+    """None for a placement, which has no bytes."""
     return comparison.bytes_equal if comparison is not None and isinstance(recorded, RecordedRebalance) else None
 
 
 def _measures(problem: PlacementProblem | None, placement: Placement | None) -> RebalanceMeasures | None:
-    """None for a rebalance that ended without a placement, and for one of more threads than there can be."""
+    """None for a rebalance without a placement, and for one with more than MAX_THREADS threads."""
     if problem is None or placement is None or problem.clients.keys() != placement.clients.keys():
         return None
     if sum(client.capacity for client in problem.clients.values()) > MAX_THREADS:
@@ -218,12 +216,12 @@ def _measures_as_recorded(recorded: Recorded, as_recorded: Rerun | None) -> Reba
 
 
 def batch_of(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """Rows of `row_of`; a column that a row does not have is null in it."""
+    """Rows of `row_of` as a batch. A column missing from a row is null."""
     return pa.RecordBatch.from_pylist(
         [{name: storable(row.get(name)) for name in SCHEMA.names} for row in rows], SCHEMA
     )
 
 
 def storable(value: object) -> object:
-    """Text as Parquet takes it."""
+    """A value that Parquet can store."""
     return as_text(value) if isinstance(value, str) else value

@@ -1,6 +1,6 @@
-"""What a replay came to, from the files that it left: `summary.json`, and the tables on stdout.
+"""What a replay came to, read from its files: for `summary.json` and for the tables on stdout.
 
-The files are read some thousand rows at a time; what is kept is a line for each input.
+The files are read some thousands of rows at a time; only one entry per input is kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _COLUMNS = [
 
 
 class ComputeTimes:
-    """Milliseconds of single rebalances."""
+    """Compute times in milliseconds, counted in classes of 1 %: quantiles of millions of values in a few kilobytes."""
 
     def __init__(self) -> None:
         self._classes: Counter[int] = Counter()
@@ -66,7 +66,7 @@ class ComputeTimes:
         self._max_ms = max(self._max_ms, milliseconds)
 
     def quantile(self, share: float) -> float | None:
-        """The time that this share of the rebalances took at most; None without any."""
+        """The time within which this share of the rebalances was computed, None without any."""
         rank = share * self._classes.total()
         passed = 0
         for each in sorted(self._classes):
@@ -86,9 +86,9 @@ class ComputeTimes:
 
 @dataclass(slots=True)
 class Summary:
-    """`differences`: the first ones, as text; `refusals`: reasons with their lines; both of bounded number.
+    """`differences`: the first ten, as text. `refusals`: reason to its number of lines, at most 50 reasons.
 
-    `changes`: as a document, empty when the rebalances were run as they were recorded.
+    `changes`: as a document, empty when the rebalances were run as recorded.
     """
 
     changes: Mapping[str, object]
@@ -101,7 +101,7 @@ class Summary:
 
     @property
     def counts(self) -> Counts:
-        """Over all inputs."""
+        """The counts over all inputs."""
         total = Counts()
         for counts in self.inputs.values():
             total = total.plus(counts)
@@ -136,7 +136,7 @@ class Summary:
         }
 
     def sort_inputs(self, sources: Iterable[str]) -> None:
-        """In the order of `sources`, of which one that is a database is an input for each of its groups."""
+        """Sort by the order of `sources`. A database among them is one input per group."""
         order = {source: number for number, source in enumerate(dict.fromkeys(sources))}
 
         def number_of(name: str) -> int:
@@ -149,7 +149,7 @@ class Summary:
 
 
 def summarized(outcome: RunOutcome, changes: Mapping[str, object], sources: Iterable[str] = ()) -> Summary:
-    """Reads the files of a run that is complete. `sources`: the inputs in the order in which they are to be shown."""
+    """Read the files of a complete run. `sources`: the inputs, in the order to show them."""
     summary = Summary(changes)
     with pq.ParquetFile(outcome.rows_file) as rows:
         for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=_COLUMNS):

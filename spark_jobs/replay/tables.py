@@ -1,4 +1,4 @@
-"""A summary as tables for people."""
+"""The summary of a replay as tables."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ INPUT_WIDTH = 60
 _TO_THE_BYTE = "to the\nbyte"
 _SUMS = {
     "rounds": "rebalances",
-    "errors": "ended in an error",
+    "errors": "ended with an error",
     "probing": "with a probing rebalance to come",
     "followup": "with a follow-up rebalance",
     "active_moved": "active tasks moved",
-    "active_started": "active tasks that ran nowhere before",
+    "active_started": "active tasks that had no owner before",
     "standby_moved": "standby tasks moved",
     "warm_ups": "warm-ups",
     "records_to_restore": "records to restore, where lags are known",
     "mean_skew": "skew of a rebalance's threads, mean",
     "mean_active_skew": "skew of active tasks alone, mean",
-    "mean_standby_coverage": "standbys there are of those wanted, mean",
+    "mean_standby_coverage": "share of the wanted standbys that exist, mean",
     "mean_rack_spread": "spread over racks, mean",
 }
 _BESIDE = {"active_moved": "active tasks moved", "standby_moved": "standby tasks moved", "mean_skew": "skew, mean"}
 
 
 def print_summary(summary: Summary, console: Console) -> None:
-    """Counts by input, then the measures, then what differs and what was refused."""
+    """Print counts by input, the measures, what was refused, and what differs."""
     console.print(_counts_table(summary))
     console.print(_measures_table(summary))
     if summary.changes:
@@ -71,7 +71,7 @@ def _counts_table(summary: Summary) -> Table:
 
 
 def _shown(inputs: Mapping[str, Counts]) -> Iterator[tuple[str, Counts]]:
-    """The first inputs, and the others in one."""
+    """The first inputs, and one entry for all others."""
     rest = Counts()
     for place, (name, counts) in enumerate(inputs.items()):
         if place < INPUTS_SHOWN:

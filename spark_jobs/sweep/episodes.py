@@ -1,10 +1,8 @@
-"""What a sweep starts from: the rebalances at which something happened to a group, picked out of all its recorded
-rebalances.
+"""Where forecasts start: the rebalances at which something happened to a group, out of all its recorded ones.
 
-An episode is the first rebalance of a group, and every rebalance whose processes, or whose threads per process, are not
-those of the rebalance before: an instance came, went, was killed or started again. Rebalances in between only follow up
-or probe, and the forecast makes those itself. A placement problem is an episode of the chain it is of, or of a group of
-its own.
+An episode is the first rebalance of a group, and each one whose processes, or threads per process, differ from those of
+the rebalance before: an instance came, left, was killed or was restarted. The rebalances in between only follow up or
+probe, and the forecast makes those itself. A placement problem is an episode of its chain, or of a group of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from spark_jobs.sweep.spool import SpooledLines, SpooledRecord, SpoolWriter, rea
 
 @dataclass(frozen=True, slots=True)
 class GroupEpisodes:
-    """`rebalances`: how many rebalances of the group were read. `lines`: its episodes, in the order they happened."""
+    """`rebalances`: how many were read of the group. `lines`: its episodes, in the order they happened."""
 
     group_id: str
     rebalances: int
@@ -41,8 +39,9 @@ class GroupEpisodes:
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """`groups`: in the order of their ids. `rejects`: lines that cannot be used, LINES_A_CHUNK of them together, each a
-    record that `read_rejects` gives back. `digest`: the same for the same lines.
+    """`groups`: sorted by id. `rejects`: unusable lines in blocks of LINES_A_CHUNK, which `read_rejects` reads back.
+
+    `digest`: identifies the lines.
     """
 
     groups: tuple[GroupEpisodes, ...]
@@ -55,7 +54,7 @@ class Episodes:
 
 
 class _Candidate(NamedTuple):
-    """In the order it happened. `shape`: the same for the same processes and threads; None is like no other."""
+    """A rebalance that may be an episode. `shape`: equal for equal processes and threads; None equals no other."""
 
     generation: int
     number: int
@@ -64,9 +63,9 @@ class _Candidate(NamedTuple):
 
 
 def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
-    """Reads all `lines` and leaves those of the episodes, and the rejects, in the file `spool`.
+    """Read all `lines`, and write the episodes and the rejects to the file `spool`.
 
-    Rebalances wait for their turn in a temporary file beside it, so memory holds some 200 bytes a rebalance.
+    Rebalances wait in a temporary file beside it, so this needs some 200 bytes of memory for each.
     """
     rebalances: dict[str, list[_Candidate]] = {}
     rejects: list[SpooledRecord] = []
@@ -119,7 +118,7 @@ def _episodes(rebalances: Iterable[_Candidate]) -> list[_Candidate]:
 
 
 def _what_it_is(line: Line) -> tuple[str, int, bytes | None]:
-    """Group, generation and shape. Raises AssignorFault."""
+    """The group, generation and shape of a line. Raises AssignorFault."""
     if line.document is None:
         raise InputError(line.problem or "is not usable")
     recorded = parse_recorded(line.document)
@@ -135,7 +134,7 @@ def _chain(document: Mapping[str, object]) -> str | None:
 
 
 def _shape(recorded: RecordedRebalance) -> bytes:
-    """Raises DecodeError, KafkaError, InputError: such a rebalance is one that no leader can place."""
+    """Raises DecodeError, KafkaError, InputError for a rebalance that no leader can place."""
     snapshot = recorded.snapshot
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")

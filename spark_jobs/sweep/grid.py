@@ -1,8 +1,8 @@
 """What a sweep tries: `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2` as axes and their combinations.
 
-An axis is a config under Kafka's dotted name, or `assignor`; its values are whole numbers from `1..16` or `1..16:3`
-(every third), single ones between bars, or both: `1..4|8|16`. A comma ends an axis. Combinations come in the order of
-nested loops, the first axis outermost, so that a number names the same one in every run.
+An axis is a config under Kafka's dotted name, or `assignor`. Its values are ranges of whole numbers such as `1..16` or
+`1..16:3` (every third), single values separated by bars, or both: `1..4|8|16`. A comma ends an axis. Combinations are
+numbered as in nested loops with the first axis outermost, so a number names the same combination in every run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TEXT_KEYS = (ASSIGNOR, RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TA
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`values`: in the order given, all whole numbers or all text, none of them twice."""
+    """`values`: in the given order, all whole numbers or all text, without duplicates."""
 
     key: str
     values: tuple[Value, ...]
@@ -69,7 +69,7 @@ class Grid:
         return Combination(number, tuple(reversed(values)))
 
     def kafkas_defaults(self) -> int | None:
-        """Number of the combination of all values that Kafka takes by itself; None when the grid has none such."""
+        """The number of the combination of Kafka's defaults, None when it is not in the grid."""
         defaults: Mapping[str, object] = {**dotted_configs(AssignmentConfigs()), ASSIGNOR: KAFKAS_ASSIGNOR}
         number = 0
         for axis in self.axes:
@@ -80,7 +80,7 @@ class Grid:
 
 
 def parse_grid(texts: Sequence[str]) -> Grid:
-    """All `--grid` options together are one grid. Raises InputError naming the key, the bound, or what is missing."""
+    """All `--grid` options together form one grid. Raises InputError, which names the key and the problem."""
     axes: dict[str, Axis] = {}
     for text in texts:
         for part in text.split(","):
@@ -122,7 +122,7 @@ def _values(key: str, piece: str) -> Sequence[Value]:
     first, last, step = int(span[1]), int(span[2]), int(span[3] or 1)
     _check(key, first)
     if first > last:
-        raise InputError(f"{key}: nothing is in {piece}; write the lower value first", GRID_OPTION)
+        raise InputError(f"{key}: the range {piece} is empty; write the lower value first", GRID_OPTION)
     if step == 0:
         raise InputError(f"{key}: {piece} needs a step of at least 1", GRID_OPTION)
     if (last - first) // step >= MAX_COMBINATIONS:
@@ -131,13 +131,13 @@ def _values(key: str, piece: str) -> Sequence[Value]:
     for value in (
         last,
         *((0,) if 0 in values else ()),
-    ):  # what a key takes is an interval, but for the zero of replication.factor
+    ):  # valid values form an interval, except for the zero of replication.factor
         _check(key, value)
     return values
 
 
 def _check(key: str, value: Value) -> None:
-    """As strict as `configs` and `assignor` of a recording are."""
+    """Check as strictly as for `configs` and `assignor` of a recording."""
     if key == ASSIGNOR:
         as_assignor(value, f"{GRID_OPTION} {ASSIGNOR}")
     else:

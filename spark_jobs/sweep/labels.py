@@ -1,4 +1,4 @@
-"""Where short labels go beside marks, so that none lies on a mark or on another label. All lengths are points."""
+"""Places for short labels beside marks, so that none covers a mark or another label. All lengths are points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARGIN = 2.0
 
 
 class Label(NamedTuple):
-    """`dx`, `dy`: from the middle of the mark to the middle of the text. `is_far`: a line should join the two."""
+    """`dx`, `dy`: from the centre of the mark to the centre of the text. `is_far`: a line should join the two."""
 
     text: str
     dx: float
@@ -41,9 +41,9 @@ class _Box(NamedTuple):
 def place_labels(
     texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
 ) -> list[Label]:
-    """One label for each mark, in their order: the nearest free place, else the one that covers least.
+    """One label for each mark, in order: at the nearest free place, else where it covers least.
 
-    `obstacles`: other marks, which have no label.
+    `obstacles`: marks without a label.
     """
     taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y, radius in (*marks, *obstacles)]
     labels = []
@@ -55,7 +55,7 @@ def place_labels(
 
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
-    """Covering nothing comes first, then being nearer to its own mark than to any other, then being near."""
+    """Prefer to cover nothing, then to be nearer to its own mark than to any other, then to be near."""
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size
     around = _Box(x - reach, y - reach, x + reach, y + reach)
@@ -81,7 +81,7 @@ def _box(text: str, x: float, y: float, font_size: float) -> _Box:
 
 
 def _places(text: str, radius: float, font_size: float) -> Iterator[tuple[float, float]]:
-    """Around the mark, above right first, ring by ring."""
+    """Places around the mark, ring by ring, starting at the upper right."""
     half_width, half_height = len(text) * font_size * _LETTER_WIDTH / 2, font_size / 2
     for ring in range(_RINGS):
         away = radius + _GAP + ring * font_size

@@ -1,8 +1,7 @@
-"""The front as a picture: time to stable against moves, standbys as colour, skew as size, the front's lines numbered.
+"""The front as a picture: time to stable against moves, with standbys as colour and skew as size of a mark.
 
-A number stands for the same combinations in the table and in the key beside the plot. Front points of as many standbys
-are joined: along such a line, time is bought with moves. Faint points are beaten by
-some point of the front.
+A number stands for the same combinations in the table and in the key beside the plot. Front points with equally many
+standbys are joined: along such a line, time is bought with moves. Faint points are beaten by a point of the front.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class _Point(NamedTuple):
 
 
 def draw_front(result: SweepResult, path: Path) -> None:
-    """Raises InputError when it cannot be written, or matplotlib is not installed."""
+    """Raises InputError when the file cannot be written, or matplotlib is not installed."""
     figure = new_figure(*_SIZE_INCHES)
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3.4, 1)})
     blocks = alike_on_front(result)
@@ -120,7 +119,7 @@ class _Sizes:
         return _SMALL if low == high else _SMALL + (_LARGE - _SMALL) * (skew - low) / (high - low)
 
     def handles(self, axes: Axes) -> list[PathCollection]:
-        """For a legend: every skew, or the lowest, the middle and the highest."""
+        """For the legend: every skew, or the lowest, the middle and the highest."""
         few = len(self.skews) <= _FEW_LEVELS
         shown = self.skews if few else [self.skews[0], self.skews[len(self.skews) // 2], self.skews[-1]]
         return [
@@ -134,7 +133,7 @@ def _level_handle(axes: Axes, level: float, colour: Any) -> PathCollection:
 
 
 def _draw_defaults(axes: Axes, result: SweepResult, sizes: _Sizes) -> list[PathCollection]:
-    """A ring around the combination of Kafka's defaults, when it is there."""
+    """A ring around the combination of Kafka's defaults, if the grid has it."""
     total = None if result.defaults is None else result.totals[result.defaults]
     if total is None or total.point is None:
         return []
@@ -166,11 +165,11 @@ def _scale(axes: Axes, times_ms: Sequence[float]) -> None:
 
 
 def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequence[_Point], sizes: _Sizes) -> None:
-    """Numbers beside the marks, points of one place together, none on another mark or number."""
+    """Numbers beside the marks. Points at one place share a label; no label covers a mark or another label."""
     at: dict[tuple[float, int], list[int]] = {}
     for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)
-    figure.draw_without_rendering()  # the layout decides where data lies
+    figure.draw_without_rendering()  # only the layout knows where data lies
     to_points = 72 / figure.dpi
 
     def mark(point: _Point) -> Mark:

@@ -1,4 +1,4 @@
-"""One row of a sweep: what a group's episodes came to under one combination, and the schema of all rows."""
+"""One row of a sweep: what a group's episodes came to under one combination; and the schema of all rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _AFTER_AXES = (
 
 
 def schema_of(axes: Sequence[Axis]) -> pa.Schema:
-    """A column for each axis stands under the axis' own name, dots and all."""
+    """Each axis has a column of its own name, dots included."""
     values = tuple((axis.key, pa.int64() if axis.is_number else pa.string()) for axis in axes)
     return pa.schema([*_BEFORE_AXES, *values, *_AFTER_AXES])
 

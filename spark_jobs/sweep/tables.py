@@ -1,4 +1,4 @@
-"""The Pareto front of a sweep as a table, and as the document that `front.json` holds."""
+"""The Pareto front of a sweep as a table, and as the document in `front.json`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _STAR = "*"
 
 
 def front_table(result: SweepResult) -> Table:
-    """The front, the quickest to settle first. A star marks Kafka's defaults, which have a line of their own below when
-    they are not on the front; the caption says what the star means.
+    """The front, quickest to settle first. A star marks Kafka's defaults, which get a line of their own below when they
+    are not on the front. The caption explains the star.
     """
     blocks = alike_on_front(result)
     table = Table(title=front_title(result), title_justify="left", caption_justify="left", caption_style="")
@@ -36,7 +36,7 @@ def front_table(result: SweepResult) -> Table:
 
 
 def front_document(result: SweepResult) -> dict[str, object]:
-    """The same run gives the same document. Every combination of the front has an entry of its own."""
+    """Equal runs give equal documents. Each combination of the front has its own entry."""
     defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
     beaten_by = None if result.beats_defaults is None else _document(result, result.totals[result.beats_defaults])
     return {
@@ -71,7 +71,7 @@ def duration_text(milliseconds: float) -> str:
 
 
 def _heading(key: str) -> str:
-    """The last word of a key on a line of its own."""
+    """The key with its last word on a line of its own."""
     first, dot, last = key.rpartition(".")
     return f"{first}{dot}\n{last}" if dot else key
 

@@ -1,7 +1,8 @@
-"""What every combination comes to over all groups, and which of them are on the Pareto front.
+"""What each combination comes to over all groups, and which combinations are on the Pareto front.
 
-The front is over time to stable and moves (fewer are better), standbys (more) and skew (less). A combination under
-which an episode never settles is not on it, whatever else it is good at.
+The front is over time to stable and moves (less is better), standbys (more) and skew (less). A point is on the front
+when no other point is as good in every measure and better in one. A combination under which some episode never settles
+is not on it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ Vector = tuple[float, ...]
 
 
 class Better(Enum):
-    """Which way is better, along one measure."""
+    """The better direction of a measure."""
 
     LESS = 1
     MORE = -1
 
 
 DIRECTIONS = (Better.LESS, Better.LESS, Better.MORE, Better.LESS)
-"""Of time to stable, moves, standbys, skew."""
+"""For time to stable, moves, standbys, skew."""
 
 _SUMS = (
     "episodes",
@@ -42,8 +43,9 @@ _SUMS = (
 
 @dataclass(frozen=True, slots=True)
 class CombinationTotal:
-    """Over all groups. `time_to_stable_ms`: mean over all episodes, None unless every one settled. `skew`: the worst.
-    All else is summed; `standbys` stand by for `stateful_tasks` at the episodes' ends.
+    """Over all groups. `time_to_stable_ms`: the mean over all episodes, None unless all settled. `skew`: the worst.
+
+    All other fields are sums. `standbys` and `stateful_tasks` are counted at the end of each episode.
     """
 
     combination: Combination
@@ -76,9 +78,9 @@ class CombinationTotal:
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """`totals`: all combinations in the order of their numbers. `front`: numbers, the quickest to settle first.
-    `defaults`: the combination of Kafka's defaults, None when the grid has none. `beats_defaults`: the first of the
-    front that is better than it, None when it is on the front itself.
+    """`totals`: all combinations by number. `front`: numbers, quickest to settle first. `defaults`: the combination of
+    Kafka's defaults, None when it is not in the grid. `beats_defaults`: the first of the front that beats it, None when
+    it is on the front itself.
     """
 
     grid: Grid
@@ -155,9 +157,9 @@ def _whole(value: object) -> int:
 
 
 def pareto_front(vectors: Sequence[Vector], directions: Sequence[Better]) -> list[int]:
-    """Indices of the points on the front, ascending; points that are equal are on it together or not at all.
+    """The indices of the points on the front, ascending. Equal points are all on it, or none is.
 
-    Sorted best first, a point can only be beaten by one before it, and then by one of the front: n · front steps.
+    In sorted order a point can be beaten only by an earlier one, and then by one of the front: n · front steps.
     """
     signed = [_signed(vector, directions) for vector in vectors]
     kept: list[Vector] = []
@@ -169,7 +171,7 @@ def pareto_front(vectors: Sequence[Vector], directions: Sequence[Better]) -> lis
 
 
 def dominates(one: Vector, other: Vector, directions: Sequence[Better]) -> bool:
-    """As good in everything and better in something."""
+    """Whether `one` is as good in every measure and better in some."""
     return one != other and _no_worse(_signed(one, directions), _signed(other, directions))
 
 

@@ -158,7 +158,7 @@ def test_should_go_on_when_the_whole_program_was_killed(local: Path, tmp_path: P
     assert json.loads(ran.stdout)["run"]["rows_found_done"] == sum(kept.values()) > 0
     assert contents(output) == contents(local)
     again = assignor(*arguments)
-    assert "finished before" in again.stderr
+    assert "already finished" in again.stderr
     assert contents(output) == contents(local)
 
 

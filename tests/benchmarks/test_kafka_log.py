@@ -21,8 +21,8 @@ def test_should_print_how_fast_the_log_reads_and_writes_beside_aiokafka(kafka_br
     text = console.file.getvalue()
     rows = {line.split("│")[1].strip(): re.findall(r"[\d,.]+", line) for line in text.splitlines() if line[0] == "│"}
     assert {name.partition(" of ")[0]: len(numbers) for name, numbers in rows.items()} == {
-        "write": 4,
+        "write": 5,
         "write in transactions": 3,
-        "read": 4,
+        "read": 5,
     }
     assert re.search(r"one transaction of one record and one offset: \d+\.\d ms", text)

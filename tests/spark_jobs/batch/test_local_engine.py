@@ -87,7 +87,7 @@ def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(one_pr
     talk = io.StringIO()
     outcome = run_squares(squares_plan(CHUNKS), tmp_path, talk=talk)
     assert (outcome.chunks_found_done, outcome.rows_found_done, outcome.resumed) == (10, 86, True)
-    assert "going on: 86 rows of 10 of 12 chunks were found done" in talk.getvalue()
+    assert "continuing: 86 rows of 10 of 12 chunks are done" in talk.getvalue()
     assert contents(tmp_path) == contents(one_process)
 
 
@@ -136,7 +136,7 @@ def test_should_keep_parts_and_say_how_to_go_on_when_it_is_interrupted(one_proce
     _, talk = program.communicate(timeout=TIMEOUT_S)
     assert not is_alive(worker)
     assert program.returncode == 1
-    assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to go on"
+    assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to continue"
     assert "Traceback" not in talk
     assert run_squares(squares_plan(CHUNKS), tmp_path / "output").chunks_found_done == HELD
     assert contents(tmp_path / "output") == contents(one_process)

@@ -45,7 +45,7 @@ def test_should_run_nothing_when_the_run_is_finished(finished: Path) -> None:
     left = finished / "parts" / "left-by-a-crash"
     left.mkdir(parents=True)
     outcome = run_squares(squares_plan(CHUNKS, work=Squares(raising=frozenset(range(CHUNKS)))), finished, talk=talk)
-    assert talk.getvalue() == "squares: finished before: 25 rows, 5 rejects; nothing to run\n"
+    assert talk.getvalue() == "squares: already finished: 25 rows, 5 rejects; nothing to run\n"
     assert (outcome.finished_before, outcome.rows, outcome.rejects, outcome.seconds) == (True, 25, 5, 0.0)
     assert outcome.chunks_found_done == CHUNKS
     assert rows_of(outcome) == expected_rows(30)
@@ -59,7 +59,7 @@ def test_should_refuse_a_directory_of_another_run_and_run_it_anew_on_restart(tmp
     other = replace(squares_plan(CHUNKS + 1, name="others"), rows_name="fours")
     message = (
         f'{tmp_path}: holds another run, which differs in inputs (was "squares", now "others"), chunks (was 3, now 4), '
-        'rows_name (was "squares", now "fours"); choose another --output, or throw that run away by --restart'
+        'rows_name (was "squares", now "fours"); choose another --output, or discard that run with --restart'
     )
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         run_squares(other, tmp_path)
@@ -95,7 +95,7 @@ def test_should_not_merge_what_the_check_of_the_plan_refuses(tmp_path: Path) -> 
 def test_should_not_touch_files_of_something_else(restart: bool, tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_text("somebody's")
     (tmp_path / "plan.json").write_text('{"format": "a plan of somebody"}')
-    with pytest.raises(InputError, match=r"has files of something else \(plan\.json, rows\.parquet\); choose another"):
+    with pytest.raises(InputError, match=r"has files of another program \(plan\.json, rows\.parquet\); choose another"):
         run_squares(squares_plan(1), tmp_path, restart=restart)
     assert sorted(os.listdir(tmp_path)) == ["plan.json", "rows.parquet"]
 
@@ -120,7 +120,7 @@ def test_should_not_take_a_url_for_a_directory(tmp_path: Path, monkeypatch: pyte
 
 def test_should_refuse_a_directory_that_another_run_works_in(tmp_path: Path) -> None:
     with open_directory(tmp_path, squares_plan(1), restart=False):
-        message = rf"another run \(process {os.getpid()}\) works in it; wait for its end, or choose another --output"
+        message = rf"another run \(process {os.getpid()}\) works in it; wait for it, or choose another --output"
         with pytest.raises(InputError, match=message):
             run_squares(squares_plan(1), tmp_path)
     assert run_squares(squares_plan(1), tmp_path).rows == 8
@@ -129,7 +129,9 @@ def test_should_refuse_a_directory_that_another_run_works_in(tmp_path: Path) -> 
 def test_should_say_so_when_a_result_was_removed(tmp_path: Path) -> None:
     run_squares(squares_plan(1), tmp_path)
     (tmp_path / "squares.parquet").unlink()
-    with pytest.raises(InputError, match=r"the run is finished, but squares\.parquet is gone; --restart runs it again"):
+    with pytest.raises(
+        InputError, match=r"the run is finished, but squares\.parquet is missing; --restart runs it again"
+    ):
         run_squares(squares_plan(1), tmp_path)
 
 

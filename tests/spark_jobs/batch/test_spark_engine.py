@@ -80,7 +80,7 @@ def test_should_end_spark_and_keep_parts_when_it_is_interrupted(plain: Path, tmp
     os.killpg(program.pid, signal.SIGINT)
     _, talk = program.communicate(timeout=TIMEOUT_S)
     assert program.returncode == 1
-    assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to go on"
+    assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to continue"
     wait_until_gone(worker)
     wait_until_gone(jvm)
     assert run_squares(squares_plan(CHUNKS), tmp_path / "output").chunks_found_done == HELD

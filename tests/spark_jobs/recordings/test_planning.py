@@ -275,7 +275,7 @@ def test_should_notice_a_file_that_is_written_anew_and_allow_one_that_grows_or_g
         os.replace(write_plain([*LINES, *LINES], tmp_path / "other"), path)
 
     changes = (lambda: None, add, lambda: os.utime(path, ns=(1, 1)), lambda: os.truncate(path, 3), replace, path.unlink)
-    refusal = f"{path}: was changed while it was read; run it again with --restart"
+    refusal = f"{path}: was changed while it was read; run again with --restart"
     assert [said_of(change) for change in changes] == [None, None, refusal, refusal, refusal, None]
 
 

@@ -220,7 +220,7 @@ def test_should_say_in_one_line_what_is_wrong_with_the_call(tmp_path: Path, monk
 def test_should_go_on_when_the_output_lies_among_the_recordings(tmp_path: Path) -> None:
     write_plain(LINES[:2], tmp_path / "a.jsonl")
     order = ("replay", str(tmp_path), "--output", str(tmp_path / "out"), *LOCAL)
-    for said in ("", "finished before: 2 rows"):
+    for said in ("", "already finished: 2 rows"):
         ran = assignor(*order)
         assert (ran.returncode, said in ran.stderr) == (0, True)
     assert [row["input"] for row in rows_of(tmp_path / "out")] == [str(tmp_path / "a.jsonl")] * 2
@@ -229,7 +229,7 @@ def test_should_go_on_when_the_output_lies_among_the_recordings(tmp_path: Path) 
 def test_should_leave_a_directory_of_somebody_else_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     ran = assignor("replay", "-", "--output", str(tmp_path), *LOCAL, stdin=LINES[0])
-    assert (ran.returncode, "has files of something else (mine.txt)" in ran.stderr) == (2, True)
+    assert (ran.returncode, "has files of another program (mine.txt)" in ran.stderr) == (2, True)
     assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
 
 

@@ -146,7 +146,7 @@ def test_should_leave_a_directory_of_something_else_alone(tmp_path: Path) -> Non
     ran = assignor("sweep", SMOKE, *SMALL, "--output", str(tmp_path))
 
     assert ran.returncode == 2
-    assert "has files of something else (precious)" in ran.stderr
+    assert "has files of another program (precious)" in ran.stderr
     assert files(tmp_path) == {"precious"}
 
 

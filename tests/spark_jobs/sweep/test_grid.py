@@ -68,7 +68,7 @@ def test_should_make_all_values_text_when_one_of_them_is() -> None:
         (["max.warmup.replicas=1.."], "--grid: max.warmup.replicas must be a whole number, not '1..'"),
         (
             ["max.warmup.replicas=16..1"],
-            "--grid: max.warmup.replicas: nothing is in 16..1; write the lower value first",
+            "--grid: max.warmup.replicas: the range 16..1 is empty; write the lower value first",
         ),
         (["max.warmup.replicas=1..9:0"], "--grid: max.warmup.replicas: 1..9:0 needs a step of at least 1"),
         (["max.warmup.replicas=1..3|2"], "--grid: max.warmup.replicas has the value 2 twice"),
