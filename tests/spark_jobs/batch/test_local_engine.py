@@ -78,7 +78,7 @@ def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(one_pr
         run_squares(squares_plan(CHUNKS, work=bad), tmp_path)
     first, *lines = str(failed.value).splitlines()
     assert first.startswith(
-        "2 of 12 chunks failed; 86 rows of the others are kept, and the same command tries the rest"
+        "2 of 12 chunks failed; 86 rows of the others are kept, and the same command retries the rest"
     )
     assert lines == [
         "chunk 2, Numbers(number=2, first=20, lines=10): ValueError: no squares for chunk 2",
@@ -106,7 +106,9 @@ def test_should_say_so_when_the_driver_sees_no_parts(tmp_path: Path, monkeypatch
         return LocalProcesses(replace(job, parts=str(tmp_path / "on another machine")), spans, processes)
 
     monkeypatch.setattr(running, "LocalProcesses", elsewhere)
-    with pytest.raises(PartsNotSeen, match=r"3 of 3 chunks .* has to be on storage that the driver and all executors"):
+    with pytest.raises(
+        PartsNotSeen, match=r"3 of 3 chunks .* put the output directory on storage that the driver and all executors"
+    ):
         run_squares(squares_plan(3), tmp_path / "output")
 
 

@@ -140,7 +140,7 @@ def test_should_make_a_part_again_when_it_is_damaged(finished: Path, tmp_path: P
     part = parts / "00000000-8-2.parquet"
     part.write_bytes(part.read_bytes()[:-20])
     (parts / "00000001.rejects.jsonl").unlink()
-    for message in (r"00000001\.rejects\.jsonl is not complete", r"00000000-8-2\.parquet could not be read"):
+    for message in (r"00000001\.rejects\.jsonl is incomplete", r"00000000-8-2\.parquet could not be read"):
         with pytest.raises(PartDamaged, match=message):
             run_squares(squares_plan(CHUNKS), tmp_path)
     outcome = run_squares(squares_plan(CHUNKS), tmp_path)

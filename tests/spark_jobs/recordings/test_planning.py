@@ -227,7 +227,7 @@ def test_should_refuse_to_read_when_a_file_became_shorter(tmp_path: Path) -> Non
     path = write_plain(LINES, tmp_path / "x.jsonl")
     chunks = planned([path], tmp_path)
     path.write_bytes(b"a\n")
-    with pytest.raises(InputError, match=r"x\.jsonl: has fewer lines than a moment ago"):
+    with pytest.raises(InputError, match=r"x\.jsonl: has fewer lines than when it was scanned"):
         read(chunks)
 
 
