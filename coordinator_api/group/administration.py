@@ -5,7 +5,10 @@ Source: `GroupMetadataManager.validateDeleteGroup` for the last one; Kafka has n
 
 from __future__ import annotations
 
+import json
+
 from coordinator_api.group.events import DeclareGroup
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import Accepted, Declared, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import DefinitionChanged, DrainChanged, GroupDeleted
@@ -15,13 +18,19 @@ from coordinator_api.group.transition import GroupTransition
 
 def declare(step: GroupTransition, event: DeclareGroup) -> Response:
     """Take in the definition. When there are members, a changed definition starts a rebalance. After an error, so does
-    an unchanged one.
+    an unchanged one. Another topology is refused while there are members, unless the caller insists.
     """
     image = step.image
     if image.state is GroupState.DEAD:
         return _deleted()
     created = image.input_json is None
     changed = event.input_json != image.input_json
+    if image.members and changed and not event.replaces_topology and _topology(event) != _topology(image):
+        return Rejected(
+            RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the group has {len(image.members)} members, which run another topology; stop them first, or replace the "
+            "topology under them with ?replace=true",
+        )
     if changed:
         step.emit(DefinitionChanged(image.revision + 1, event.input_json))
     if image.draining:
@@ -54,6 +63,11 @@ def delete(step: GroupTransition) -> Response:
         )
     step.emit(GroupDeleted())
     return Accepted()
+
+
+def _topology(source: DeclareGroup | GroupImage) -> object:
+    """The topology in a definition. Members that run one and are placed by another could not start their tasks."""
+    return None if source.input_json is None else json.loads(source.input_json).get("topology")
 
 
 def _deleted() -> Rejected:

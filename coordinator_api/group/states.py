@@ -74,7 +74,7 @@ class RejectionCode(StrEnum):
     FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"  # 409: a newer incarnation took over; stop for good
     NON_EMPTY_GROUP = "NON_EMPTY_GROUP"  # 409
     NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: another leader leads the group
-    INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"  # 409: this coordinator leads the group itself
+    INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"  # 409: this coordinator leads it; or another topology
     GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429
     INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422
     INVALID_REQUEST = "INVALID_REQUEST"  # 422

@@ -97,12 +97,12 @@ class Coordinator:
             raise GroupNotFound(f"there is no group {group_id}: declare it by PUT")
         return runtime
 
-    async def declare(self, group_id: str, input_json: str) -> Response:
+    async def declare(self, group_id: str, declaration: events.DeclareGroup) -> Response:
         """Create the group or give it another definition: `Declared` or `Rejected`.
 
         Raises TooManyGroups, StoreError.
         """
-        return await self._handle_creating(group_id, events.DeclareGroup(input_json))
+        return await self._handle_creating(group_id, declaration)
 
     async def report(self, group_id: str, reported: ReportedRebalance) -> Response:
         """Take in a rebalance that was led elsewhere: `RebalanceReported` or `Rejected`. Creates its group if need be.

@@ -17,7 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coordinator_api.group.events import (
     AssignmentComputed,
-    DeclareGroup,
     Event,
     Leave,
     RebalanceFailed,
@@ -34,6 +33,7 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.records import MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome
+from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 from tests.simulation.leader import TASKS, lead
 from tests.simulation.simulated_member import SimulatedMember
@@ -68,7 +68,7 @@ class GroupSimulation(RuleBasedStateMachine):
         self.fresh = 1
         self.revision = 0
         self.highest_generation = 0
-        self._send(DeclareGroup("v0"), Fault.NONE)
+        self._send(declared("v0"), Fault.NONE)
         for one in static:
             self.start(one)
 
@@ -166,7 +166,7 @@ class GroupSimulation(RuleBasedStateMachine):
     @rule(fault=faults)
     def change_definition(self, fault: Fault) -> None:
         self.revision += 1
-        self._send(DeclareGroup(f"v{self.revision}"), fault)
+        self._send(declared(f"v{self.revision}"), fault)
 
     @rule()
     def kill_coordinator(self) -> None:
@@ -204,7 +204,7 @@ class GroupSimulation(RuleBasedStateMachine):
         if not any(not member.dead for member in self.members):
             self.members.append(SimulatedMember("last"))
         if self.recorded.group.describe().error is not None:
-            self._send(DeclareGroup("v0"), Fault.NONE)
+            self._send(declared("v0"), Fault.NONE)
         for _ in range(HEAL_STEPS):
             self._go_on(HEAL_STEP_MS, Fault.NONE, 0)
             if self._is_whole():
@@ -218,7 +218,7 @@ class GroupSimulation(RuleBasedStateMachine):
             return False
         assert image.last_rebalance is not None
         if image.last_rebalance.end.outcome is RebalanceOutcome.ERROR:
-            self._send(DeclareGroup("v0"), Fault.NONE)
+            self._send(declared("v0"), Fault.NONE)
         fetched = all(member.generation_id == image.generation_id for member in alive)
         running = sorted(task for member in alive for task in member.running)
         return fetched and image.last_rebalance.end.outcome in _CALM and running == list(TASKS)

@@ -27,9 +27,12 @@ _DEFINITION = {
 
 @router.put("/{group}", responses={201: {"model": DeclareAnswer}}, openapi_extra=_DEFINITION)
 async def declare_group(
-    request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
+    request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator, replace: bool = False
 ) -> DeclareAnswer:
-    """Declare a group (201) or give it another definition (200), which its next rebalance uses."""
+    """Declare a group (201) or give it another definition (200), which its next rebalance uses.
+
+    While the group has members, another topology is refused (409 `INCONSISTENT_GROUP_PROTOCOL`) unless `replace=true`.
+    """
 
     def read(document: dict[str, object]) -> str:
         input_json = read_definition(
@@ -38,7 +41,8 @@ async def declare_group(
         coordinator.allowed_assignors.check(str(document.get("assignor")))
         return input_json
 
-    declared = accepted(await coordinator.declare(group_id, await read_document_in_thread(request, read)), Declared)
+    declaration = events.DeclareGroup(await read_document_in_thread(request, read), replaces_topology=replace)
+    declared = accepted(await coordinator.declare(group_id, declaration), Declared)
     response.status_code = 201 if declared.created else 200
     return DeclareAnswer(group_id=group_id, revision=declared.revision)
 

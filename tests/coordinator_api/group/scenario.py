@@ -25,7 +25,6 @@ from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.events import (
     AssignmentComputed,
-    DeclareGroup,
     DeleteGroup,
     Drain,
     Event,
@@ -57,6 +56,7 @@ from coordinator_api.group.outcome import (
     Response,
 )
 from coordinator_api.group.story import in_words
+from tests.coordinator_api.group.declarations import declared, definition_text
 from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, subscription, tasks
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
@@ -250,7 +250,7 @@ def _report(words: Words, options: Options) -> Event:
     return ReportRebalance(
         led_by="kafka",
         generation_id=int(generation_id),
-        input_json=options.get("definition", "v1"),
+        input_json=definition_text(options.get("definition", "v1")),
         members={name: Member(subscription(MemberState(name)), name) for name in given},
         assignments={member: assignment(tasks(active), tasks(standby)) for member, (active, standby) in given.items()},
         followup_rebalance="followup" in flags,
@@ -260,7 +260,7 @@ def _report(words: Words, options: Options) -> Event:
 
 
 _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
-    "declare": lambda words, _: DeclareGroup(words[0]),
+    "declare": lambda words, options: declared(words[0], options.get("topology", "t1"), replace="replace" in words),
     "heartbeat": _heartbeat,
     "fetch": lambda words, options: FetchAssignment(words[0], int(options["min"]), options.get("instance")),
     "recheck": lambda words, options: RecheckAssignment(words[0], int(options["min"]), options.get("instance")),

@@ -17,7 +17,6 @@ from coordinator_api.group.description import (
 )
 from coordinator_api.group.events import (
     AssignmentComputed,
-    DeclareGroup,
     FetchAssignment,
     Heartbeat,
     Join,
@@ -55,6 +54,7 @@ from coordinator_api.group.states import (
     RemovalReason,
 )
 from coordinator_api.group.subscriptions import error_assignment
+from tests.coordinator_api.group.declarations import declared, definition_text
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, process_named, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
@@ -76,7 +76,7 @@ def static_join(name: str, incarnation: int) -> Join:
 def computing(*names: str) -> tuple[RecordedGroup, Outcome]:
     """A group in its first rebalance."""
     recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
-    recorded.send(DeclareGroup("v1"))
+    recorded.send(declared("v1"))
     for name in names:
         recorded.send(join(name))
     return recorded, recorded.send(Tick())
@@ -94,12 +94,12 @@ def test_should_ask_for_a_rebalance_with_everything_it_needs() -> None:
         "a": Member(subscription(MemberState("a")), "client-a"),
         "b": Member(subscription(MemberState("b")), "client-b"),
     }
-    assert outcome.effects == (RunRebalance(1, 1, "v1", members, RebalanceReason.MEMBER_JOINED),)
+    assert outcome.effects == (RunRebalance(1, 1, definition_text("v1"), members, RebalanceReason.MEMBER_JOINED),)
 
 
 def test_should_leave_everything_as_it_was_when_the_commit_failed() -> None:
     recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
-    for event in (join("c"), Leave("a"), DeclareGroup("v2"), rejoin("a", MemberState("a", unique=1))):
+    for event in (join("c"), Leave("a"), declared("v2"), rejoin("a", MemberState("a", unique=1))):
         assert recorded.decide(event).records
         recorded.group.validate_state()
     assert recorded.ask(Heartbeat("a", 1)) == HeartbeatAnswered(
@@ -165,7 +165,7 @@ def test_should_not_hand_out_the_last_assignment_when_the_member_has_rejoined_wi
 
 def test_should_not_take_a_static_member_back_with_tasks_of_a_rebalance_it_missed() -> None:
     recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
-    recorded.send(DeclareGroup("v1"))
+    recorded.send(declared("v1"))
     recorded.send(join("a"))
     recorded.send(static_join("s", 1))
     recorded.send(Tick())
@@ -269,7 +269,7 @@ def test_should_refuse_a_proposed_member_id_that_is_in_use() -> None:
 
 def test_should_remember_only_the_last_fenced_member_ids() -> None:
     recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
-    recorded.send(DeclareGroup("v1"))
+    recorded.send(declared("v1"))
     for incarnation in range(12):
         recorded.send(static_join(f"s{incarnation}", incarnation))
     codes = [recorded.ask(Leave(f"s{incarnation}")) for incarnation in range(11)]

@@ -33,6 +33,31 @@ def test_should_take_a_definition_that_leaves_out_what_has_a_default(client: htt
     assert described["configs"]["num.standby.replicas"] == 0
 
 
+def test_should_refuse_another_topology_under_living_members_unless_it_is_told_to_replace_it(
+    client: httpx.Client,
+) -> None:
+    group_id = new_group(client)
+    member = HttpMember(client, group_id)
+    assert member.subscribe().status_code == 201
+    settle(member)
+    stateless = {"subtopologies": [{**definition()["topology"]["subtopologies"][0], "stores": []}]}
+    another = definition(topology=stateless)
+
+    refused = client.put(f"/v1/groups/{group_id}", json=another)
+    replaced = client.put(f"/v1/groups/{group_id}", json=another, params={"replace": "true"})
+
+    assert problem(refused) == (409, "INCONSISTENT_GROUP_PROTOCOL")
+    assert "?replace=true" in refused.json()["detail"]
+    assert (replaced.status_code, replaced.json()["revision"]) == (200, 2)
+
+
+def test_should_replace_the_topology_of_a_group_without_members(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    stateless = {"subtopologies": [{**definition()["topology"]["subtopologies"][0], "stores": []}]}
+
+    assert client.put(f"/v1/groups/{group_id}", json=definition(topology=stateless)).status_code == 200
+
+
 def test_should_use_a_new_definition_in_the_next_rebalance(client: httpx.Client) -> None:
     group_id = new_group(client, partitions=2)
     member = HttpMember(client, group_id)
