@@ -154,7 +154,7 @@ class GeneratedGroup:
         return _Thread(f"{client_id}-{suffix}", client_id)
 
     def _restore(self, records: int) -> None:
-        """So many records pass before the next round: actives stay at the end, standbys come nearer to it."""
+        """Let this many records pass before the next rebalance: actives stay at the end, standbys come nearer to it."""
         for instance in self._instances:
             for thread in instance.threads:
                 for task in (*thread.tasks, *thread.standby):

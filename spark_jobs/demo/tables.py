@@ -24,7 +24,7 @@ def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) 
 
 
 def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Mapping[int, WitnessedRebalance]) -> Table:
-    """One line a round: what the coordinator says of it, and what the members saw."""
+    """One row per rebalance: what the coordinator says of it, and what its members witnessed."""
     table = Table(title=title, title_justify="left")
     for column in ("generation", "why", "members", "tasks moved", "then", "took"):
         table.add_column(
