@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.errors import GroupNotFound
+from coordinator_api.group.events import DeclareGroup
 from coordinator_api.group.outcome import Declared
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import read_definition
@@ -48,10 +49,10 @@ async def test_should_take_a_second_put_after_one_that_was_written_though_it_fai
         with monkeypatch.context() as failing:
             failing.setattr(SqlRepository, "append", lost_answer)
             with pytest.raises(StoreError):
-                await coordinator.declare("g", DEFINITION)
+                await coordinator.declare("g", DeclareGroup(DEFINITION))
         with pytest.raises(GroupNotFound, match="there is no group g"):
             coordinator.group("g")
-        declared = await coordinator.declare("g", DEFINITION)
+        declared = await coordinator.declare("g", DeclareGroup(DEFINITION))
         assert isinstance(declared, Declared)
         assert [(runtime.group_id, declared.revision) for runtime in coordinator.declared()] == [("g", 1)]
 
@@ -59,7 +60,7 @@ async def test_should_take_a_second_put_after_one_that_was_written_though_it_fai
 @pytest.mark.parametrize("record", ['{"type":"Nonesuch"}', '{"type":"GroupEmptied","generation_id":1}', "[]"])
 async def test_should_say_which_log_cannot_be_replayed(tmp_path: Path, record: str) -> None:
     async with opened(tmp_path) as coordinator:
-        await coordinator.declare("g", DEFINITION)
+        await coordinator.declare("g", DeclareGroup(DEFINITION))
     with sqlite3.connect(tmp_path / "store.sqlite3") as connection:
         connection.execute("INSERT INTO group_records VALUES ('g', 2, ?)", (record,))
 

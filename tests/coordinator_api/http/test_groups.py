@@ -40,8 +40,7 @@ def test_should_refuse_another_topology_under_living_members_unless_it_is_told_t
     member = HttpMember(client, group_id)
     assert member.subscribe().status_code == 201
     settle(member)
-    stateless = {"subtopologies": [{**definition()["topology"]["subtopologies"][0], "stores": []}]}
-    another = definition(topology=stateless)
+    another = definition(topology=_stateless())
 
     refused = client.put(f"/v1/groups/{group_id}", json=another)
     replaced = client.put(f"/v1/groups/{group_id}", json=another, params={"replace": "true"})
@@ -53,9 +52,13 @@ def test_should_refuse_another_topology_under_living_members_unless_it_is_told_t
 
 def test_should_replace_the_topology_of_a_group_without_members(client: httpx.Client) -> None:
     group_id = new_group(client)
-    stateless = {"subtopologies": [{**definition()["topology"]["subtopologies"][0], "stores": []}]}
 
-    assert client.put(f"/v1/groups/{group_id}", json=definition(topology=stateless)).status_code == 200
+    assert client.put(f"/v1/groups/{group_id}", json=definition(topology=_stateless())).status_code == 200
+
+
+def _stateless() -> dict[str, object]:
+    topology = definition()["topology"]
+    return {**topology, "subtopologies": [{**topology["subtopologies"][0], "stores": []}]}
 
 
 def test_should_use_a_new_definition_in_the_next_rebalance(client: httpx.Client) -> None:
