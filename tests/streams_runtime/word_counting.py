@@ -87,12 +87,16 @@ def counting_application(
 
 
 def create_topics(log: Log, application_id: str) -> None:
-    """The user's topics, and the internal ones, which the leader's side creates otherwise."""
+    """The user's topics, and the internal ones, which the leader's side creates otherwise.
+
+    They keep records whatever their age: those of these tests are from 1970, and an instance maintains its log.
+    """
+    forever = {"retention.ms": "-1"}
     log.create_topics(
         [
-            NewTopic(LINES, PARTITIONS),
-            NewTopic(TOTALS, PARTITIONS),
-            NewTopic(f"{application_id}-words", PARTITIONS),
+            NewTopic(LINES, PARTITIONS, forever),
+            NewTopic(TOTALS, PARTITIONS, forever),
+            NewTopic(f"{application_id}-words", PARTITIONS, forever),
             NewTopic(f"{application_id}-{STORE}-changelog", PARTITIONS, {"cleanup.policy": "compact"}),
         ]
     )
