@@ -86,7 +86,7 @@ class Problem(AssignorFault):
 def problem_response(problem: Problem) -> Response:
     """The document as ASCII, so that nothing a caller sent can make it unwritable."""
     document: dict[str, object] = {
-        "type": "about:blank" if problem.code not in TITLES else f"urn:assignor:error:{problem.code}",
+        "type": f"urn:assignor:error:{problem.code}",
         "title": TITLES[problem.code][1],
         "status": problem.status,
         "code": problem.code,
