@@ -35,7 +35,7 @@ from assignor.snapshot import Member
 from assignor.types import ProcessId, TaskId, TopicPartition
 
 
-class AssignedShare(NamedTuple):
+class DecodedAssignment(NamedTuple):
     """What an assignment says. `partitions`: those the member owns from now on."""
 
     active: tuple[TaskId, ...]
@@ -57,7 +57,7 @@ class RecordedMember:
     def process(self) -> ProcessId:
         return self.info.process_id
 
-    def receives(self, assignment: bytes) -> tuple[AssignedShare, bool]:
+    def receives(self, assignment: bytes) -> tuple[DecodedAssignment, bool]:
         """Applies an assignment. Returns what it says, and whether the member rejoins at once: because it has to give
         up a partition, or because it speaks a higher version from now on.
         """
@@ -71,7 +71,7 @@ class RecordedMember:
         upgrades = version != self.info.version
         self.info = replace(self.info, version=version)
         active = tuple(dict.fromkeys(tasks.active_tasks))
-        return AssignedShare(active, tasks.standby_tasks, decoded.partitions), gives_up or upgrades
+        return DecodedAssignment(active, tasks.standby_tasks, decoded.partitions), gives_up or upgrades
 
     def joins(self, offset_sums: Mapping[TaskId, int]) -> Member:
         """The member with the bytes that it joins the next rebalance with."""
