@@ -77,4 +77,5 @@ def _test_functions(path: str) -> frozenset[str]:
     if not file.exists():
         return frozenset()
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(node.name for node in functions)

@@ -12,10 +12,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import entry_points
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 _IMPORTED = (
@@ -110,6 +111,18 @@ def _sendable(descriptor: int, closing: ExitStack) -> Connection:
     return closing.enter_context(Connection(os.dup(descriptor), readable=False))
 
 
+def end_with_the_tests() -> None:
+    """For what is forked: be gone when the process that started this one is, however that ended."""
+    tests = multiprocessing.parent_process()
+    assert tests is not None, "this process was started by multiprocessing"
+
+    def watch() -> None:
+        wait([tests.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _run(
     arguments: Sequence[str],
     cwd: str,
@@ -120,6 +133,7 @@ def _run(
 ) -> None:
     from assignor.commands import main
 
+    end_with_the_tests()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)

@@ -50,6 +50,7 @@ class InstanceProcess:
 
 
 def _call(body: bytes) -> None:
+    warm_program.end_with_the_tests()
     pickle.loads(body)()
 
 
