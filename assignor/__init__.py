@@ -1,4 +1,4 @@
-"""Kafka Streams' task placement, outside of the JVM: subscription bytes in, assignment bytes out, with the reasons.
+"""Kafka Streams' task placement, outside the JVM: subscription bytes in, assignment bytes out, with the reasons.
 
 `assign(snapshot, now_ms)` is one rebalance. The whole package is values in, values out; only `commands` and `reading`
 do I/O. Where each step is done:

@@ -64,7 +64,7 @@ class KafkaError(AssignorFault):
 
 
 class StreamsError(KafkaError):
-    """A rebalance that cannot go on: an internal topic is not as it must be, or an assignor broke a rule."""
+    """A rebalance that cannot continue: an internal topic is not as it must be, or an assignor broke a rule."""
 
     kafka_name = "StreamsException"
 

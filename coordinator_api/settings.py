@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     shutdown_timeout_ms: int = Field(5_000, ge=0, description="How long a stop lets requests in progress finish.")
 
     rebalances_retained_count: int = Field(
-        1_000, ge=1, description="Recorded rebalances kept for each group; the oldest go first."
+        1_000, ge=1, description="Recorded rebalances kept for each group; the oldest are deleted first."
     )
     records_compaction_bytes: int = Field(
         4_194_304, ge=1_024, description="A group's log is rewritten as one snapshot once it has grown to this size."
@@ -127,8 +127,8 @@ class Settings(BaseSettings):
     cluster_metadata_max_age_ms: int = Field(
         30_000,
         ge=100,
-        description="How often a group's cluster is looked at for changed topics; at least every 5 s while something "
-        "is missing (Kafka's metadata.max.age.ms: 300000).",
+        description="How often the coordinator checks a group's cluster for changed topics; at least every 5 s while "
+        "something is missing (Kafka's metadata.max.age.ms: 300000).",
     )
     cluster_request_timeout_ms: int = Field(
         30_000, ge=100, description="How long one look at a cluster may take; then it counts as out of reach."

@@ -44,7 +44,7 @@ async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaita
         async with asyncio.timeout(settings.api_timeout_s):
             return await tries(once)
     except TimeoutError:
-        reason = f"; last: {last[0]}" if last else ""
+        reason = f"; last error: {last[0]}" if last else ""
         raise KafkaUnavailable(
             f"Kafka at {settings.bootstrap_servers}: {what}: no answer within {settings.api_timeout_s:g} s "
             f"({API_TIMEOUT_MS}){reason}; check the address, security.protocol, and that the brokers run"

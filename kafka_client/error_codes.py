@@ -51,7 +51,7 @@ _RIGHTS = {
     65: "no right to use this delegation token",
 }
 _WORDS = {
-    1: "there is no such offset",
+    1: "the offset is out of range",
     17: "not a valid topic name",
     24: "not a valid group id",
     44: "a policy of the cluster or the topic's cleanup.policy forbids it",

@@ -62,7 +62,7 @@ _FENCED_INSTANCE_ID = 82
 _REFUSALS = {
     _INCONSISTENT_GROUP_PROTOCOL: (
         InconsistentProtocol,
-        "its members do not speak protocol {0.protocol!r} of type {0.protocol_type!r}",
+        "the group's members use another protocol than {0.protocol!r} of type {0.protocol_type!r}",
     ),
     _INVALID_SESSION_TIMEOUT: (
         InvalidSessionTimeout,
@@ -288,7 +288,7 @@ class GroupMembership:
         if code == _REBALANCE_IN_PROGRESS:
             raise GroupRebalancing(f"group {group!r} prepares its next generation: join again")
         if code == _ILLEGAL_GENERATION:
-            raise StaleGeneration(f"group {group!r} is past generation {self._generation_id}: join again")
+            raise StaleGeneration(f"group {group!r} has moved past generation {self._generation_id}: join again")
         if code == _UNKNOWN_MEMBER_ID:
             self._forget()
             raise UnknownMember(f"group {group!r} no longer knows this member: join as a new one")

@@ -160,7 +160,7 @@ class OffsetsTopic:
 def _fault(error: BaseException, settings: ClientSettings) -> KafkaUnavailable | KafkaRefused:
     where = f"{OFFSETS_TOPIC} of {settings.bootstrap_servers}"
     if isinstance(error, errors.TopicAuthorizationFailedError):
-        return KafkaRefused(f"{where} may not be read: grant READ and DESCRIBE on topic {OFFSETS_TOPIC}")
+        return KafkaRefused(f"no permission to read {where}: grant READ and DESCRIBE on topic {OFFSETS_TOPIC}")
     if isinstance(error, errors.AuthenticationFailedError | errors.SaslAuthenticationFailed):
         return KafkaRefused(f"{settings.bootstrap_servers} does not accept these credentials: {error}")
     if (

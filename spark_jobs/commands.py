@@ -75,7 +75,9 @@ class WorkersOptions:
         Path | None, typer.Option(help=f"File with the coordinator's bearer token. Default: {TOKEN_VARIABLE}.")
     ] = None
     state_dir: Annotated[Path | None, typer.Option(help=f"Where instances keep their state. {_EXECUTORS_PATH}")] = None
-    log_dir: Annotated[Path | None, typer.Option(help=f"Where threads note what they own. {_EXECUTORS_PATH}")] = None
+    log_dir: Annotated[Path | None, typer.Option(help=f"Where threads log which tasks they own. {_EXECUTORS_PATH}")] = (
+        None
+    )
     format: FormatOption = Format.TEXT
 
     def application(self) -> Application:
@@ -90,7 +92,7 @@ class WorkersOptions:
 
 @options_of(options=WorkersOptions)
 def run(options: WorkersOptions) -> None:
-    """Run instances of MODULE:APP and show how they do, until the coordinator drains the group, or Ctrl-C does.
+    """Run instances of MODULE:APP and show their state, until the coordinator drains the group or until Ctrl-C.
 
     The coordinator has to allow the application's log by its setting cluster.bootstrap.servers. An embedded log is
     named by an absolute directory.

@@ -147,7 +147,7 @@ def load_application(reference: str) -> Application:
         found = _call(found, path, reference)
     if not isinstance(found, Application):
         raise InputError(
-            f"{path} is a {type(found).__name__}; it must be an Application, or a function that gives one", reference
+            f"{path} is a {type(found).__name__}; it must be an Application, or a function that returns one", reference
         )
     return found
 

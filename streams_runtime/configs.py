@@ -201,8 +201,8 @@ def _check_properties(configs: StreamsConfig, where: str) -> None:
     if servers is None:
         if configs.kafka_properties:
             raise InputError(
-                f"{min(configs.kafka_properties)!r} is a property of Kafka's clients, and bootstrap.servers is "
-                f"{configs.bootstrap_servers!r}",
+                f"{min(configs.kafka_properties)!r} is a property of Kafka's clients, but bootstrap.servers "
+                f"{configs.bootstrap_servers!r} is not a Kafka cluster",
                 where,
             )
         return
@@ -222,7 +222,7 @@ def _check_heartbeats(given: Mapping[str, Any], where: str) -> None:
     if heartbeat_ms is not None and heartbeat_ms >= session_ms:
         raise InputError(
             f"heartbeat.interval.ms ({heartbeat_ms}) must be lower than session.timeout.ms ({session_ms}), "
-            "or the group takes every member for dead",
+            "or the group considers every member dead",
             where,
         )
 
@@ -239,11 +239,12 @@ def _hint(key: str) -> str:
 
 # what stands here for keys of Kafka's that mean something in another place, or nothing; source: `StreamsConfig`,
 # `ConsumerConfig`, `ProducerConfig` of 4.3.1
-_SERDES = "serdes are given where a topic or a store is named"
+_SERDES = "give the serde where you name the topic or store"
 _HANDLERS = "handlers are arguments of Application"
+_SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
 _NO_CACHE = "stores have no record cache here; every update is forwarded"
-_NO_CLIENT = "clients are not set up one by one here; it is fixed, or write the key without its prefix"
-_STORES = "the kind of a store is chosen by its builder or Materialized, with persistent="
+_NO_CLIENT = "single clients cannot be configured here; the value is fixed, or write the key without its prefix"
+_STORES = "choose the kind of store with its builder or Materialized (persistent=)"
 
 _INSTEAD = {
     "default.key.serde": _SERDES,
@@ -257,8 +258,8 @@ _INSTEAD = {
     "deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",
     "default.deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",
     "processing.exception.handler": f"{_HANDLERS}: processing_exception_handler=",
-    "production.exception.handler": f"{_HANDLERS}: processing_exception_handler= is asked about sending, too",
-    "default.production.exception.handler": f"{_HANDLERS}: processing_exception_handler= is asked about sending, too",
+    "production.exception.handler": _SENDING,
+    "default.production.exception.handler": _SENDING,
     "max.poll.interval.ms": "use 'rebalance.timeout.ms'",
     "group.instance.id": "use InstanceOptions(incarnation=...), which makes threads static members",
     "default.dsl.store": _STORES,

@@ -22,7 +22,7 @@ from assignor.errors import AssignorFault
 __all__ = ["ENTRY_POINT_GROUP", "build_app", "main"]
 
 ENTRY_POINT_GROUP = "assignor.commands"
-_HELP = "Kafka Streams' task placement outside of the JVM."
+_HELP = "Kafka Streams' task placement outside the JVM."
 
 
 def build_app() -> typer.Typer:

@@ -39,14 +39,14 @@ LAGS = "--lags"
 
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(SET, metavar="KEY=VALUE", help="Change a config, by its dotted name; repeat."),
+    typer.Option(SET, metavar="KEY=VALUE", help="Change a config, by its dotted name; may be repeated."),
 ]
 AddInstancesOption = Annotated[
     list[str] | None,
     typer.Option(
         ADD_INSTANCES,
         metavar="NxT[,TAG=V]",
-        help="Add N empty instances of T threads: 3x4, 2 or 3x4,zone=a; repeat.",
+        help="Add N empty instances of T threads: 3x4, 2 or 3x4,zone=a; may be repeated.",
     ),
 ]
 RemoveOption = Annotated[
@@ -58,28 +58,32 @@ RemoveOption = Annotated[
     ),
 ]
 ThreadsOption = Annotated[
-    list[str] | None, typer.Option(THREADS, metavar="[P=]N", help="Stream threads of every instance, or of P; repeat.")
+    list[str] | None,
+    typer.Option(THREADS, metavar="[P=]N", help="Stream threads of every instance, or of P; may be repeated."),
 ]
 TagsOption = Annotated[
     list[str] | None,
-    typer.Option(TAGS, metavar="[P:]TAG=V,..", help="Client tags to add to every instance, or to P; repeat."),
+    typer.Option(TAGS, metavar="[P:]TAG=V,..", help="Client tags to add to every instance, or to P; may be repeated."),
 ]
 AssignorOption = Annotated[
     str | None, typer.Option(ASSIGNOR, metavar="NAME", help="A task assignor, or your own class as module:Class.")
 ]
 PartitionsOption = Annotated[
-    list[str] | None, typer.Option(PARTITIONS, metavar="TOPIC=N", help="Change the partition count of a topic; repeat.")
+    list[str] | None,
+    typer.Option(PARTITIONS, metavar="TOPIC=N", help="Change the partition count of a topic; may be repeated."),
 ]
 TopologyOption = Annotated[
     str | None,
-    typer.Option(TOPOLOGY, metavar="FILE", help="Another topology: the JSON of rebalance/1, or a file that has it."),
+    typer.Option(
+        TOPOLOGY, metavar="FILE", help="Another topology: the JSON of rebalance/1, or a file that contains it."
+    ),
 ]
 LagsOption = Annotated[
     list[str] | None,
     typer.Option(
         LAGS,
         metavar="TASK=N",
-        help="Lag in records: 0_3=5000, P/0_3=5000 on P, *=0 for all tasks; repeat.",
+        help="Lag in records: 0_3=5000, P/0_3=5000 for instance P, *=0 for all tasks; may be repeated.",
     ),
 ]
 

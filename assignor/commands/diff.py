@@ -21,12 +21,12 @@ def register(app: typer.Typer) -> None:
 
 def diff_files(
     a: Annotated[str, typer.Argument(metavar="A", help="A recording or what assign wrote; FILE#ID for one line.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same, to compare with A.")],
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Say which tasks are elsewhere in B. Lines are paired by id; when A and B have one line each, those are paired.
 
-    Exit 1 when a task moved, as diff does.
+    Exit 1 when a task moved, like the Unix diff.
     """
     moved = 0
     for name, before, after in _pairs(_lines_of(a), _lines_of(b)):

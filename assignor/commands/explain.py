@@ -51,7 +51,7 @@ class ExplainOptions:
         int | None,
         typer.Option("--last", min=1, help=f"Tell the story of the last N rebalances. Default: {DEFAULT_LAST}."),
     ] = None
-    every: Annotated[bool, typer.Option("--all", help="In a story, show rebalances without a change in full, too.")] = (
+    every: Annotated[bool, typer.Option("--all", help="In a story, also show rebalances without a change in full.")] = (
         False
     )
     coordinator: Annotated[

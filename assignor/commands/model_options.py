@@ -21,7 +21,10 @@ JITTER = "--jitter"
 MAX_ROUNDS = "--max-rounds"
 
 MaxRoundsOption = Annotated[
-    int, typer.Option(MAX_ROUNDS, metavar="N", help="Most rebalances of a forecast, the recorded one included.")
+    int,
+    typer.Option(
+        MAX_ROUNDS, metavar="N", help="Maximum number of rebalances in a forecast, including the recorded one."
+    ),
 ]
 RestoreRateOption = Annotated[
     float, typer.Option(RESTORE_RATE, metavar="R", help="Records a stream thread restores in a second.")
@@ -40,7 +43,8 @@ StateCleanupDelayOption = Annotated[
     int, typer.Option(STATE_CLEANUP_DELAY_MS, metavar="MS", help="How long the state of a closed task stays on disk.")
 ]
 JitterOption = Annotated[
-    float, typer.Option(JITTER, metavar="J", help="0 to 1: how much faster or slower instances are.")
+    float,
+    typer.Option(JITTER, metavar="J", help="0 to 1: the largest fraction by which an instance is faster or slower."),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed from which the jitter is drawn.")]
 

@@ -36,7 +36,10 @@ class SimulateOptions:
     """How a forecast is shown."""
 
     picture: Annotated[
-        str | None, typer.Option("--picture", metavar="F", help="Draw the one forecast: a .svg or .png file.")
+        str | None,
+        typer.Option(
+            "--picture", metavar="F", help="Draw the forecast (only one may be selected): a .svg or .png file."
+        ),
     ] = None
     format: FormatOption = Format.TEXT
 

@@ -45,7 +45,10 @@ class WhatIfOptions:
         float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
     ] = RESTORE_RECORDS_PER_S
     picture: Annotated[
-        str | None, typer.Option("--picture", metavar="F", help="Draw the one rebalance: a .svg or .png file.")
+        str | None,
+        typer.Option(
+            "--picture", metavar="F", help="Draw the rebalance (only one may be selected): a .svg or .png file."
+        ),
     ] = None
     write: Annotated[
         str | None,
@@ -69,7 +72,7 @@ class _Compared:
 
 @options_of(choice=choice_from_options, changes=changes_from_options, options=WhatIfOptions)
 def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, options: WhatIfOptions) -> None:
-    """Run recorded rebalances as they were and as they would be, and say what is different.
+    """Run recorded rebalances as recorded and as changed, and show the differences.
 
     Takes the last rebalance of each group, unless --id names one or --all asks for every one.
     """

@@ -62,7 +62,7 @@ def _settings_of_database(*, database_url: DatabaseUrl = None, config: ConfigFil
 def serve(settings: Settings) -> None:
     """Run the coordinator.
 
-    A flag goes before the environment (ASSIGNOR_*), the environment before the file, the file before the default.
+    A flag overrides the environment (ASSIGNOR_*), which overrides the file, which overrides the default.
     """
     from coordinator_api.http import server
 
@@ -71,7 +71,7 @@ def serve(settings: Settings) -> None:
 
 @options_of(settings=_settings_of_database)
 def migrate(settings: Settings, format: FormatOption = Format.TEXT) -> None:
-    """Bring the database's schema up to date. `serve` does it by itself."""
+    """Upgrade the database's schema. `serve` does this automatically."""
     from coordinator_api.store.opening import migrate as migrate_store
 
     before, after = asyncio.run(migrate_store(settings))

@@ -47,7 +47,7 @@ def drain_group(
 ) -> None:
     """Tell every member to stop."""
     _call("POST", f"{group_path(group)}/drain", coordinator, token_file)
-    _say_or_show(f"{group}: every member is told to stop", {"group_id": group, "draining": True}, format)
+    _say_or_show(f"{group}: the coordinator tells every member to stop", {"group_id": group, "draining": True}, format)
 
 
 @groups.command("delete")

@@ -33,7 +33,7 @@ def _of_state(image: GroupImage) -> Iterator[str]:
     if image.initial and state is not GroupState.PREPARING_REBALANCE:
         yield "the initial delay is over, but the rebalance still counts as initial"
     if state is GroupState.PREPARING_REBALANCE and not image.initial and image.all_joined():
-        yield "all members have joined, but the rebalance does not go on"
+        yield "all members have joined, but the rebalance does not continue"
     if state is GroupState.STABLE and (
         image.last_rebalance is None or image.last_rebalance.generation_id != image.generation_id
     ):

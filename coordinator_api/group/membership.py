@@ -83,7 +83,7 @@ def fetch_assignment(step: GroupTransition, event: FetchAssignment | RecheckAssi
     if image.state is GroupState.PREPARING_REBALANCE:
         return Rejected(
             RejectionCode.REBALANCE_IN_PROGRESS,
-            f"generation {event.min_generation} was given up or is being prepared; rejoin, then fetch",
+            f"generation {event.min_generation} was abandoned or is still being prepared; rejoin, then fetch",
         )
     return AssignmentPending()
 

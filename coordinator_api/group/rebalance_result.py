@@ -38,7 +38,8 @@ def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> Reba
         return failed_rebalance(image, result.error.as_recorded(), computed.topics)
     if result.assignments.keys() != image.members.keys():
         strange = ", ".join(sorted(result.assignments.keys() ^ image.members.keys()))
-        return failed_rebalance(image, IllegalStateError(f"assignments and members differ by {strange}").as_recorded())
+        error = IllegalStateError(f"the assignor's output and the members differ; in only one of them: {strange}")
+        return failed_rebalance(image, error.as_recorded())
     subscriptions = {member_id: member.last_join.subscription for member_id, member in image.members.items()}
     fingerprint = _fingerprint(image.rebalance_revision, subscriptions, result.assignments)
     failed = result.error_code is not AssignorErrorCode.NONE

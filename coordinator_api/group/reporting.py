@@ -44,7 +44,7 @@ def refuse_led_elsewhere(step: GroupTransition, event: Event) -> Rejected | None
         return None
     return Rejected(
         RejectionCode.NOT_COORDINATOR,
-        f"the group is led by {led_by} and only shown here: its members join there; "
+        f"the group is led by {led_by}; this coordinator only shows the group, and members must join it there; "
         "to lead a group of this name here, DELETE it first, or take another name",
     )
 

@@ -51,7 +51,7 @@ def _after_error(
         if cluster is None:
             missing = missing_source_topics(definition.topology, definition.cluster)
             return f"The definition's cluster lacks source topics: {', '.join(missing)}. PUT one that has them."
-        then = "a rebalance then starts by itself." if has_members else "then start the members again."
+        then = "the coordinator then starts a rebalance." if has_members else "then start the members again."
         return f"Source topics are missing on {cluster}: {', '.join(last.basis.missing_topics)}. Create them; {then}"
     if _OTHER_PARTITIONS in (last.end.error or ""):
         then = "then start them again." if cluster is not None else "then PUT a definition without it."

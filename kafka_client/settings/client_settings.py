@@ -123,7 +123,7 @@ def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None
             raise InputError(_unknown(key), "client properties")
     if given.get(BOOTSTRAP_SERVERS, servers).replace(" ", "") != servers:
         raise InputError(
-            f"the properties say {given[BOOTSTRAP_SERVERS]}, the caller {servers}; leave one out",
+            f"the properties say {given[BOOTSTRAP_SERVERS]}, but the caller says {servers}; leave one out",
             BOOTSTRAP_SERVERS,
         )
     settings = ClientSettings(servers, given)
@@ -155,6 +155,6 @@ def _integer(key: str, value: str) -> int:
 
 def _unknown(key: str) -> str:
     if _NOT_HERE.match(key):
-        return f"{key!r} is a setting of the Java client without a counterpart here; leave it out"
+        return f"{key!r} is a setting of the Java client that has no counterpart here; leave it out"
     nearest = difflib.get_close_matches(key, sorted(KNOWN_KEYS), 1)
     return f"unknown property {key!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")

@@ -42,7 +42,7 @@ def sasl_login(properties: Mapping[str, str]) -> SaslLogin:
     """Raises InputError for a missing or unsupported part."""
     mechanism = properties.get(MECHANISM)
     if mechanism not in _MODULES:
-        said = "it is missing, and Kafka's default, GSSAPI, is not supported here"
+        said = "it is not set, and Kafka's default (GSSAPI) is not supported"
         raise InputError(
             f"must be one of {', '.join(_MODULES)}; {said if mechanism is None else f'it is {mechanism!r}'}", MECHANISM
         )

@@ -87,7 +87,7 @@ def _versions(properties: Mapping[str, str]) -> list[ssl.TLSVersion]:
     names = [name.strip() for name in properties.get(key, "TLSv1.2,TLSv1.3").split(",")]
     for name in names:
         if name not in _VERSIONS:
-            raise InputError(f"must be of {', '.join(_VERSIONS)}, not {name!r}", key)
+            raise InputError(f"must be one or more of {', '.join(_VERSIONS)}, not {name!r}", key)
     if key == PROTOCOL:
         names = ["TLSv1.2", *names]  # `ssl.protocol` is the newest version allowed, not the only one
     return sorted(_VERSIONS[name] for name in names)
@@ -96,7 +96,7 @@ def _versions(properties: Mapping[str, str]) -> list[ssl.TLSVersion]:
 def _trust(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     location, certificates = properties.get(TRUSTSTORE_LOCATION), properties.get(TRUSTSTORE_CERTIFICATES)
     if location and certificates:
-        raise InputError(f"is given beside {TRUSTSTORE_LOCATION}; leave one out", TRUSTSTORE_CERTIFICATES)
+        raise InputError(f"cannot be set together with {TRUSTSTORE_LOCATION}; leave one out", TRUSTSTORE_CERTIFICATES)
     if not location and not certificates:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return
@@ -116,7 +116,9 @@ def _trust(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
 def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     location, key, chain = (properties.get(name) for name in (KEYSTORE_LOCATION, KEYSTORE_KEY, KEYSTORE_CHAIN))
     if location and (key or chain):
-        raise InputError(f"is given beside {KEYSTORE_LOCATION}; leave one out", KEYSTORE_KEY if key else KEYSTORE_CHAIN)
+        raise InputError(
+            f"cannot be set together with {KEYSTORE_LOCATION}; leave one out", KEYSTORE_KEY if key else KEYSTORE_CHAIN
+        )
     if bool(key) != bool(chain):
         raise InputError("is missing", KEYSTORE_CHAIN if key else KEYSTORE_KEY)
     if location:

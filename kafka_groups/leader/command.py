@@ -32,9 +32,9 @@ _STORE_HELP = "What Topology#describe does not say: STORE=not-logged, STORE=topi
 _ASSIGNOR_HELP = "A built-in task assignor, or your own class as module:Class."
 _INSTANCE_HELP = "group.instance.id that all leaders of the group share. [default: GROUP-assignor-leader]"
 _SESSION_HELP = "session.timeout.ms of this member."
-_RETRY_HELP = "How long a rebalance that fails is tried again before the lead is handed back."
+_RETRY_HELP = "How long to retry a failing rebalance before handing the lead back."
 _STANDBY_HELP = "When another `assignor lead` leads: wait, and take over when it ends."
-_JOIN_HELP = "Join although another member leads. Tasks that this member is given are idle until it leads."
+_JOIN_HELP = "Join although another member leads. Tasks assigned to this member stay idle until it leads."
 _WAIT_HELP = "When another member leads: wait until the group is empty, then join first."
 _OUTPUT_HELP = "Append every led rebalance as rebalance/1 to this file; - for stdout."
 
@@ -126,7 +126,7 @@ def lead(options: LeadOptions) -> None:
     """Join a Kafka Streams group as its first member and lead its rebalances, until SIGTERM or Ctrl-C.
 
     Start it before the application. Progress goes to stderr, one line for each rebalance. Exit 0: the lead was handed
-    over or back; 1: the group cannot be led, or not any longer.
+    over or back; 1: this program cannot lead the group, or can no longer lead it.
     """
     from kafka_groups.leader.leading import lead_until_stopped
 

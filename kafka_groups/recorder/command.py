@@ -24,12 +24,14 @@ from kafka_groups.kafka_command_options import ClientProperties, CoordinatorUrl,
 if TYPE_CHECKING:
     from kafka_groups.recorder.following import Following
 
-_BOOTSTRAP_HELP = "Brokers of the cluster. Needed unless a log is read."
+_BOOTSTRAP_HELP = "Brokers of the cluster. Required, except with --from-log."
 _GROUP_HELP = "The application.id; repeat for more groups."
-_OUTPUT_HELP = "Append here, and go on where the last run stopped. Default: stdout, from now on."
-_FROM_START_HELP = "Also record what is left of the past, whose offsets are not known any more."
-_FOR_HELP = "Stop after so many seconds."
-_TOPOLOGY_HELP = "Topology#describe text, or JSON as input.topology of rebalance/1. Default: inferred from the members."
+_OUTPUT_HELP = "Append to this file, and continue where the last run stopped. Default: stdout, new rebalances only."
+_FROM_START_HELP = "Also record the past rebalances that the topic still has. Their offsets are no longer known."
+_FOR_HELP = "Stop after this many seconds."
+_TOPOLOGY_HELP = (
+    "Topology#describe text, or the JSON of input.topology in rebalance/1. Default: inferred from the members."
+)
 _CONFIG_HELP = "[GROUP:]key=value of the application, such as num.standby.replicas=1; repeat for more."
 _CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
 _LOOK_HELP = "How often to look at topics and offsets between rebalances."
@@ -51,7 +53,7 @@ class RecordOptions:
     group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help=_GROUP_HELP)] = None
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None
     from_start: Annotated[bool, typer.Option("--from-start", help=_FROM_START_HELP)] = False
-    once: Annotated[bool, typer.Option("--once", help="Stop at the end of what is there.")] = False
+    once: Annotated[bool, typer.Option("--once", help="Stop at the current end of the topic.")] = False
     until_generations: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N lines.")] = None
     for_seconds: Annotated[float | None, typer.Option("--for", min=0, metavar="SECONDS", help=_FOR_HELP)] = None
     topology: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_TOPOLOGY_HELP)] = None
@@ -63,7 +65,7 @@ class RecordOptions:
     coordinator: CoordinatorUrl = None
     token_file: TokenFile = None
     from_log: Annotated[str | None, typer.Option(metavar="FILE|-", help=_LOG_HELP)] = None
-    format: Annotated[Format, typer.Option("--format", help="Of the summary on stderr.")] = Format.TEXT
+    format: Annotated[Format, typer.Option("--format", help="Format of the summary on stderr.")] = Format.TEXT
 
     def __post_init__(self) -> None:
         if self.from_log is not None and (self.bootstrap_server is not None or self.group):

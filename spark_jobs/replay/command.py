@@ -32,13 +32,17 @@ def register(app: typer.Typer) -> None:
 def replay_inputs(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help=_INPUTS)],
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where the rows go; a stopped run goes on there.")
+        Path,
+        typer.Option(
+            "--output", metavar="DIR", help="Where the rows go; the same command continues a stopped run there."
+        ),
     ],
     run_by: EngineChoice,
     changes: Changes,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Run recorded rebalances again, one row each: equal or not, what moved, how even the load is, how long it took.
+    """Run recorded rebalances again and write one row for each: equal or not, what moved, how even the load is,
+    how long it took.
 
     Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a rebalance differs or was refused, 2 when
     a line was unusable. With changes (--set, --add-instances, ...) rebalances are expected to differ.

@@ -48,25 +48,31 @@ class SweepResultOptions:
 def sweep(
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="INPUT...", help="Recordings: JSON Lines, gzip, Parquet, directories, a database, -."),
+        typer.Argument(
+            metavar="INPUT...", help="Recordings: JSON Lines, gzip, Parquet, directories, a database; - for stdin."
+        ),
     ],
     grid: Annotated[
         list[str],
         typer.Option(
             "--grid",
             metavar="KEY=VALUES,..",
-            help="Values to try, such as max.warmup.replicas=1..16,num.standby.replicas=0|2; repeat.",
+            help="Values to try, such as max.warmup.replicas=1..16,num.standby.replicas=0|2; may be repeated.",
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", metavar="DIR", help="Where all results go; a stopped run goes on there.")
+        str,
+        typer.Option(
+            "--output", metavar="DIR", help="Where all results go; the same command continues a stopped run there."
+        ),
     ],
     run_by: EngineChoice,
     changes: Changes,
     ahead: ForecastAsked,
     shown: SweepResultOptions,
 ) -> None:
-    """Try every combination of --grid on recorded groups: forecasts.parquet, the Pareto front, a picture of it.
+    """Try every combination of --grid on recorded groups; write forecasts.parquet, the Pareto front and a
+    picture of it.
 
     A forecast starts at every recorded rebalance whose instances or threads are not those of the one before it. Exit 1
     when no combination lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.

@@ -117,7 +117,7 @@ async def test_should_be_refused_in_clear_words(kafka_broker: Broker) -> None:
         member = make()
         joined = await member.join(b"x", "starts")
         await member.sync({joined.member_id: b""})
-        with pytest.raises(InconsistentProtocol, match="do not speak protocol 'range' of type 'consumer'"):
+        with pytest.raises(InconsistentProtocol, match="use another protocol than 'range' of type 'consumer'"):
             await make(protocol="range").join(b"y", "starts")
         with pytest.raises(KafkaRefused, match="refuse a session time-out of 1 ms"):
             await make(session_timeout_ms=1).join(b"y", "starts")

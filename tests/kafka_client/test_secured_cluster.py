@@ -136,7 +136,7 @@ async def test_should_name_the_security_protocol_when_one_side_speaks_tls_and_th
         with pytest.raises(KafkaUnavailable) as unavailable:
             await admin.topics()
     assert str(unavailable.value) == (
-        f"Kafka at {address}: topics: no answer within 2 s (default.api.timeout.ms); last: {address} closed the "
+        f"Kafka at {address}: topics: no answer within 2 s (default.api.timeout.ms); last error: {address} closed the "
         "connection; check the address, security.protocol, and that the brokers run"
     )
 

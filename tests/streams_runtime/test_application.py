@@ -156,7 +156,7 @@ def test_should_load_an_application_or_a_function_that_gives_one(module: Callabl
         ("users_app:", "must be module:name"),
         ("users_apps:app", "users_apps:app: there is no module users_apps in .* or on the path"),
         ("users_app:ap", "users_app has no ap; did you mean app?"),
-        ("users_app:number", "number is a int; it must be an Application, or a function that gives one"),
+        ("users_app:number", "number is a int; it must be an Application, or a function that returns one"),
         ("users_app:needs", r"calling needs failed: TypeError: needs\(\) missing 1 required"),
         ("users_app:fails", "calling fails failed: ValueError: no model"),
     ],

@@ -85,7 +85,7 @@ def test_should_drain_and_delete_a_group(service: ServiceProcess, member: HttpMe
     member.leave()
     deleted = assignor("groups", "delete", *where, "--format", "json")
 
-    assert drained == (0, f"{group_of(member)}: every member is told to stop\n", "")
+    assert drained == (0, f"{group_of(member)}: the coordinator tells every member to stop\n", "")
     assert refused[:2] == (1, "")
     assert refused[2].startswith("error: NON_EMPTY_GROUP: ")
     assert deleted == (0, f'{{"group_id":"{group_of(member)}","deleted":true}}\n', "")

@@ -124,7 +124,7 @@ def test_should_start_a_rebalance_by_itself_when_a_missing_topic_appears(
     assert (waiting["state"], waiting["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
     assert waiting["advice"] == (
         f"Source topics are missing on kafka {kafka_broker.bootstrap_servers}: {application.topic}. "
-        "Create them; a rebalance then starts by itself."
+        "Create them; the coordinator then starts a rebalance."
     )
     assert member.active == ("0_0", "0_1", "0_2")
     assert (running["reason"], running["error"]) == (f"topic {application.topic} appeared, partitions 3", None)

@@ -73,7 +73,7 @@ def test_should_refuse_an_address_that_is_not_host_and_port(servers: str) -> Non
     [
         ({"sasl.mechanisms": "PLAIN"}, "unknown property 'sasl.mechanisms'; did you mean 'sasl.mechanism'?"),
         ({"ssl.cipher.suites": "x"}, "'ssl.cipher.suites' is a setting of the Java client"),
-        ({"bootstrap.servers": "two:9092"}, f"the properties say two:9092, the caller {SERVERS}"),
+        ({"bootstrap.servers": "two:9092"}, f"the properties say two:9092, but the caller says {SERVERS}"),
         ({"security.protocol": "TLS"}, "security.protocol: must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ({"request.timeout.ms": "1s"}, "request.timeout.ms: must be a whole number of milliseconds"),
         (
@@ -101,7 +101,7 @@ def test_should_refuse_an_address_that_is_not_host_and_port(servers: str) -> Non
         ),
         (
             {"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"},
-            "must be of TLSv1.2, TLSv1.3, not 'TLSv1.1'",
+            "must be one or more of TLSv1.2, TLSv1.3, not 'TLSv1.1'",
         ),
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "LDAPS"}, "must be https, or empty"),
     ],

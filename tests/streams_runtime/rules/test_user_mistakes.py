@@ -84,11 +84,14 @@ def test_should_say_that_a_stream_is_joined_with_a_table_only() -> None:
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("default.key.serde", ": serdes are given where a topic or a store is named"),
+        ("default.key.serde", ": give the serde where you name the topic or store"),
         ("statestore.cache.max.bytes", ": stores have no record cache here; every update is forwarded"),
         ("topology.optimization", r": use StreamsBuilder\(optimize=True\)"),
         ("processing.exception.handler", ": handlers are arguments of Application: processing_exception_handler="),
-        ("main.consumer.max.poll.records", ": clients are not set up one by one here; it is fixed, or write the key"),
+        (
+            "main.consumer.max.poll.records",
+            ": single clients cannot be configured here; the value is fixed, or write the key without its prefix",
+        ),
         ("commit.interval", "; did you mean 'commit.interval.ms'"),
         ("num.stream.thread", "; did you mean 'num.stream.threads'"),
         ("something.else.entirely", "$"),

@@ -18,7 +18,11 @@ def test_should_hand_client_properties_and_the_replication_of_topics_to_the_log(
 
 
 def test_should_refuse_client_properties_for_a_log_that_has_no_clients() -> None:
-    with pytest.raises(InputError, match=r"'linger\.ms' is a property of Kafka's clients, and bootstrap\.servers is"):
+    with pytest.raises(
+        InputError,
+        match=r"'linger\.ms' is a property of Kafka's clients, "
+        r"but bootstrap\.servers 'embedded:/a/log' is not a Kafka cluster",
+    ):
         StreamsConfig.from_dotted({**KAFKA, "bootstrap.servers": "embedded:/a/log", "linger.ms": 3})
     embedded = StreamsConfig.from_dotted({**KAFKA, "bootstrap.servers": "embedded:/a/log", "replication.factor": 3})
     assert embedded.log_properties == {}
