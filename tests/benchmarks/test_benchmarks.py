@@ -84,7 +84,7 @@ def test_should_print_processing_rates_beside_plain_loops_for_both_guarantees() 
 def test_should_print_how_long_tasks_stand_still_when_their_instance_ends() -> None:
     found = rows(printed("failover"))
     assert list(found) == list(failover.WAYS)
-    for times, *steps, total, slow, longest, _ in found.values():
+    for times, *steps, total, slow, longest, _records, _ratio in found.values():
         assert times == failover.QUICK_ENDS
         assert sum(steps) == pytest.approx(total, abs=3)
         assert slow == longest == total
