@@ -154,7 +154,7 @@ def test_should_go_on_when_the_whole_program_was_killed(local: Path, tmp_path: P
     kept = {part.name: pq.read_metadata(part).num_rows for part in parts(output)}
     ran = assignor(*arguments, "--format", "json")
     assert ran.returncode == 1
-    assert f"replay: going on: {sum(kept.values()):,} rows of {len(kept)} of " in ran.stderr
+    assert f"replay: continuing: {sum(kept.values()):,} rows of {len(kept)} of " in ran.stderr
     assert json.loads(ran.stdout)["run"]["rows_found_done"] == sum(kept.values()) > 0
     assert contents(output) == contents(local)
     again = assignor(*arguments)
