@@ -64,8 +64,8 @@ def caught_up_within(group: GroupScenario, name: str, timeout_s: float) -> None:
 
 _TITLES = (
     "event",
-    "rounds own leader",
-    "rounds Python leader",
+    "rebalances own leader",
+    "rebalances Python leader",
     "caused by the leader for itself",
     "tasks moved",
     "seconds",

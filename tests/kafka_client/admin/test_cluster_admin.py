@@ -221,7 +221,7 @@ def test_should_say_who_was_asked_for_what_when_nobody_answers() -> None:
 
     assert str(unavailable.value) == (
         "Kafka at 127.0.0.1:1,127.0.0.1:2: end offsets of orders-0: no answer within 1 s (default.api.timeout.ms); "
-        "last: nothing listens on 127.0.0.1:2; check the address, security.protocol, and that the brokers run"
+        "last error: nothing listens on 127.0.0.1:2; check the address, security.protocol, and that the brokers run"
     )
     assert unavailable.value.retriable
 
