@@ -1,4 +1,4 @@
-"""Who is fenced, and every other reason why a member's request is refused before it is looked at.
+"""Who is fenced, and who is refused because it is no member or has missed a rebalance.
 
 - A member id that a newer incarnation of a static member replaced is fenced: `FENCED_INSTANCE_ID`. The group remembers
   the last `MAX_FENCED_MEMBER_IDS` of each member (`replay` adds them), so that an older incarnation is fenced even when
