@@ -82,6 +82,13 @@ class Settings(BaseSettings):
     group_max_size: int = Field(
         10_000, ge=1, le=2**31 - 1, description="Most members of one group (Kafka: no limit); 429 above."
     )
+    group_disconnect_grace_ms: int = Field(
+        200,
+        ge=0,
+        le=2**31 - 1,
+        description="How long a process whose connection broke has to come back before its members that asked for "
+        "`leave_on_disconnect` are removed.",
+    )
     group_max_partitions: int = Field(
         200_000, ge=1, description="Most partitions of all topics that one definition or recording may have; 422 above."
     )

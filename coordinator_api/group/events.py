@@ -36,6 +36,9 @@ class Join:
 
     `new_member_id`: a fresh id that the caller proposes; it is used only when this join makes a new member id.
     `incarnation`: rises each time the static member `group_instance_id` is started again (Spark's taskAttemptId).
+    `join_id`: of a first join; its sender chooses it and sends it again when the answer was lost, so that a repeated
+    first join makes no second member (KIP-1082's idea). `leave_on_disconnect`: whether the member's session ends soon
+    after the connection of its process breaks (see `ConnectionLost`).
     `subscription`: bytes of ConsumerProtocolSubscription; the caller has checked that they can be read. Times in
     milliseconds. Answered with `JoinAnswered`.
     """
@@ -48,6 +51,8 @@ class Join:
     group_instance_id: str | None = None
     incarnation: int | None = None
     client_id: str | None = None
+    join_id: str | None = None
+    leave_on_disconnect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,33 @@ class Heartbeat:
     generation_id: int
     task_offset_sums: Mapping[TaskId, int] | None = None
     group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessHeartbeat:
+    """One heartbeat for all members of a process. `connection_id`: the connection that it came on, a number that this
+    service gave it; None when nobody watches it. Answered with `ProcessHeartbeatAnswered`.
+    """
+
+    members: Mapping[str, Heartbeat]
+    connection_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecheckProcess:
+    """The same question once more, for a heartbeat whose answer is being held. Not a sign of life."""
+
+    members: Mapping[str, Heartbeat]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    """A connection broke. Members whose last process heartbeat came on it, and who asked for `leave_on_disconnect`,
+    have `disconnect_grace_ms` to be heard from again; then their sessions end. When more than half of the connections
+    of the group are lost at one time it is the network, and the session timeout counts. Answered with `Accepted`.
+    """
+
+    connection_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +210,9 @@ Event = (
     DeclareGroup
     | Join
     | Heartbeat
+    | ProcessHeartbeat
+    | RecheckProcess
+    | ConnectionLost
     | FetchAssignment
     | RecheckAssignment
     | Leave

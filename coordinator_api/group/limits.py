@@ -14,7 +14,7 @@ class GroupLimits:
     the minimum is 500, not 6,000, because failover within a second is the point. `max_size` (`group.max.size`): the
     largest number of members. `new_member_join_timeout_ms`: a member that sends nothing after its first join is removed
     after this long, even if its session timeout is longer: the answer with its member id was lost, so nobody knows that
-    the member exists.
+    the member exists. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
     """
 
     initial_rebalance_delay_ms: int = 3_000
@@ -22,3 +22,4 @@ class GroupLimits:
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
     new_member_join_timeout_ms: int = 300_000
+    disconnect_grace_ms: int = 200

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member
 from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
@@ -52,11 +53,35 @@ class HeartbeatAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberNews:
+    """What one member of a process has to do. `rejoin`, `stop`: as in `HeartbeatAnswered`.
+
+    `assignment_generation`: the generation of the assignment that it can fetch now, 0 for none.
+    """
+
+    rejoin: bool
+    stop: bool
+    assignment_generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessHeartbeatAnswered:
+    """`members`: news or a refusal for each member that was named. `news`: a short digest of `generation_id` and
+    `members`; equal digests mean that there is nothing new, so a heartbeat that names it is held.
+    """
+
+    state: GroupState
+    generation_id: int
+    members: Mapping[str, MemberNews | Rejected]
+    news: str
+
+
+@dataclass(frozen=True, slots=True)
 class AssignmentReady:
-    """`assignment`: bytes of ConsumerProtocolAssignment. `followup`: once all have it, another rebalance starts."""
+    """`assignment`: ConsumerProtocolAssignment. `followup`: once all have it, another rebalance starts."""
 
     generation_id: int
-    assignment: bytes
+    assignment: AssignmentParts
     followup: bool
 
 
@@ -110,6 +135,7 @@ Response = (
     Declared
     | JoinAnswered
     | HeartbeatAnswered
+    | ProcessHeartbeatAnswered
     | AssignmentReady
     | AssignmentPending
     | Left

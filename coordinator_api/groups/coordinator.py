@@ -70,6 +70,7 @@ class Coordinator:
                 min_session_timeout_ms=settings.group_min_session_timeout_ms,
                 max_session_timeout_ms=settings.group_max_session_timeout_ms,
                 max_size=settings.group_max_size,
+                disconnect_grace_ms=settings.group_disconnect_grace_ms,
             ),
             compaction_bytes=settings.records_compaction_bytes,
             rebalance_threads=rebalance_threads,
