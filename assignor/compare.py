@@ -35,7 +35,7 @@ class Comparison:
 def compare_rebalance(result: RebalanceResult, recorded: RecordedOutput) -> Comparison:
     """Compares what was decided here with what was recorded."""
     differences = tuple(_rebalance_differences(result, recorded))
-    return Comparison(differences, not differences and dict(result.assignments) == dict(recorded.assignments))
+    return Comparison(differences, not differences and result.assignments == recorded.assignments)
 
 
 def compare_placement(placement: Placement, recorded: Placement) -> Comparison:

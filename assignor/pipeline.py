@@ -21,6 +21,7 @@ from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
 from assignor.group_tasks import CreatedTopics, GroupTasks, gather_members, make_tasks, sum_end_offsets
 from assignor.java.order import hash_set_order, int64, process_hash, task_hash
+from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
@@ -68,7 +69,7 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
             return _error_result(snapshot, group, AssignorErrorCode.ASSIGNMENT_ERROR, effects)
     except KafkaError as error:
         return RebalanceResult(
-            {}, effects.partition_counts(), effects.created, error=error, decisions=tuple(effects.log)
+            NO_ASSIGNMENTS, effects.partition_counts(), effects.created, error=error, decisions=tuple(effects.log)
         )
 
 
@@ -99,7 +100,7 @@ def _steps(
         group, states, placement, tasks.partitions, in_java_order, hosts, announced, effects.log
     )
     return RebalanceResult(
-        assignments={member_id: members.by_member[member_id] for member_id in snapshot.members},
+        assignments=SharedAssignments({member_id: members.by_member[member_id] for member_id in snapshot.members}),
         internal_topics=tasks.internal_topics,
         created_topics=effects.created,
         probing_rebalance_at_ms=_kept_deadline(snapshot, members, deadline_ms),
@@ -115,7 +116,7 @@ def _error_result(
 ) -> RebalanceResult:
     by_member = error_assignments(group.clients, code)
     return RebalanceResult(
-        {member_id: by_member[member_id] for member_id in snapshot.members},
+        SharedAssignments({member_id: by_member[member_id] for member_id in snapshot.members}),
         effects.partition_counts(),
         effects.created,
         error_code=code,

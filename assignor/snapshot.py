@@ -13,6 +13,7 @@ from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision
 from assignor.errors import KafkaError
+from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic as CreatedTopic
@@ -80,7 +81,7 @@ class RebalanceSnapshot:
 class RebalanceResult:
     """What the leader sends, and what has to be done besides.
 
-    `assignments`: member id to bytes of ConsumerProtocolAssignment, for every member; empty when `error` is set.
+    `assignments`: member id to ConsumerProtocolAssignment, for every member; empty when `error` is set.
     `internal_topics`: every internal topic that is ready now, with its partition count; `created_topics`: those of
     them that have to be created. `probing_rebalance_at_ms`: when the group has to rebalance again;
     `followup_rebalance`: a task waits until its owner gives it up, so the group rebalances again at once.
@@ -90,7 +91,7 @@ class RebalanceResult:
     that.
     """
 
-    assignments: Mapping[str, bytes]
+    assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)
     internal_topics: Mapping[str, int] = field(default_factory=dict)
     created_topics: Mapping[str, CreatedTopic] = field(default_factory=dict)
     probing_rebalance_at_ms: int | None = None

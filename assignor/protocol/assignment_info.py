@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assignor.errors import IllegalArgumentError
+from assignor.errors import DecodeError, IllegalArgumentError
 from assignor.java import text as java_text
+from assignor.protocol.consumer_protocol import user_data_of_head
 from assignor.protocol.primitives import Reader
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_ASSIGNMENT_ERROR,
     FIRST_VERSION_WITH_ENDPOINT,
@@ -35,6 +37,7 @@ _SMALLEST_HOST = 2 + 4 + 4
 _SMALLEST_DICTIONARY_ENTRY = 4 + 2
 _SMALLEST_NAMED_PARTITION = 2 + 4
 _SMALLEST_INDEXED_PARTITION = 4 + 4
+_NEXT_REBALANCE_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,47 @@ def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
     version, commonly_supported = _read_versions(reader)
     active_tasks = _read_active_tasks(reader, version)
     return AssignedTasks(version, commonly_supported, active_tasks, tuple(_read_standby_tasks(reader, version)))
+
+
+class TasksOfMember(NamedTuple):
+    """Each task once, in the order on the wire."""
+
+    active: tuple[TaskId, ...] = ()
+    standby: tuple[TaskId, ...] = ()
+
+
+def read_tasks(assignment: bytes | memoryview) -> TasksOfMember:
+    """The tasks of a ConsumerProtocolAssignment, of which only the head is needed (`AssignmentParts.head`).
+
+    No tasks for an assignment without user data. The host maps, which name every partition of the group, are never
+    read. Raises DecodeError.
+    """
+    reader = user_data_of_head(assignment)
+    if reader is None:
+        return TasksOfMember()
+    version, _ = _read_versions(reader)
+    # the wire lists a task once for each of its partitions
+    active = tuple(dict.fromkeys(_read_active_tasks(reader, version)))
+    return TasksOfMember(active, tuple(_read_standby_tasks(reader, version)))
+
+
+def split_assignment(assignment: bytes) -> AssignmentParts:
+    """A ConsumerProtocolAssignment cut after its tasks and before its next rebalance: what is between is the same for
+    all members of a rebalance. Bytes that are not of Kafka Streams stay whole, as the head.
+    """
+    try:
+        reader = user_data_of_head(assignment)
+        if reader is None:
+            return AssignmentParts(assignment)
+        version, _ = _read_versions(reader)
+        _read_active_tasks(reader, version)
+        _read_standby_tasks(reader, version)
+    except DecodeError:
+        return AssignmentParts(assignment)
+    start = reader.offset
+    tail = _NEXT_REBALANCE_BYTES if version >= FIRST_VERSION_WITH_NEXT_REBALANCE else 0
+    end = max(len(assignment) - tail, start)
+    return AssignmentParts(assignment[:start], assignment[start:end], assignment[end:])
 
 
 def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:

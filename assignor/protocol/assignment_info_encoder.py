@@ -17,6 +17,7 @@ from assignor.java import text as java_text
 from assignor.java.order import JavaHashMap, JavaHashSet
 from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, check_version
 from assignor.protocol.primitives import Writer, pack_ints, pack_modified_utf8
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_ASSIGNMENT_ERROR,
     FIRST_VERSION_WITH_ENDPOINT,
@@ -49,7 +50,7 @@ class AssignmentInfoEncoder:
         check_version(version)
         self._version = version
         self._has_names = version >= FIRST_VERSION_WITH_NAMED_TOPOLOGY
-        self._head = _encode_versions(version, commonly_supported_version)
+        self._versions = _encode_versions(version, commonly_supported_version)
         host_maps = _encode_host_maps(version, partitions_by_host, standby_partitions_by_host, topic_dictionary)
         self._after_tasks = host_maps + _encode_error(version, err_code)
         self._topics: dict[str, bytes] = {}
@@ -61,18 +62,27 @@ class AssignmentInfoEncoder:
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> bytes:
         """The user data of one member. Raises TaskAssignmentError for a named topology before version 10."""
+        return bytes(self.parts(active_tasks, standby_tasks, next_rebalance_ms))
+
+    def parts(
+        self,
+        active_tasks: Sequence[TaskId],
+        standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
+        next_rebalance_ms: int = JAVA_LONG_MAX,
+    ) -> AssignmentParts:
+        """As `encode`, not joined: `shared` is one object for all members of the rebalance."""
         writer = Writer()
-        writer.raw(self._head)
+        writer.raw(self._versions)
         writer.int32(len(active_tasks), "active tasks")
         writer.raw(self._encode_task_ids(active_tasks))
         writer.int32(len(standby_tasks), "standby tasks")
         for task, partitions in standby_tasks.items():
             writer.raw(self._encode_task_ids((task,)))
             writer.raw(_encode_named_partitions(partitions, self._topics))
-        writer.raw(self._after_tasks)
+        tail = Writer()
         if self._version >= FIRST_VERSION_WITH_NEXT_REBALANCE:
-            writer.int64(next_rebalance_ms, "next rebalance")
-        return writer.to_bytes()
+            tail.int64(next_rebalance_ms, "next rebalance")
+        return AssignmentParts(writer.to_bytes(), self._after_tasks, tail.to_bytes())
 
     def _encode_task_ids(self, tasks: Sequence[TaskId]) -> bytes:
         if any(task.topology_name for task in tasks):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from assignor.errors import InputError
 from assignor.protocol.primitives import Reader, Writer
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TopicPartition, utf16_order
 
 HIGHEST_VERSION = 3
@@ -96,6 +97,32 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
     _write_partitions(writer, assignment.partitions, "assigned partitions")
     writer.nullable_byte_array(assignment.user_data, "user data")
     return writer.to_bytes()
+
+
+def assignment_parts(
+    partitions: Iterable[TopicPartition], user_data: AssignmentParts, version: int = HIGHEST_VERSION
+) -> AssignmentParts:
+    """As `encode_assignment`, for user data that is not joined. The length of the user data belongs to the head."""
+    writer = Writer()
+    writer.int16(_usable_version(version), "version")
+    _write_partitions(writer, partitions, "assigned partitions")
+    writer.int32(user_data.size, "length of user data")
+    writer.raw(user_data.head)
+    return user_data._replace(head=writer.to_bytes())
+
+
+def user_data_of_head(data: bytes | memoryview) -> Reader | None:
+    """Where the user data begins in an assignment, of which the end may be missing (`AssignmentParts.head`).
+
+    None for an assignment without user data. Raises DecodeError.
+    """
+    reader = Reader(data, _ASSIGNMENT)
+    _read_version(reader)
+    for _ in range(reader.count("assigned partitions", _SMALLEST_TOPIC)):
+        reader.string("topic in assigned partitions")
+        size = _SMALLEST_INT32 * reader.count("partitions in assigned partitions", _SMALLEST_INT32)
+        reader.skip(size, "assigned partitions")
+    return reader if reader.int32("length of user data") > 0 else None
 
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:

@@ -1,8 +1,8 @@
 """The assignments of one rebalance, with the bytes that all of them share kept once.
 
 Every assignment of a rebalance ends with the same host maps, which are by far its longest part: with 500 processes and
-50,000 tasks each of 500 assignments has 800 KB, of which 2 KB are its own. So an assignment is kept as three pieces, and
-joined only when somebody asks for its bytes. Source: `AssignmentInfo.encode`, whose host maps follow the tasks.
+50,000 tasks each of 500 assignments has 800 KB, of which 2 KB are its own. So an assignment is kept as three pieces,
+and joined only when somebody asks for its bytes. Source: `AssignmentInfo.encode`, whose host maps follow the tasks.
 """
 
 from __future__ import annotations
@@ -48,3 +48,19 @@ class SharedAssignments(Mapping[str, bytes]):
 
     def __contains__(self, member_id: object) -> bool:
         return member_id in self.parts
+
+    def __eq__(self, other: object) -> bool:
+        """The same bytes for the same members, in any order and however they are cut."""
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        if self.keys() != other.keys():
+            return False
+        if isinstance(other, SharedAssignments):
+            pairs = ((parts, other.parts[member_id]) for member_id, parts in self.parts.items())
+            return all(ours == theirs or bytes(ours) == bytes(theirs) for ours, theirs in pairs)
+        return all(self[member_id] == raw for member_id, raw in other.items())
+
+    __hash__ = None  # type: ignore[assignment]  # as every mapping
+
+
+NO_ASSIGNMENTS = SharedAssignments({})

@@ -111,7 +111,7 @@ def placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> Reco
         decision.task for decision in result.decisions if decision.kind is DecisionKind.WAITING_FOR_REVOCATION
     )
     recorded, differing = _CopyOwners(), frozenset[TaskId]()
-    if output is not None and dict(output.assignments) != dict(result.assignments):
+    if output is not None and output.assignments != result.assignments:
         process_of = {member: process for process, view in processes.items() for member in view.members}
         recorded = _by_member(output.assignments, process_of)
         differing = _differing(_by_member(result.assignments, process_of), recorded)

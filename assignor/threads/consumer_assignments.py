@@ -20,7 +20,8 @@ from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError
 from assignor.java.order import hash_set_order, task_hash
 from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
-from assignor.protocol.consumer_protocol import Assignment, encode_assignment
+from assignor.protocol.consumer_protocol import assignment_parts
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST_SUPPORTED_VERSION
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.threads.hosts import HostMaps
@@ -34,11 +35,11 @@ _BY_PARTITION = itemgetter(0)
 
 @dataclass(slots=True)
 class ConsumerAssignments:
-    """`by_member`: bytes of ConsumerProtocolAssignment. `probing_rebalance_encoded`: whether a member gets the time of
+    """`by_member`: ConsumerProtocolAssignment, in parts. `probing_rebalance_encoded`: whether a member gets the time of
     the probing rebalance. `followup_rebalance`: whether a member is to rejoin at once.
     """
 
-    by_member: dict[str, bytes] = field(default_factory=dict)
+    by_member: dict[str, AssignmentParts] = field(default_factory=dict)
     probing_rebalance_encoded: bool = False
     followup_rebalance: bool = False
 
@@ -90,11 +91,16 @@ def consumer_assignments(
     return result
 
 
-def error_assignments(clients: Mapping[ProcessId, ClientMetadata], code: AssignorErrorCode) -> dict[str, bytes]:
-    """No partitions and an error code for every member. Source: `StreamsPartitionAssignor.errorAssignment`."""
+def error_assignments(
+    clients: Mapping[ProcessId, ClientMetadata], code: AssignorErrorCode
+) -> dict[str, AssignmentParts]:
+    """No partitions and an error code, one value for every member.
+
+    Source: `StreamsPartitionAssignor.errorAssignment`.
+    """
     encoder = AssignmentInfoEncoder(LATEST_SUPPORTED_VERSION, LATEST_SUPPORTED_VERSION, {}, {}, code)
-    raw = encode_assignment(Assignment((), encoder.encode((), {})))
-    return {consumer: raw for client in clients.values() for consumer in client.consumers}
+    refused = assignment_parts((), encoder.parts((), {}))
+    return {consumer: refused for client in clients.values() for consumer in client.consumers}
 
 
 def _add_client(
@@ -116,10 +122,10 @@ def _add_client(
         elif deadline_ms is not None:
             next_rebalance_ms, deadline_ms = deadline_ms, None
             group_assignment.result.probing_rebalance_encoded |= group_assignment.tells_next_rebalance
-        user_data = group_assignment.encoder.encode([task for _, task in assigned], standby, next_rebalance_ms)
+        user_data = group_assignment.encoder.parts([task for _, task in assigned], standby, next_rebalance_ms)
         partitions = tuple(partition for partition, _ in assigned)
         _check_cooperative(group_assignment.group, consumer, partitions)
-        group_assignment.result.by_member[consumer] = encode_assignment(Assignment(partitions, user_data))
+        group_assignment.result.by_member[consumer] = assignment_parts(partitions, user_data)
 
 
 def _tasks_of_threads(state: ClientState, placed: ClientPlacement, log: DecisionLog) -> dict[str, _ConsumerTasks]:

@@ -105,7 +105,7 @@ class RebalanceRunner:
         try:
             cluster = self._clusters.cluster(address)
             snapshot = snapshot.seen(await cluster.view(self._group_id, snapshot))
-            seen = topics_after(snapshot, RebalanceResult({}))
+            seen = topics_after(snapshot, RebalanceResult())
             computed = await loop.run_in_executor(threads, self._compute_as_seen, effect, snapshot, clock.now_ms())
             await _create_topics(cluster, computed)
             return computed
@@ -149,7 +149,7 @@ class RebalanceRunner:
         try:
             result = self._assign(snapshot, now_ms)
         except Exception as fault:  # a user's own assignor may raise anything
-            return self._failed(effect, snapshot, now_ms, fault, topics_after(snapshot, RebalanceResult({})))
+            return self._failed(effect, snapshot, now_ms, fault, topics_after(snapshot, RebalanceResult()))
         incomplete = result.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
         missing = missing_source_topics(snapshot.topology, snapshot.cluster) if incomplete else ()
         event = AssignmentComputed(effect.generation_id, result, topics_after(snapshot, result), missing)
@@ -168,7 +168,7 @@ class RebalanceRunner:
     ) -> ComputedRebalance:
         """`topics`: as the cluster had them, empty when nobody looked or it did not answer."""
         error = f"{type(fault).__name__}: {fault}"
-        document = self._document(effect, snapshot, RebalanceResult({}), now_ms)
+        document = self._document(effect, snapshot, RebalanceResult(), now_ms)
         output = document["output"]
         assert isinstance(output, dict)
         output["error"] = error

@@ -12,6 +12,7 @@ from assignor.errors import StreamsError
 from assignor.pipeline import assign
 from assignor.protocol.assignment_info import AssignmentInfo
 from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_packing import share
 from assignor.protocol.consumer_protocol import Assignment, encode_assignment
 from assignor.recording import RecordedOutput, parse_recorded_rebalance
 from assignor.snapshot import RebalanceResult
@@ -105,8 +106,8 @@ def test_should_tell_differences_beside_the_assignments(output: dict[str, object
 
 def test_should_compare_of_an_error_only_the_class() -> None:
     result, output = ran()
-    failed = replace(result, error=StreamsError("one text"), assignments={})
-    recorded = replace(output, error="StreamsException: another text", assignments={})
+    failed = replace(result, error=StreamsError("one text"), assignments=share({}))
+    recorded = replace(output, error="StreamsException: another text", assignments=share({}))
     assert compare_rebalance(failed, recorded).equal
     assert not compare_rebalance(failed, replace(recorded, error="TopologyException: one text")).equal
     assert not compare_rebalance(failed, replace(recorded, error=None)).equal

@@ -90,7 +90,7 @@ def test_should_explain_one_task_as_it_does_among_all() -> None:
 
 
 def test_should_explain_nothing_for_a_round_that_placed_no_task() -> None:
-    assert list(explain_rebalance(RebalanceResult({}))) == []
+    assert list(explain_rebalance(RebalanceResult())) == []
 
 
 def test_should_write_an_explanation_as_json() -> None:

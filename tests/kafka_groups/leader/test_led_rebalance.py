@@ -10,6 +10,7 @@ import pytest
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import IllegalStateError
+from assignor.protocol.assignment_packing import share
 from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE
 from assignor.recording import rebalance_document
 from assignor.rerun import RerunRebalance, run
@@ -107,4 +108,4 @@ def test_should_never_hand_out_a_rebalance_that_lacks_a_member_or_has_one_too_ma
 ) -> None:
     members = group_members("app", [("a", None, member(ProcessId(0, 5)).subscription)], "me")
     with pytest.raises(IllegalStateError):
-        all_assignments(members, RebalanceResult(assignments))
+        all_assignments(members, RebalanceResult(share(assignments)))

@@ -1,0 +1,84 @@
+"""All assignments of one rebalance as one value of bytes, with the part that they share written once.
+
+    version (int8) | shared parts: count (int32), each as bytes | members: count (int32), each as
+    id (bytes, UTF-8), index of its shared part (int32), head (bytes), tail (bytes)
+
+Numbers are big-endian; `bytes` has its length (int32) before it. Equal assignments, cut alike and in the same order,
+give equal bytes. Nothing here is on Kafka's wire: it is how a rebalance is kept and handed between processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from assignor.errors import DecodeError
+from assignor.protocol.assignment_info import split_assignment
+from assignor.protocol.primitives import Reader, Writer
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
+
+_VERSION = 1
+_SMALLEST_SHARED = 4
+_SMALLEST_MEMBER = 4 * 4
+
+
+def pack(assignments: SharedAssignments) -> bytes:
+    """Bytes that `unpack` reads."""
+    indexes: dict[bytes, int] = {}
+    members = Writer()
+    members.int32(len(assignments), "members")
+    for member_id, parts in assignments.parts.items():
+        members.nullable_byte_array(member_id.encode("utf-8", "surrogatepass"), "member id")
+        members.int32(indexes.setdefault(parts.shared, len(indexes)), "shared part")
+        members.nullable_byte_array(parts.head, "head")
+        members.nullable_byte_array(parts.tail, "tail")
+    writer = Writer()
+    writer.int8(_VERSION, "version")
+    writer.int32(len(indexes), "shared parts")
+    for shared in indexes:
+        writer.nullable_byte_array(shared, "shared part")
+    writer.raw(members.to_bytes())
+    return writer.to_bytes()
+
+
+def unpack(packed: bytes) -> SharedAssignments:
+    """The members in the order in which they were packed; equal parts are one object. Raises DecodeError."""
+    reader = Reader(packed, "packed assignments")
+    version = reader.int8("version")
+    if version != _VERSION:
+        raise reader.error(f"unknown version {version}", 0)
+    shared_parts = [reader.byte_array("shared part") for _ in range(reader.count("shared parts", _SMALLEST_SHARED))]
+    tails: dict[bytes, bytes] = {}
+    members: dict[str, AssignmentParts] = {}
+    for _ in range(reader.count("members", _SMALLEST_MEMBER)):
+        member_id = _member_id(reader)
+        index = reader.int32("index of the shared part")
+        if not 0 <= index < len(shared_parts):
+            raise reader.error(f"there is no shared part {index}")
+        head, tail = reader.byte_array("head"), reader.byte_array("tail")
+        members[member_id] = AssignmentParts(head, shared_parts[index], tails.setdefault(tail, tail))
+    if reader.remaining:
+        raise reader.error(f"{reader.remaining} bytes follow the last member")
+    return SharedAssignments(members)
+
+
+def share(assignments: Mapping[str, bytes]) -> SharedAssignments:
+    """Assignments from elsewhere (an old record, a report), each cut where those of one rebalance are alike.
+
+    Assignments that are not alike, and bytes that are not of Kafka Streams, are kept as they are.
+    """
+    if isinstance(assignments, SharedAssignments):
+        return assignments
+    known: dict[bytes, bytes] = {}
+    parts: dict[str, AssignmentParts] = {}
+    for member_id, assignment in assignments.items():
+        cut = split_assignment(assignment)
+        parts[member_id] = cut._replace(shared=known.setdefault(cut.shared, cut.shared))
+    return SharedAssignments(parts)
+
+
+def _member_id(reader: Reader) -> str:
+    start = reader.offset
+    try:
+        return reader.byte_array("member id").decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise DecodeError("packed assignments", "a member id is not UTF-8", start) from None
