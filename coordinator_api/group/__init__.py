@@ -9,6 +9,12 @@ The whole loop, for one group that the caller has locked:
     carry_out(outcome.effects)                 # RunRebalance: compute it, then send AssignmentComputed
     tick_at(outcome.next_timer_ms)             # send a Tick then; a later outcome replaces this time
 
+Heartbeats and fetches need no turn and no commit. While others wait for the store, they are answered from the last
+committed state:
+
+    heard = group.hear(event, now_ms, committed_image)
+    answer(heard.response); if heard.wants_tick, a Tick has to follow
+
 and after a restart:
 
     group = Group.replay(group_id, limits, records, now_ms)
@@ -35,7 +41,8 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              ticking         where sessions expire, waits end and probing rebalances start
              fencing         where a member is fenced or refused
              joining         join, rejoin, the next incarnation of a static member
-             membership      heartbeat, fetch, leave
+             hearing         what heartbeats and fetches hear, and what is noted of them
+             membership      heartbeat, fetch and leave as events
              administration  declare, drain, delete
              reporting       groups that another leader leads
              rebalance_result  the outcome of a computed rebalance; when a group is settled

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assignor.snapshot import Member, RebalanceResult
+from assignor.protocol.shared_assignments import SharedAssignments
+from assignor.snapshot import Member
 from assignor.types import TaskId
 
 
@@ -127,6 +128,26 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedAssignments:
+    """What a rebalance decided, as the group needs it: small, and made outside of the serving process.
+
+    `assignments`: for every member; none when `error` is set. `packed`: the same as they are stored, empty for none.
+    `warm_ups`: which of a member's standby tasks are warm-ups; members without any are left out. `fingerprint`: equal
+    for two rebalances that decided the same from the same input. `error`: `"SimpleName: message"` of what the leader
+    would have thrown. `error_code`: the code inside error assignments, else 0. The rest as in `RebalanceResult`.
+    """
+
+    assignments: SharedAssignments
+    packed: bytes = b""
+    warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
+    fingerprint: str = ""
+    followup_rebalance: bool = False
+    probing_rebalance_at_ms: int | None = None
+    error: str | None = None
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AssignmentComputed:
     """The rebalance that `RunRebalance(generation_id)` asked for has been computed.
 
@@ -137,7 +158,7 @@ class AssignmentComputed:
     """
 
     generation_id: int
-    result: RebalanceResult
+    rebalance: ComputedAssignments
     topics: Mapping[str, int] = field(default_factory=dict)
     missing_topics: tuple[str, ...] = ()
 

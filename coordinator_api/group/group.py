@@ -14,6 +14,7 @@ from coordinator_api.group.administration import declare, delete, drain
 from coordinator_api.group.description import GroupDescription, describe
 from coordinator_api.group.events import (
     AssignmentComputed,
+    ConnectionLost,
     DeclareGroup,
     DeleteGroup,
     Drain,
@@ -22,21 +23,29 @@ from coordinator_api.group.events import (
     Heartbeat,
     Join,
     Leave,
+    ProcessHeartbeat,
     RebalanceFailed,
     RecheckAssignment,
+    RecheckProcess,
     Recovered,
     ReportRebalance,
     Tick,
     TopicsSeen,
 )
+from coordinator_api.group.hearing import HeardEvent, answer, note
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import join
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.liveness import Liveness
-from coordinator_api.group.membership import fetch_assignment, heartbeat, leave
-from coordinator_api.group.outcome import Accepted, Outcome, Response
-from coordinator_api.group.rebalancing import rebalance_to_run, rebalance_when_topics_changed, store_rebalance
+from coordinator_api.group.membership import hear, leave
+from coordinator_api.group.outcome import Accepted, Heard, Outcome, Rejected, Response
+from coordinator_api.group.rebalancing import (
+    followup_is_due,
+    rebalance_to_run,
+    rebalance_when_topics_changed,
+    store_rebalance,
+)
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted
 from coordinator_api.group.replay import IllegalTransition, next_image
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
@@ -101,6 +110,20 @@ class Group:
             return replace(outcome, effects=rebalance_to_run(step.image))
         return outcome
 
+    def hear(self, event: HeardEvent, now_ms: int, image: GroupImage) -> Heard:
+        """Note a sign of life, and answer from `image`, the last committed state. Nothing has to be committed.
+
+        The state of this group may be ahead of `image`, by events whose records are being committed.
+        """
+        refused = refuse_led_elsewhere(image, event)
+        if refused is not None:
+            return Heard(refused)
+        answered = answer(image, event)
+        if isinstance(answered, Rejected):
+            return Heard(answered)
+        note(self._liveness, self._image, event, answered, now_ms)
+        return Heard(answered, followup_is_due(self._image, self._liveness))
+
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition."""
         for record in records:
@@ -138,14 +161,14 @@ class Group:
 
 
 def _dispatch(step: GroupTransition, event: Event) -> Response:
-    refused = refuse_led_elsewhere(step, event)
+    refused = refuse_led_elsewhere(step.image, event)
     if refused is not None:
         return refused
     match event:
-        case Heartbeat():
-            return heartbeat(step, event)
-        case FetchAssignment() | RecheckAssignment():
-            return fetch_assignment(step, event)
+        case Heartbeat() | ProcessHeartbeat() | RecheckProcess() | FetchAssignment() | RecheckAssignment():
+            return hear(step, event)
+        case ConnectionLost():
+            return Accepted()
         case Join():
             return join(step, event)
         case Leave():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TaskId
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason
 
@@ -21,7 +22,8 @@ class LastJoin:
     """What a member's last JoinGroup request said. `generation_id`: the generation that it joined for.
 
     `group_instance_id`: None for a dynamic member. `incarnation`: how often a static member has been started, None when
-    it does not say. `subscription`: bytes of ConsumerProtocolSubscription.
+    it does not say. `subscription`: bytes of ConsumerProtocolSubscription. `join_id`: chosen by the sender of the first
+    join. `leave_on_disconnect`: whether its session ends soon after the connection of its process breaks.
     """
 
     group_instance_id: str | None
@@ -31,17 +33,19 @@ class LastJoin:
     rebalance_timeout_ms: int
     subscription: bytes
     generation_id: int
+    join_id: str | None = None
+    leave_on_disconnect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LastAssignment:
     """What the last rebalance gave a member. Before the first one `generation_id` is 0 and `assignment` None.
 
-    `assignment`: bytes of ConsumerProtocolAssignment. `warm_ups`: which of its standby tasks are warm-ups.
+    `assignment`: ConsumerProtocolAssignment. `warm_ups`: which of its standby tasks are warm-ups.
     """
 
     generation_id: int = 0
-    assignment: bytes | None = None
+    assignment: AssignmentParts | None = None
     warm_ups: tuple[TaskId, ...] = ()
 
 
@@ -153,6 +157,12 @@ class GroupImage:
     def static_member(self, group_instance_id: str) -> ClassicGroupMember | None:
         for member in self.members.values():
             if member.last_join.group_instance_id == group_instance_id:
+                return member
+        return None
+
+    def member_that_joined_by(self, join_id: str) -> ClassicGroupMember | None:
+        for member in self.members.values():
+            if member.last_join.join_id == join_id:
                 return member
         return None
 

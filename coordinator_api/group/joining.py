@@ -9,6 +9,8 @@ subscription. Source: `classicGroupJoin...` and `updateStaticMemberThenRebalance
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from coordinator_api.group.events import Join
 from coordinator_api.group.fencing import refuse_after_missed_rebalance, refuse_older_incarnation, refuse_stranger
 from coordinator_api.group.image import ClassicGroupMember, LastJoin
@@ -27,6 +29,9 @@ def join(step: GroupTransition, event: Join) -> Response:
     if event.member_id is not None:
         refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
         return refused or _rejoin(step, event, step.image.members[event.member_id])
+    repeated = _first_join_again(step, event)
+    if repeated is not None:
+        return repeated
     static = step.image.static_member(event.group_instance_id) if event.group_instance_id is not None else None
     if static is None:
         return _join_as_new_member(step, event)
@@ -55,6 +60,33 @@ def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
             f"the proposed member id {event.new_member_id} is in use; propose another one",
         )
     return None
+
+
+def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
+    """Answers a first join whose `join_id` a member has: an answer was lost, and nothing changes.
+
+    None when it is no repetition. The member may have moved on since, by this join's own subscription or by another
+    one; it hears which generation it has to wait for now. Differs from Kafka, which knows no `join_id` in the classic
+    protocol; KIP-1082 lets the consumer choose its member id.
+    """
+    known = None if event.join_id is None else step.image.member_that_joined_by(event.join_id)
+    if known is None:
+        return None
+    if known.last_join.group_instance_id != event.group_instance_id:
+        return Rejected(
+            RejectionCode.INVALID_REQUEST,
+            f"the join_id {event.join_id} belongs to a member with another group instance id; choose another join_id",
+        )
+    if (event.incarnation or 0) > (known.last_join.incarnation or 0):
+        return None
+    refused = _refuse_stale(step, event, known)
+    if refused is not None:
+        return refused
+    image = step.image
+    step.liveness.heard_from(known, step.now_ms)
+    waits_for_next = image.state is GroupState.PREPARING_REBALANCE and image.has_joined(known)
+    generation_id = image.generation_id + 1 if waits_for_next else image.generation_id
+    return JoinAnswered(known.member_id, generation_id, image.state, created=False)
 
 
 def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
@@ -87,7 +119,9 @@ def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> R
     repeated = event.subscription == known.subscription and (not preparing or image.has_joined(member))
     generation_id = image.generation_id + 1 if preparing or not repeated else image.generation_id
     incarnation = known.incarnation if event.incarnation is None else event.incarnation
-    joined = _last_join(event, known.group_instance_id, incarnation, generation_id)
+    first = event.member_id is None and event.join_id is not None
+    join_id = event.join_id if first else known.join_id
+    joined = replace(_last_join(event, known.group_instance_id, incarnation, generation_id), join_id=join_id)
     if not repeated or joined != known:
         step.emit(MemberSubscribed(member.member_id, joined))
     if not repeated:
@@ -158,4 +192,6 @@ def _last_join(event: Join, group_instance_id: str | None, incarnation: int | No
         rebalance_timeout_ms=event.rebalance_timeout_ms,
         subscription=event.subscription,
         generation_id=generation_id,
+        join_id=event.join_id,
+        leave_on_disconnect=event.leave_on_disconnect,
     )

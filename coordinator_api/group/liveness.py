@@ -91,7 +91,9 @@ class Liveness:
 
     def acknowledged(self, member_id: str, generation_id: int) -> None:
         """The member has the assignment of this generation."""
-        self.sessions[member_id] = replace(self.sessions[member_id], acknowledged_generation=generation_id)
+        known = self.sessions[member_id]
+        if generation_id > known.acknowledged_generation:
+            self.sessions[member_id] = replace(known, acknowledged_generation=generation_id)
 
     def reported(self, member_id: str, task_offset_sums: Mapping[TaskId, int]) -> None:
         """The member reported how far each of its tasks is."""

@@ -148,6 +148,14 @@ Response = (
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """The answer of `Group.hear`. `wants_tick`: something became due by it, so a `Tick` has to follow at once."""
+
+    response: Response
+    wants_tick: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RunRebalance:
     """Compute the rebalance of `generation_id`, then send `AssignmentComputed` or `RebalanceFailed`.
 

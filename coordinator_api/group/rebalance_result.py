@@ -15,10 +15,11 @@ import hashlib
 from collections.abc import Mapping
 
 from assignor.errors import IllegalStateError
-from assignor.snapshot import RebalanceResult
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
+from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import AssignorErrorCode, TaskId
-from coordinator_api.group.events import AssignmentComputed
+from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.image import GroupImage, RebalanceBasis, RebalanceEnd
 from coordinator_api.group.records import RebalanceCompleted
 from coordinator_api.group.states import RebalanceOutcome
@@ -31,30 +32,54 @@ from coordinator_api.group.subscriptions import (
 )
 
 
+def computed_assignments(
+    members: Mapping[str, Member], definition_revision: int, result: RebalanceResult
+) -> ComputedAssignments:
+    """What the group needs of `result`. Called where the rebalance was computed: it reads every subscription.
+
+    `members`, `definition_revision`: of the `RunRebalance`.
+    """
+    if result.error is not None:
+        return ComputedAssignments(SharedAssignments({}), error=result.error.as_recorded())
+    subscriptions = {member_id: member.subscription for member_id, member in members.items()}
+    if result.assignments.keys() != members.keys():
+        strange = ", ".join(sorted(result.assignments.keys() ^ members.keys()))
+        error = IllegalStateError(f"the assignor's output and the members differ; in only one of them: {strange}")
+        return ComputedAssignments(SharedAssignments({}), error=error.as_recorded())
+    return ComputedAssignments(
+        assignments=_shared(result.assignments),
+        warm_ups=warm_ups_of(subscriptions, result.assignments, result.placement),
+        fingerprint=_fingerprint(definition_revision, subscriptions, result.assignments),
+        followup_rebalance=result.followup_rebalance,
+        probing_rebalance_at_ms=result.probing_rebalance_at_ms,
+        error_code=int(result.error_code),
+    )
+
+
+def _shared(assignments: Mapping[str, bytes]) -> SharedAssignments:
+    if isinstance(assignments, SharedAssignments):
+        return assignments
+    return SharedAssignments({member_id: AssignmentParts(raw) for member_id, raw in assignments.items()})
+
+
 def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> RebalanceCompleted:
     """The record of a rebalance that was computed, also when the pipeline raised an error."""
-    result = computed.result
-    if result.error is not None:
-        return failed_rebalance(image, result.error.as_recorded(), computed.topics)
-    if result.assignments.keys() != image.members.keys():
-        strange = ", ".join(sorted(result.assignments.keys() ^ image.members.keys()))
-        error = IllegalStateError(f"the assignor's output and the members differ; in only one of them: {strange}")
-        return failed_rebalance(image, error.as_recorded())
-    subscriptions = {member_id: member.last_join.subscription for member_id, member in image.members.items()}
-    fingerprint = _fingerprint(image.rebalance_revision, subscriptions, result.assignments)
-    failed = result.error_code is not AssignorErrorCode.NONE
+    rebalance = computed.rebalance
+    if rebalance.error is not None:
+        return failed_rebalance(image, rebalance.error, computed.topics)
+    failed = rebalance.error_code != AssignorErrorCode.NONE
     return RebalanceCompleted(
         generation_id=image.generation_id,
         end=RebalanceEnd(
-            outcome=RebalanceOutcome.ERROR if failed else _outcome(image, result, fingerprint),
-            followup_rebalance=result.followup_rebalance,
-            probing_rebalance_at_ms=result.probing_rebalance_at_ms,
-            error=result.error_code.name if failed else None,
-            error_code=int(result.error_code),
+            outcome=RebalanceOutcome.ERROR if failed else _outcome(image, rebalance),
+            followup_rebalance=rebalance.followup_rebalance,
+            probing_rebalance_at_ms=rebalance.probing_rebalance_at_ms,
+            error=AssignorErrorCode(rebalance.error_code).name if failed else None,
+            error_code=rebalance.error_code,
         ),
-        assignments=dict(result.assignments),
-        warm_ups=warm_ups_of(subscriptions, result.assignments, result.placement),
-        basis=RebalanceBasis(fingerprint, computed.topics, computed.missing_topics),
+        assignments=rebalance.assignments,
+        warm_ups=rebalance.warm_ups,
+        basis=RebalanceBasis(rebalance.fingerprint, computed.topics, computed.missing_topics),
     )
 
 
@@ -66,20 +91,20 @@ def failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int] | 
     return RebalanceCompleted(
         generation_id=image.generation_id,
         end=RebalanceEnd(RebalanceOutcome.ERROR, error=error, error_code=int(AssignorErrorCode.ASSIGNMENT_ERROR)),
-        assignments=dict.fromkeys(image.members, assignment),
+        assignments=SharedAssignments(dict.fromkeys(image.members, AssignmentParts(assignment))),
         basis=RebalanceBasis(topics=topics or {}),
     )
 
 
-def _outcome(image: GroupImage, result: RebalanceResult, fingerprint: str) -> RebalanceOutcome:
-    if not result.followup_rebalance:
-        return RebalanceOutcome.STABLE if result.probing_rebalance_at_ms is None else RebalanceOutcome.PROBING
+def _outcome(image: GroupImage, rebalance: ComputedAssignments) -> RebalanceOutcome:
+    if not rebalance.followup_rebalance:
+        return RebalanceOutcome.STABLE if rebalance.probing_rebalance_at_ms is None else RebalanceOutcome.PROBING
     before = image.last_rebalance
     repeats = (
         before is not None
         and before.generation_id == image.generation_id - 1
         and before.end.followup_rebalance
-        and before.basis.fingerprint == fingerprint
+        and before.basis.fingerprint == rebalance.fingerprint
     )
     return RebalanceOutcome.SETTLED if repeats and _all_held_the_last_assignment(image) else RebalanceOutcome.FOLLOW_UP
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from assignor.snapshot import Member
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen
 from coordinator_api.group.image import GroupImage, RebalanceCause
-from coordinator_api.group.liveness import rejoin_timeout
+from coordinator_api.group.liveness import Liveness, rejoin_timeout
 from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, Response, RunRebalance
 from coordinator_api.group.rebalance_result import completed_rebalance, failed_rebalance
 from coordinator_api.group.records import GenerationStarted, GroupEmptied, MemberRemoved, RebalanceStarted
@@ -100,23 +100,25 @@ def store_rebalance(step: GroupTransition, event: AssignmentComputed | Rebalance
 
 
 def follow_up_when_acknowledged(step: GroupTransition) -> None:
-    """Start the follow-up rebalance once every member that takes part has the assignment that asks for it.
+    if followup_is_due(step.image, step.liveness):
+        start_rebalance(step, RebalanceReason.FOLLOWUP_REBALANCE)
+
+
+def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
+    """Whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
 
     Any earlier, and no member could have revoked what it has to give up. Differs from Kafka: there the members that
     wait for a task ask for the rebalance. Here they may, too, but a member that only follows its heartbeats is served
     as well.
     """
-    image = step.image
     last = image.last_rebalance
     if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
-        return
-    sessions = step.liveness.sessions
-    if all(
-        sessions[member_id].acknowledged_generation == image.generation_id
+        return False
+    return all(
+        liveness.sessions[member_id].acknowledged_generation == image.generation_id
         for member_id, member in image.members.items()
         if image.takes_part(member)
-    ):
-        start_rebalance(step, RebalanceReason.FOLLOWUP_REBALANCE)
+    )
 
 
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:

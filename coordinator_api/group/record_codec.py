@@ -20,6 +20,7 @@ from types import NoneType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from assignor.errors import InputError
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.types import TaskId
 from coordinator_api.group import records
 from coordinator_api.group.records import CoordinatorRecord
@@ -27,11 +28,19 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rebalance
 
 
 class StoredForm(NamedTuple):
-    """`keys`: JSON key to the field of the record, with dots for a field of a field, in the order of writing."""
+    """`keys`: JSON key to the field of the record, with dots for a field of a field, in the order of writing.
+
+    `added_later`: keys that an earlier release did not write. `left_out`: those of them that are not written either
+    when the field has its default.
+    """
 
     record_type: type[CoordinatorRecord]
     keys: Mapping[str, str]
     added_later: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
+
+
+_ASKED_LATER = ("join_id", "leave_on_disconnect")
 
 
 def _same(*names: str, within: str = "") -> dict[str, str]:
@@ -44,6 +53,11 @@ def _join(path: str) -> dict[str, str]:
     return {**_same(*said, "subscription", within=path), "joined_generation": f"{path}.generation_id"}
 
 
+def _asked(path: str) -> dict[str, str]:
+    """What a join asks for since clients may repeat it, and since connections are watched."""
+    return _same(*_ASKED_LATER, within=path)
+
+
 def _end(path: str) -> dict[str, str]:
     return _same("followup_rebalance", "probing_rebalance_at_ms", "error", "error_code", within=path)
 
@@ -51,7 +65,12 @@ def _end(path: str) -> dict[str, str]:
 STORED_FORMS: Mapping[str, StoredForm] = {
     "DefinitionChanged": StoredForm(records.DefinitionChanged, _same("revision", "input_json")),
     "DrainChanged": StoredForm(records.DrainChanged, _same("draining")),
-    "MemberSubscribed": StoredForm(records.MemberSubscribed, {**_same("member_id"), **_join("join")}),
+    "MemberSubscribed": StoredForm(
+        records.MemberSubscribed,
+        {**_same("member_id"), **_join("join"), **_asked("join")},
+        frozenset(_ASKED_LATER),
+        frozenset(_ASKED_LATER),
+    ),
     "MemberReplaced": StoredForm(records.MemberReplaced, _same("group_instance_id", "old_member_id", "new_member_id")),
     "MemberRemoved": StoredForm(records.MemberRemoved, _same("member_id", "reason")),
     "RoundPreparing": StoredForm(
@@ -122,7 +141,10 @@ STORED_FORMS: Mapping[str, StoredForm] = {
             "assigned_generation": "member.last_assignment.generation_id",
             **_same("assignment", "warm_ups", within="member.last_assignment"),
             "fenced_member_ids": "member.fenced_member_ids",
+            **_asked("member.last_join"),
         },
+        frozenset(_ASKED_LATER),
+        frozenset(_ASKED_LATER),
     ),
 }
 
@@ -131,7 +153,8 @@ def encode_record(record: CoordinatorRecord) -> str:
     """One line of JSON."""
     name = _STORED_NAMES[type(record)]
     written = dict(_RECORDS[name].write(record))
-    document = {key: written[key] for key in STORED_FORMS[name].keys}
+    form = STORED_FORMS[name]
+    document = {key: written[key] for key in form.keys if key not in form.left_out or written[key]}
     return json.dumps({"type": name, **document}, separators=(",", ":"))
 
 
@@ -192,6 +215,7 @@ def _as_is(value: Any) -> Any:
 _TEXT = _Shape(_as_is, _checked(str))
 _NUMBER = _Shape(_as_is, _checked(int))
 _BYTES = _Shape(_write_bytes, _read_bytes)
+_PARTS = _Shape(lambda parts: _write_bytes(bytes(parts)), lambda text: AssignmentParts(_read_bytes(text)))
 _TASKS = _Shape(lambda tasks: [str(task) for task in tasks], lambda tasks: tuple(TaskId.parse(task) for task in tasks))
 
 _SHAPES: Mapping[Any, _Shape] = {
@@ -205,9 +229,10 @@ _SHAPES: Mapping[Any, _Shape] = {
     tuple[str, ...]: _Shape(list, tuple),
     tuple[TaskId, ...]: _TASKS,
     Mapping[str, int]: _Shape(dict, lambda mapping: {key: _checked(int)(value) for key, value in mapping.items()}),
-    Mapping[str, bytes]: _Shape(
-        lambda mapping: {key: _write_bytes(value) for key, value in mapping.items()},
-        lambda mapping: {key: _read_bytes(value) for key, value in mapping.items()},
+    AssignmentParts | None: _or_none(_PARTS),
+    SharedAssignments: _Shape(
+        lambda assignments: {key: _PARTS.write(value) for key, value in assignments.parts.items()},
+        lambda mapping: SharedAssignments({key: _PARTS.read(value) for key, value in mapping.items()}),
     ),
     Mapping[str, tuple[TaskId, ...]]: _Shape(
         lambda mapping: {key: _TASKS.write(value) for key, value in mapping.items()},

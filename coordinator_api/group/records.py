@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.image import (
@@ -91,13 +92,13 @@ class GroupEmptied:
 class RebalanceCompleted:
     """Stable: what the rebalance decided.
 
-    `assignments`: member id to bytes of ConsumerProtocolAssignment, for every member. `warm_ups`: which of a member's
+    `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: which of a member's
     standby tasks are warm-ups; members without any may be left out.
     """
 
     generation_id: int
     end: RebalanceEnd
-    assignments: Mapping[str, bytes]
+    assignments: SharedAssignments
     warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     basis: RebalanceBasis = field(default_factory=RebalanceBasis)
 
@@ -122,7 +123,7 @@ class MemberReported:
 
     member_id: str
     member: Member
-    assignment: bytes | None
+    assignment: AssignmentParts | None
     warm_ups: tuple[TaskId, ...]
 
 

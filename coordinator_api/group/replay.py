@@ -136,7 +136,7 @@ def _completed(image: GroupImage, record: RebalanceCompleted) -> GroupImage:
         member_id: replace(
             member,
             last_assignment=LastAssignment(
-                record.generation_id, record.assignments[member_id], tuple(record.warm_ups.get(member_id, ()))
+                record.generation_id, record.assignments.parts[member_id], tuple(record.warm_ups.get(member_id, ()))
             ),
         )
         for member_id, member in image.members.items()

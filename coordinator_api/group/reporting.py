@@ -8,9 +8,11 @@ reason a group that is led here takes no reports.
 
 from __future__ import annotations
 
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import AssignorErrorCode
 from coordinator_api.group.events import (
     AssignmentComputed,
+    ConnectionLost,
     DeleteGroup,
     Event,
     RebalanceFailed,
@@ -19,7 +21,7 @@ from coordinator_api.group.events import (
     Tick,
     TopicsSeen,
 )
-from coordinator_api.group.image import RebalanceEnd
+from coordinator_api.group.image import GroupImage, RebalanceEnd
 from coordinator_api.group.outcome import RebalanceReported, Rejected, Response
 from coordinator_api.group.records import MemberReported, RebalanceLedElsewhere
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
@@ -28,6 +30,7 @@ from coordinator_api.group.transition import GroupTransition
 
 _ALLOWED_WHEREVER_LED = (
     AssignmentComputed,
+    ConnectionLost,
     DeleteGroup,
     RebalanceFailed,
     Recovered,
@@ -37,10 +40,10 @@ _ALLOWED_WHEREVER_LED = (
 )
 
 
-def refuse_led_elsewhere(step: GroupTransition, event: Event) -> Rejected | None:
+def refuse_led_elsewhere(image: GroupImage, event: Event) -> Rejected | None:
     """None unless the group is led elsewhere and `event` asks for something that only its leader can do."""
-    led_by = step.image.led_by
-    if led_by is None or step.image.state is GroupState.DEAD or isinstance(event, _ALLOWED_WHEREVER_LED):
+    led_by = image.led_by
+    if led_by is None or image.state is GroupState.DEAD or isinstance(event, _ALLOWED_WHEREVER_LED):
         return None
     return Rejected(
         RejectionCode.NOT_COORDINATOR,
@@ -72,9 +75,9 @@ def report(step: GroupTransition, event: ReportRebalance) -> Response:
         RebalanceLedElsewhere(event.led_by, event.generation_id, step.now_ms, event.input_json, reported_end(event))
     )
     for member_id, member in event.members.items():
-        step.emit(
-            MemberReported(member_id, member, event.assignments.get(member_id), event.warm_ups.get(member_id, ()))
-        )
+        given = event.assignments.get(member_id)
+        assignment = None if given is None else AssignmentParts(given)
+        step.emit(MemberReported(member_id, member, assignment, event.warm_ups.get(member_id, ())))
     return RebalanceReported(event.generation_id, created=True)
 
 

@@ -22,6 +22,7 @@ from assignor.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.subscription_info import (
     SubscriptionInfo,
     decode_subscription_info,
@@ -97,10 +98,10 @@ def claims_tasks(subscription: bytes) -> bool:
     return bool(owned or running_tasks(subscription))
 
 
-def assigned_tasks(assignment: bytes) -> TasksByRole:
+def assigned_tasks(assignment: AssignmentParts | bytes) -> TasksByRole:
     """Empty for an assignment without readable user data of Kafka Streams, such as one of a user's own assignor."""
     try:
-        user_data = decode_assignment(assignment).user_data
+        user_data = decode_assignment(bytes(assignment)).user_data
         if not user_data:
             return TasksByRole()
         info = decode_assignment_info(user_data)
@@ -110,10 +111,10 @@ def assigned_tasks(assignment: bytes) -> TasksByRole:
     return TasksByRole(tuple(dict.fromkeys(info.active_tasks)), tuple(info.standby_tasks))
 
 
-def assignment_error(assignment: bytes) -> int:
+def assignment_error(assignment: AssignmentParts | bytes) -> int:
     """The error code inside an assignment; 0 for none, and when there is no user data of Kafka Streams to read."""
     try:
-        return decode_assignment_info(decode_assignment(assignment).user_data or b"").err_code
+        return decode_assignment_info(decode_assignment(bytes(assignment)).user_data or b"").err_code
     except AssignorFault:
         return 0
 

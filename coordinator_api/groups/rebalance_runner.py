@@ -13,13 +13,13 @@ import gzip
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from assignor import pipeline
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
-from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.snapshot import CreatedTopic, Member, RebalanceResult, RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.repartition_topics import missing_source_topics
 from assignor.types import AssignorErrorCode, ProcessId
@@ -28,6 +28,7 @@ from coordinator_api.clusters.clusters import ClusterConnection, ClusterOutOfRea
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import RunRebalance
+from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import read_subscription
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
@@ -42,6 +43,7 @@ class ComputedRebalance:
     event: AssignmentComputed | RebalanceFailed
     document: Mapping[str, object]
     now_ms: int
+    created_topics: Mapping[str, CreatedTopic] = field(default_factory=dict)
 
     @property
     def cluster_answered(self) -> bool:
@@ -72,7 +74,7 @@ class ComputedRebalance:
         """The code of an error assignment: the pipeline did not throw, so `output` has no error."""
         if not isinstance(self.event, AssignmentComputed):
             return None
-        code = self.event.result.error_code
+        code = AssignorErrorCode(self.event.rebalance.error_code)
         missing = f": {', '.join(self.event.missing_topics)}" if self.event.missing_topics else ""
         return None if code is AssignorErrorCode.NONE else f"{code.name}{missing}"
 
@@ -141,7 +143,8 @@ class RebalanceRunner:
             result = self._assign(snapshot, now_ms)
         except Exception as fault:  # a user's own assignor may raise anything
             return self._failed(effect, snapshot, now_ms, fault, {})
-        event = AssignmentComputed(effect.generation_id, result)
+        rebalance = computed_assignments(effect.members, effect.definition_revision, result)
+        event = AssignmentComputed(effect.generation_id, rebalance)
         return ComputedRebalance(event, self._document(effect, snapshot, result, now_ms), now_ms)
 
     def _compute_as_seen(self, effect: RunRebalance, snapshot: RebalanceSnapshot, now_ms: int) -> ComputedRebalance:
@@ -152,8 +155,10 @@ class RebalanceRunner:
             return self._failed(effect, snapshot, now_ms, fault, topics_after(snapshot, RebalanceResult()))
         incomplete = result.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
         missing = missing_source_topics(snapshot.topology, snapshot.cluster) if incomplete else ()
-        event = AssignmentComputed(effect.generation_id, result, topics_after(snapshot, result), missing)
-        return ComputedRebalance(event, self._document(effect, snapshot, result, now_ms), now_ms)
+        rebalance = computed_assignments(effect.members, effect.definition_revision, result)
+        event = AssignmentComputed(effect.generation_id, rebalance, topics_after(snapshot, result), missing)
+        document = self._document(effect, snapshot, result, now_ms)
+        return ComputedRebalance(event, document, now_ms, result.created_topics)
 
     def _assign(self, snapshot: RebalanceSnapshot, now_ms: int) -> RebalanceResult:
         return pipeline.assign(snapshot, now_ms, self._allowed.load(snapshot.assignor))
@@ -196,8 +201,8 @@ class RebalanceRunner:
 
 
 async def _create_topics(cluster: ClusterConnection, computed: ComputedRebalance) -> None:
-    if isinstance(computed.event, AssignmentComputed) and computed.event.result.created_topics:
-        await cluster.create_topics(computed.event.result.created_topics)
+    if computed.created_topics:
+        await cluster.create_topics(computed.created_topics)
 
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:

@@ -93,7 +93,7 @@ class SimulatedMember:
             case HeartbeatAnswered(rejoin=rejoin):
                 self.has_to_join = self.has_to_join or rejoin
             case AssignmentReady(generation_id, data):
-                self._take(generation_id, data)
+                self._take(generation_id, bytes(data))
             case AssignmentPending():
                 pass
             case Rejected(code):

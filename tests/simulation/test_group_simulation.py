@@ -31,6 +31,7 @@ from coordinator_api.group.outcome import (
     Response,
     RunRebalance,
 )
+from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.records import MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from tests.coordinator_api.group.declarations import declared
@@ -140,13 +141,13 @@ class GroupSimulation(RuleBasedStateMachine):
     def compute(self, fault: Fault) -> None:
         if self.due is not None:
             effect, self.due = self.due, None
-            self._finish(effect, AssignmentComputed(effect.generation_id, lead(effect, self.recorded.now_ms)), fault)
+            self._finish(effect, self._computed(effect), fault)
 
     @precondition(lambda self: self.late)
     @rule(index=st.integers(0, 9))
     def compute_late(self, index: int) -> None:
         effect = self.late[index % len(self.late)]
-        computed = AssignmentComputed(effect.generation_id, lead(effect, self.recorded.now_ms))
+        computed = self._computed(effect)
         if effect.generation_id != self.recorded.group.generation_id:
             before = self.recorded.group.image
             self._send(computed, Fault.NONE)
@@ -256,12 +257,19 @@ class GroupSimulation(RuleBasedStateMachine):
             if isinstance(response, AssignmentReady):
                 assert member.member_id is not None
                 recorded = self.handed_out[response.generation_id, member.member_id]
-                assert response.assignment == recorded, f"{member.name} was handed something that is not recorded"
+                assert bytes(response.assignment) == recorded, (
+                    f"{member.name} was handed something that is not recorded"
+                )
 
     def _tick(self, fault: Fault) -> None:
         due_ms = self.recorded.group.next_timer_ms
         if due_ms is not None and due_ms <= self.recorded.now_ms:
             self._send(Tick(), fault)
+
+    def _computed(self, effect: RunRebalance) -> AssignmentComputed:
+        result = lead(effect, self.recorded.now_ms)
+        rebalance = computed_assignments(effect.members, effect.definition_revision, result)
+        return AssignmentComputed(effect.generation_id, rebalance)
 
     def _finish(self, effect: RunRebalance, event: AssignmentComputed | RebalanceFailed, fault: Fault) -> None:
         self.late.append(effect)

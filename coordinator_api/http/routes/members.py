@@ -94,10 +94,10 @@ async def fetch_assignment(
             "Assignor-Generation-Id": str(ready.generation_id),
             "Assignor-Followup": "true" if ready.followup else "false",
         }
-        return Response(ready.assignment, headers=headers, media_type=RAW)
+        return Response(bytes(ready.assignment), headers=headers, media_type=RAW)
     return AssignmentAnswer(
         generation_id=ready.generation_id,
-        assignment=base64.b64encode(ready.assignment).decode("ascii"),
+        assignment=base64.b64encode(bytes(ready.assignment)).decode("ascii"),
         followup=ready.followup,
     )
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator_api.group.events import Event, Recovered
+from collections.abc import Mapping
+
+from assignor.snapshot import Member, RebalanceResult
+from coordinator_api.group.events import AssignmentComputed, Event, Recovered
 from coordinator_api.group.group import Group
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Outcome, Response
+from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.record_codec import decode_record, encode_record
 
 
@@ -26,6 +30,19 @@ class RecordedGroup:
 
     def ask(self, event: Event) -> Response:
         return self.send(event).response
+
+    def computed(
+        self,
+        generation_id: int,
+        result: RebalanceResult,
+        topics: Mapping[str, int] | None = None,
+        missing_topics: tuple[str, ...] = (),
+    ) -> AssignmentComputed:
+        """What comes back when `result` was computed for the members that the group has now."""
+        image = self.group.image
+        members = {member_id: Member(member.last_join.subscription) for member_id, member in image.members.items()}
+        rebalance = computed_assignments(members, image.rebalance_revision, result)
+        return AssignmentComputed(generation_id, rebalance, topics or {}, missing_topics)
 
     def decide(self, event: Event) -> Outcome:
         """Handle without committing. The durable state must not change."""

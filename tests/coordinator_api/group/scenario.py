@@ -20,11 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.errors import StreamsError
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member, RebalanceResult
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.events import (
-    AssignmentComputed,
+    ConnectionLost,
     DeleteGroup,
     Drain,
     Event,
@@ -32,6 +33,7 @@ from coordinator_api.group.events import (
     Heartbeat,
     Join,
     Leave,
+    ProcessHeartbeat,
     RebalanceFailed,
     RecheckAssignment,
     ReportRebalance,
@@ -50,7 +52,9 @@ from coordinator_api.group.outcome import (
     HeartbeatAnswered,
     JoinAnswered,
     Left,
+    MemberNews,
     Outcome,
+    ProcessHeartbeatAnswered,
     RebalanceReported,
     Rejected,
     Response,
@@ -106,6 +110,8 @@ class _Player:
     def _event(self, command: str, words: Words, options: Options) -> Event:
         if command == "join":
             return self._join(words[0], None, options)
+        if command == "computed":
+            return self._computed(words, options)
         if command == "rejoin":
             return self._join(words[0].rsplit("-", 1)[0], words[0], options)
         return _COMMANDS[command](words, options)
@@ -128,7 +134,25 @@ class _Player:
             group_instance_id=options.get("instance"),
             incarnation=int(options["incarnation"]) if "incarnation" in options else None,
             client_id=name,
+            join_id=options.get("join"),
+            leave_on_disconnect="disconnect" in options,
         )
+
+    def _computed(self, words: Words, options: Options) -> Event:
+        """`computed 3 a-1=0_0/0_1 b-1=-/- followup probing=60000`: each member's active/standby tasks."""
+        generation_id, *flags = words
+        given = {member: value.split("/") for member, value in options.items() if "/" in value}
+        result = RebalanceResult(
+            assignments={
+                member: assignment(tasks(active), tasks(standby)) for member, (active, standby) in given.items()
+            },
+            followup_rebalance="followup" in flags,
+            probing_rebalance_at_ms=int(options["probing"]) if "probing" in options else None,
+            error_code=AssignorErrorCode[options.get("code", "NONE")],
+            error=StreamsError("no room") if "throws" in flags else None,
+        )
+        missing = tuple(options["missing"].split(",")) if "missing" in options else ()
+        return self._recorded.computed(int(generation_id), result, _topics(options.get("topics", "")), missing)
 
     def _told(self, outcome: Outcome) -> Words:
         group = self._recorded.group
@@ -185,6 +209,9 @@ def _answer(response: Response) -> str:
             return f"{member_id} waits for generation {generation_id}" + (", new" if created else "")
         case HeartbeatAnswered(_, rejoin, stop, generation_id):
             return f"alive, generation {generation_id}" + (", rejoin" if rejoin else "") + (", stop" if stop else "")
+        case ProcessHeartbeatAnswered(_, generation_id, members):
+            told = ", ".join(f"{member_id} {_news(one)}" for member_id, one in members.items())
+            return f"alive, generation {generation_id}: {told}"
         case AssignmentReady(generation_id, data, followup):
             return f"assignment {generation_id}: {_tasks_of(data)}" + (", a follow-up comes" if followup else "")
         case AssignmentPending():
@@ -203,8 +230,15 @@ def _answer(response: Response) -> str:
             return "done"
 
 
-def _tasks_of(data: bytes) -> str:
-    info = assigned(data)
+def _news(told: MemberNews | Rejected) -> str:
+    if isinstance(told, Rejected):
+        return str(told.code)
+    fetch = f"fetch {told.assignment_generation}" if told.assignment_generation else "nothing to fetch"
+    return " ".join((fetch, *(["rejoin"] if told.rejoin else []), *(["stop"] if told.stop else [])))
+
+
+def _tasks_of(data: AssignmentParts) -> str:
+    info = assigned(bytes(data))
     if info.err_code:
         return AssignorErrorCode(info.err_code).name
     return f"{_listed(info.active_tasks)}/{_listed(tuple(info.standby_tasks))}"
@@ -222,19 +256,10 @@ def _heartbeat(words: Words, options: Options) -> Event:
     return Heartbeat(words[0], int(options["generation"]), sums, options.get("instance"))
 
 
-def _computed(words: Words, options: Options) -> Event:
-    """`computed 3 a-1=0_0/0_1 b-1=-/- followup probing=60000`: each member's active/standby tasks."""
-    generation_id, *flags = words
-    given = {member: value.split("/") for member, value in options.items() if "/" in value}
-    result = RebalanceResult(
-        assignments={member: assignment(tasks(active), tasks(standby)) for member, (active, standby) in given.items()},
-        followup_rebalance="followup" in flags,
-        probing_rebalance_at_ms=int(options["probing"]) if "probing" in options else None,
-        error_code=AssignorErrorCode[options.get("code", "NONE")],
-        error=StreamsError("no room") if "throws" in flags else None,
-    )
-    missing = tuple(options["missing"].split(",")) if "missing" in options else ()
-    return AssignmentComputed(int(generation_id), result, _topics(options.get("topics", "")), missing)
+def _process_heartbeat(words: Words, options: Options) -> Event:
+    """`process 7 a-1=3 b-1=3`: the heartbeat of a process on connection 7, each member with its generation."""
+    members = {member_id: Heartbeat(member_id, int(generation)) for member_id, generation in options.items()}
+    return ProcessHeartbeat(members, int(words[0]) if words else None)
 
 
 def _topics(text: str) -> dict[str, int]:
@@ -262,10 +287,11 @@ def _report(words: Words, options: Options) -> Event:
 _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "declare": lambda words, options: declared(words[0], options.get("topology", "t1"), replace="replace" in words),
     "heartbeat": _heartbeat,
+    "process": _process_heartbeat,
+    "lost": lambda words, _: ConnectionLost(int(words[0])),
     "fetch": lambda words, options: FetchAssignment(words[0], int(options["min"]), options.get("instance")),
     "recheck": lambda words, options: RecheckAssignment(words[0], int(options["min"]), options.get("instance")),
     "leave": lambda words, options: Leave(words[0], options.get("instance")),
-    "computed": _computed,
     "failed": lambda words, _: RebalanceFailed(int(words[0]), " ".join(words[1:])),
     "seen": lambda words, _: TopicsSeen(_topics(words[0])),
     "report": _report,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import StreamsError
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.types import AssignorErrorCode, Role, TaskId
@@ -16,7 +17,6 @@ from coordinator_api.group.description import (
     GroupDescription,
 )
 from coordinator_api.group.events import (
-    AssignmentComputed,
     FetchAssignment,
     Heartbeat,
     Join,
@@ -84,7 +84,7 @@ def computing(*names: str) -> tuple[RecordedGroup, Outcome]:
 
 def stable(result: RebalanceResult) -> RecordedGroup:
     recorded, _ = computing(*result.assignments)
-    recorded.send(AssignmentComputed(1, result))
+    recorded.send(recorded.computed(1, result))
     return recorded
 
 
@@ -136,7 +136,7 @@ def test_should_be_settled_only_after_two_equal_rebalances_that_asked_for_a_foll
     recorded = stable(before)
     recorded.send(rejoin("a", MemberState("a", unique=1, generation=1)))
     again = RebalanceResult({"a": assignment((A,))}, followup_rebalance=True)
-    assert recorded.ask(AssignmentComputed(2, again)) == AssignmentStored(2, outcome)
+    assert recorded.ask(recorded.computed(2, again)) == AssignmentStored(2, outcome)
 
 
 def test_should_take_the_error_code_that_a_leader_sent_for_the_error_of_the_rebalance() -> None:
@@ -150,7 +150,7 @@ def test_should_take_the_error_code_that_a_leader_sent_for_the_error_of_the_reba
 def test_should_hand_out_the_same_bytes_after_a_restart() -> None:
     recorded = stable(RebalanceResult({"a": assignment((A,), (B,)), "b": assignment((B,), (A,))}))
     ready = recorded.ask(FetchAssignment("b", 1))
-    assert ready == AssignmentReady(1, assignment((B,), (A,)), followup=False)
+    assert ready == AssignmentReady(1, AssignmentParts(assignment((B,), (A,))), followup=False)
     recorded.restart()
     assert recorded.ask(FetchAssignment("b", 1)) == ready
 
@@ -169,7 +169,7 @@ def test_should_not_take_a_static_member_back_with_tasks_of_a_rebalance_it_misse
     recorded.send(join("a"))
     recorded.send(static_join("s", 1))
     recorded.send(Tick())
-    recorded.send(AssignmentComputed(1, RebalanceResult({"a": assignment((A,)), "s": assignment((B,))})))
+    recorded.send(recorded.computed(1, RebalanceResult({"a": assignment((A,)), "s": assignment((B,))})))
     recorded.send(rejoin("a", MemberState("a", (A,), unique=1, generation=1)))
     for recorded.now_ms in (9_000, 18_000, 27_000, 36_000, 45_000, 54_000, 60_000):
         recorded.send(Heartbeat("a", 1))
@@ -209,7 +209,7 @@ def test_should_describe_everything() -> None:
         last_join = LastJoin(None, None, f"client-{name}", 10_000, 60_000, subscription(MemberState(name)), 1)
         warm_ups = (C,) if name == "a" else ()
         return DescribedMember(
-            member=ClassicGroupMember(name, last_join, LastAssignment(1, given[name], warm_ups)),
+            member=ClassicGroupMember(name, last_join, LastAssignment(1, AssignmentParts(given[name]), warm_ups)),
             process_id=process_named(name),
             last_heard_ms=heard_ms,
             session_expires_at_ms=heard_ms + 10_000,
@@ -254,7 +254,7 @@ def test_should_describe_everything() -> None:
 
 def test_should_keep_the_error_of_the_pipeline_as_it_was_thrown() -> None:
     recorded, _ = computing("a")
-    outcome = recorded.send(AssignmentComputed(1, RebalanceResult({}, error=StreamsError("broken"))))
+    outcome = recorded.send(recorded.computed(1, RebalanceResult({}, error=StreamsError("broken"))))
     (record,) = outcome.records
     assert isinstance(record, RebalanceCompleted)
     assert record.end == RebalanceEnd(RebalanceOutcome.ERROR, error="StreamsException: broken", error_code=3)

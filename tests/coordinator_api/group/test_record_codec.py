@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import InputError
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.image import (
@@ -48,8 +49,16 @@ names = st.lists(st.text(), max_size=2).map(tuple)
 optional_text = st.none() | st.text(max_size=5)
 optional_number = st.none() | st.integers(0, 2**53)
 causes = st.builds(RebalanceCause, st.sampled_from(RebalanceReason), optional_text)
-joins = st.builds(LastJoin, group_instance_id=optional_text, incarnation=optional_number, client_id=optional_text)
-assignments = st.builds(LastAssignment, st.integers(0), st.none() | st.binary(), task_lists)
+whole = st.binary().map(AssignmentParts)
+joins = st.builds(
+    LastJoin,
+    group_instance_id=optional_text,
+    incarnation=optional_number,
+    client_id=optional_text,
+    join_id=st.none() | st.text(min_size=1, max_size=5),
+    leave_on_disconnect=st.booleans(),
+)
+assignments = st.builds(LastAssignment, st.integers(0), st.none() | whole, task_lists)
 ends = st.builds(
     RebalanceEnd, st.sampled_from(RebalanceOutcome), st.booleans(), optional_number, optional_text, st.integers()
 )
@@ -68,7 +77,7 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
         RebalanceCompleted,
         st.integers(),
         ends,
-        st.dictionaries(st.text(), st.binary()),
+        st.dictionaries(st.text(), whole).map(SharedAssignments),
         st.dictionaries(st.text(), task_lists),
         bases,
     ),
@@ -77,7 +86,7 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
         MemberReported,
         st.text(),
         st.builds(Member, st.binary(), optional_text, optional_text),
-        st.none() | st.binary(),
+        st.none() | whole,
         task_lists,
     ),
     "GroupDeleted": st.builds(GroupDeleted),
@@ -131,7 +140,9 @@ def test_should_write_a_record_as_one_line_of_plain_json() -> None:
             '{"type": "RoundCompleted", "generation_id": 1, "outcome": "stable", "assignments": {},'
             ' "followup_rebalance": false, "probing_rebalance_at_ms": null, "error": null, "error_code": 0,'
             ' "warm_ups": {}, "fingerprint": "f"}',
-            RebalanceCompleted(1, RebalanceEnd(RebalanceOutcome.STABLE), {}, basis=RebalanceBasis("f", {}, ())),
+            RebalanceCompleted(
+                1, RebalanceEnd(RebalanceOutcome.STABLE), SharedAssignments({}), basis=RebalanceBasis("f", {}, ())
+            ),
         ),
         (
             '{"type": "GroupRestored", "state": "Empty", "generation_id": 2, "initial": false, "reason": null,'

@@ -1,0 +1,151 @@
+"""Heartbeats and fetches are answered from the committed state, while the group's own state may be ahead of it."""
+
+from __future__ import annotations
+
+from assignor.snapshot import RebalanceResult
+from assignor.types import TaskId
+from coordinator_api.group.events import (
+    FetchAssignment,
+    Heartbeat,
+    Join,
+    Leave,
+    ProcessHeartbeat,
+    RecheckAssignment,
+    RecheckProcess,
+    Tick,
+)
+from coordinator_api.group.hearing import HeardEvent
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import (
+    AssignmentReady,
+    Heard,
+    HeartbeatAnswered,
+    MemberNews,
+    ProcessHeartbeatAnswered,
+    Rejected,
+)
+from coordinator_api.group.states import GroupState, RejectionCode
+from tests.coordinator_api.group.declarations import declared
+from tests.coordinator_api.group.member_bytes import MemberState, assignment, subscription
+from tests.coordinator_api.group.recorded_group import RecordedGroup
+
+A, B = TaskId(0, 0), TaskId(0, 1)
+CALM = HeartbeatAnswered(GroupState.STABLE, rejoin=False, stop=False, generation_id=1)
+
+
+def join(name: str) -> Join:
+    return Join(subscription(MemberState(name)), 10_000, 60_000, new_member_id=name)
+
+
+def stable(*, followup: bool = False) -> RecordedGroup:
+    """Members a and b have a task each, and have not fetched yet."""
+    recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
+    for event in (declared("v1"), join("a"), join("b"), Tick()):
+        recorded.send(event)
+    given = {"a": assignment((A,)), "b": assignment((B,))}
+    recorded.send(recorded.computed(1, RebalanceResult(given, followup_rebalance=followup)))
+    return recorded
+
+
+def process(**generations: int) -> ProcessHeartbeat:
+    return ProcessHeartbeat({name: Heartbeat(name, generation) for name, generation in generations.items()})
+
+
+def hear(recorded: RecordedGroup, event: HeardEvent) -> Heard:
+    return recorded.group.hear(event, recorded.now_ms, recorded.group.image)
+
+
+def told(recorded: RecordedGroup, event: HeardEvent) -> ProcessHeartbeatAnswered:
+    response = hear(recorded, event).response
+    assert isinstance(response, ProcessHeartbeatAnswered)
+    return response
+
+
+def heard_ms(recorded: RecordedGroup, name: str) -> int | None:
+    return next(one.last_heard_ms for one in recorded.group.describe().members if one.member.member_id == name)
+
+
+def test_should_answer_from_the_committed_state_while_a_later_one_is_being_committed() -> None:
+    recorded = stable()
+    committed = recorded.group.image
+    recorded.group.apply(recorded.decide(Leave("b")).records, recorded.now_ms)
+    recorded.now_ms = 500
+    for name in ("a", "b"):
+        assert recorded.group.hear(Heartbeat(name, 1), 500, committed) == Heard(CALM)
+    fetched = recorded.group.hear(FetchAssignment("b", 1), 500, committed).response
+    assert isinstance(fetched, AssignmentReady)
+    assert [(one.member.member_id, one.last_heard_ms) for one in recorded.group.describe().members] == [("a", 500)]
+    recorded.group.validate_state()
+
+
+def test_should_keep_a_member_alive_that_is_heard_before_its_removal_is_decided() -> None:
+    recorded = stable()
+    recorded.now_ms = 9_999
+    hear(recorded, Heartbeat("a", 1))
+    hear(recorded, FetchAssignment("b", 1))
+    recorded.now_ms = 10_001
+    assert recorded.send(Tick()).records == ()
+
+
+def test_should_take_a_question_that_is_asked_again_for_no_sign_of_life() -> None:
+    recorded = stable()
+    recorded.now_ms = 9_000
+    hear(recorded, RecheckProcess(process(a=1).members))
+    hear(recorded, RecheckAssignment("b", 1))
+    assert (heard_ms(recorded, "a"), heard_ms(recorded, "b")) == (0, 0)
+    hear(recorded, process(a=1))
+    assert (heard_ms(recorded, "a"), heard_ms(recorded, "b")) == (9_000, 0)
+
+
+def test_should_ask_for_a_tick_when_the_last_member_has_its_assignment_before_the_followup() -> None:
+    recorded = stable(followup=True)
+    assert not hear(recorded, FetchAssignment("a", 1)).wants_tick
+    assert hear(recorded, process(a=1, b=1)).wants_tick
+    recorded.send(Tick())
+    assert recorded.group.state is GroupState.PREPARING_REBALANCE
+    assert not hear(recorded, process(a=1, b=1)).wants_tick
+
+
+def test_should_not_take_an_acknowledgement_of_a_generation_that_is_over_for_one_of_the_present() -> None:
+    recorded = stable()
+    first = recorded.group.image
+    recorded.send(declared("v2"))
+    for name in ("a", "b"):
+        rejoined = Join(subscription(MemberState(name, unique=1)), 10_000, 60_000, new_member_id="-", member_id=name)
+        recorded.send(rejoined)
+    given = {"a": assignment((A,)), "b": assignment((B,))}
+    computed = recorded.computed(2, RebalanceResult(given, followup_rebalance=True))
+    recorded.group.apply(recorded.decide(computed).records, recorded.now_ms)
+    for name in ("a", "b"):
+        assert not recorded.group.hear(Heartbeat(name, 1), 0, first).wants_tick
+
+
+def test_should_refuse_only_the_member_that_is_refused() -> None:
+    recorded = stable()
+    answered = told(recorded, process(a=1, x=1, b=7))
+    codes = {name: one.code for name, one in answered.members.items() if isinstance(one, Rejected)}
+    assert codes == {"x": RejectionCode.UNKNOWN_MEMBER_ID, "b": RejectionCode.ILLEGAL_GENERATION}
+    assert answered.members["a"] == MemberNews(rejoin=False, stop=False, assignment_generation=1)
+
+
+def test_should_tell_the_same_news_until_there_is_something_new() -> None:
+    recorded = stable()
+    news = told(recorded, process(a=1, b=1)).news
+    recorded.now_ms = 100
+    assert told(recorded, process(b=1, a=1)).news == news, "the order of the members is no news"
+    assert told(recorded, RecheckProcess(process(a=0, b=0).members)).news == news
+    recorded.restart()
+    assert told(recorded, process(a=1, b=1)).news == news, "nor is a coordinator that was started again"
+    seen = {news, told(recorded, process(a=1)).news, told(recorded, process(a=1, b=2)).news}
+    recorded.send(declared("v2"))
+    seen.add(told(recorded, process(a=1, b=1)).news)
+    recorded.send(Join(subscription(MemberState("a", unique=1)), 10_000, 60_000, new_member_id="-", member_id="a"))
+    seen.add(told(recorded, process(a=1, b=1)).news)
+    assert len(seen) == 5
+
+
+def test_should_hear_of_no_member_of_a_group_that_is_gone() -> None:
+    recorded = RecordedGroup()
+    refused = told(recorded, process(a=1)).members["a"]
+    assert isinstance(refused, Rejected)
+    assert refused.code is RejectionCode.UNKNOWN_MEMBER_ID
