@@ -1,0 +1,188 @@
+"""A coordinator that can be killed, and a fleet of processes on it; what has to be true of both in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.fleet.fleet_process import FleetProcess, Manners, Member
+from tests.acceptance.fleet.http_connection import Address, HttpConnection
+from tests.acceptance.fleet.witness import Witness
+from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.service_process import ServiceProcess
+
+_REMOVED = re.compile(r'"event": "member_removed"')
+
+
+class MortalService:
+    """`assignor serve` on one port for all of its lives, with its log as JSON."""
+
+    def __init__(self, directory: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
+        self.address = Address("127.0.0.1", _free_port())
+        self._service = ServiceProcess(
+            directory, "--port", str(self.address.port), "--log-format", "json", *flags, environment=environment
+        )
+        self.deaths = 0
+
+    @property
+    def pid(self) -> int:
+        return self._service.process.pid
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._service.start)
+
+    @property
+    def database(self) -> Path:
+        return self._service.directory / "assignor.sqlite3"
+
+    async def kill(self) -> None:
+        self.deaths += 1
+        await asyncio.to_thread(self._service.kill)
+
+    async def kill_and_start(self) -> None:
+        await self.kill()
+        await self.start()
+
+    async def stop(self) -> int:
+        return await asyncio.to_thread(self._service.stop)
+
+    def signal(self, number: signal.Signals) -> None:
+        self._service.process.send_signal(number)
+
+    def removed(self) -> dict[str, str]:
+        """Member id to the reason for which it was removed, over all lives; who left by itself is not named."""
+        lines = [json.loads(line) for line in self._service.log if _REMOVED.search(line)]
+        return {line["member"]: line["reason"] for line in lines if line["reason"] != "left"}
+
+    def close(self) -> None:
+        self._service.__exit__()
+
+
+class Fleet:
+    """Processes of one group, with what they witness."""
+
+    def __init__(self, address: Address, group_id: str, partitions: int, seed: int) -> None:
+        self.group_id = group_id
+        self.partitions = partitions
+        self.address = address
+        self.witness = Witness()
+        self.processes: list[FleetProcess] = []
+        self.chance = random.Random(seed)
+        self._started = 0
+
+    async def declare(self, **changes: object) -> None:
+        configs = {"acceptable.recovery.lag": 1_000_000, "num.standby.replicas": 0, **changes.pop("configs", {})}  # type: ignore[dict-item]
+        document = definition(self.partitions, configs=configs, **changes)
+        answer = await HttpConnection(self.address).ask("PUT", f"/v1/groups/{self.group_id}", document)
+        assert answer.status in (200, 201), answer
+
+    def add(self, count: int, manners: Manners, through: Address | None = None, members: int = 2) -> list[FleetProcess]:
+        """`count` more processes, which begin to join at once."""
+        added = []
+        for _ in range(count):
+            self._started += 1
+            chance = random.Random(self.chance.random())
+            process = FleetProcess(
+                self._started, through or self.address, manners, self.witness, chance, members=members
+            )
+            process.start()
+            added.append(process)
+        self.processes += added
+        return added
+
+    def kill(self, processes: Iterable[FleetProcess]) -> None:
+        for process in list(processes):
+            process.die()
+            self.processes.remove(process)
+
+    async def leave(self, processes: Iterable[FleetProcess]) -> None:
+        leaving = list(processes)
+        for process in leaving:
+            self.processes.remove(process)
+        await asyncio.gather(*(process.leave() for process in leaving))
+
+    def members(self) -> list[Member]:
+        return [member for process in self.processes for member in process.members]
+
+    async def until(self, condition: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
+        """Asked again whenever something has happened to a member.
+
+        Raises AssertionError, which says where the fleet stands, when it does not come true, or when a member met what
+        it does not expect.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    assert self.witness.surprises == []
+                    self.witness.changed.clear()
+                    await self.witness.changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"waited {timeout_s} s for {what}: {self.standing()}") from None
+
+    async def until_settled(self, beyond: int = -1, timeout_s: float = 120.0) -> int:
+        """Until every task has one owner and all members hold one generation above `beyond`, which is given back."""
+
+        def settled() -> bool:
+            members = self.members()
+            first = members[0].generation_id
+            if first <= beyond or any(
+                member.generation_id != first or member.awaited > first or member.rejoin for member in members
+            ):
+                return False
+            return sorted(partition for member in members for partition in member.active) == list(
+                range(self.partitions)
+            )
+
+        await self.until(settled, "every task to have one owner", timeout_s)
+        return max(member.generation_id for member in self.members())
+
+    def standing(self) -> str:
+        """Where the fleet stands, for people."""
+        members = self.members()
+        owned = [partition for member in members for partition in member.active]
+        generations = sorted({member.generation_id for member in members})
+        waiting = sum(member.awaited > member.generation_id for member in members)
+        return (
+            f"{len(members)} members in generations {generations[:5]}, {waiting} wait for an assignment; "
+            f"{len(set(owned))} of {self.partitions} tasks owned, {len(owned) - len(set(owned))} twice; "
+            f"evictions {self.witness.evictions[:5]}; surprises {self.witness.surprises[:5]}; "
+            f"answers {dict(self.witness.statuses)}"
+        )
+
+    async def describe(self) -> dict[str, Any]:
+        answer = await HttpConnection(self.address).ask("GET", f"/v1/groups/{self.group_id}", answer_timeout_s=60)
+        assert answer.status == 200, answer
+        document: dict[str, Any] = answer.document()
+        return document
+
+    async def assert_whole(self, service: MortalService) -> None:
+        """Nobody who lives was evicted, nothing was owned twice, nobody else is a member, and all tasks are owned."""
+        assert self.witness.surprises == []
+        assert self.witness.evictions == [], self.standing()
+        live = {member.member_id for member in self.members()}
+        removed = {member_id: reason for member_id, reason in service.removed().items() if member_id in live}
+        assert removed == {}
+        assert self.witness.owned_twice() == []
+        assert self.witness.ownerless() == []
+        described = await self.describe()
+        assert {entry["member_id"] for entry in described["members"]} == live
+        assert described["state"] == "Stable"
+        active = sorted(entry["task"] for entry in described["tasks"] if entry["role"] == "active")
+        assert active == sorted(f"0_{partition}" for partition in range(self.partitions))
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.die()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,364 @@
+"""One process of a fleet: some members, one heartbeat for all of them, and what each of them owns.
+
+A process speaks in one of two ways. A `held` one does as this project's runtime: one heartbeat for all of its members
+is held until there is news. A plain one makes the calls for single members, as any client of the contract may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from assignor.protocol.consumer_protocol import decode_assignment
+from tests.acceptance.fleet.http_connection import (
+    ANSWER_TIMEOUT_S,
+    Address,
+    Answer,
+    HttpConnection,
+    NoAnswer,
+    request_bytes,
+)
+from tests.acceptance.fleet.witness import Eviction, Witness, now_ms
+from tests.coordinator_api.group_members import subscription
+
+PAUSE_S = 0.05
+LONGEST_PAUSE_S = 0.5
+
+
+class Refused(Exception):
+    """The coordinator said no."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.code = answer.code()
+        super().__init__(f"{answer.status} {answer.body[:300]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How the processes of a fleet behave. Times in milliseconds.
+
+    `held`: one held heartbeat for all members. `asks_for_grace`: `leave_on_disconnect`, which only a held heartbeat
+    makes use of. `endpoint`: whether the instances can be asked, so that each assignment names them all.
+    `hang_up_chance`: how often a process hangs up in the middle of a call, and makes the call again.
+    """
+
+    group_id: str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    rebalance_timeout_ms: int = 120_000
+    held: bool = True
+    asks_for_grace: bool = True
+    endpoint: bool = False
+    hang_up_chance: float = 0.0
+
+    @property
+    def path(self) -> str:
+        return f"/v1/groups/{self.group_id}"
+
+
+@dataclass(slots=True)
+class Member:
+    """One member. `awaited`: the generation whose assignment it waits for. `offered`: the one that it can fetch."""
+
+    name: str
+    join_id: str
+    member_id: str | None = None
+    generation_id: int = 0
+    awaited: int = 0
+    offered: int = 0
+    rejoin: bool = False
+    lost: bool = False
+    joined_once: bool = False
+    active: frozenset[int] = frozenset()
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class FleetProcess:
+    """Runs from `start` to `leave` or `die`. `number`: its process id in the witness' lines. `state`: of the
+    group, as the last heartbeat said; `beats`: how many were answered.
+    """
+
+    def __init__(
+        self, number: int, address: Address, manners: Manners, witness: Witness, chance: random.Random, members: int = 2
+    ) -> None:
+        self.number = number
+        self.manners = manners
+        self.members = [Member(f"p{number}-t{thread}", uuid.uuid4().hex) for thread in range(members)]
+        self.beats = 0
+        self.state = ""
+        self._process_id = str(uuid.uuid4())
+        self._address = address
+        self._witness = witness
+        self._chance = chance
+        self._calls = [HttpConnection(address) for _ in self.members]
+        self._hearts = [HttpConnection(address) for _ in ([0] if manners.held else self.members)]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._answered_ms = now_ms()
+        self._some_member = asyncio.Event()
+
+    def start(self) -> None:
+        self._tasks = [
+            asyncio.create_task(self._watched(self._membership(member, calls)))
+            for member, calls in zip(self.members, self._calls, strict=True)
+        ]
+        if self.manners.held:
+            self._tasks.append(asyncio.create_task(self._watched(self._heartbeat_of_all(self._hearts[0]))))
+        else:
+            self._tasks += [
+                asyncio.create_task(self._watched(self._heartbeat_of_one(member, heart)))
+                for member, heart in zip(self.members, self._hearts, strict=True)
+            ]
+
+    def die(self) -> None:
+        """As SIGKILL does it: nothing is said, and the kernel closes the connections."""
+        self._end()
+        self._witness.died(self.number)
+
+    def say_nothing(self) -> None:
+        """As a process on a network that is gone does it: nothing is said, and no connection is closed."""
+        for task in self._tasks:
+            task.cancel()
+        self._witness.died(self.number)
+
+    async def leave(self) -> None:
+        """In good order: tasks first, then the membership."""
+        for task in self._tasks:
+            task.cancel()
+        for member in self.members:
+            self._own(member, frozenset(), member.generation_id)
+            if member.member_id is not None:
+                await HttpConnection(self._address).ask("DELETE", self._member_path(member))
+        self._end()
+
+    def request_rejoin(self) -> None:
+        """Every member sends its subscription again."""
+        for member in self.members:
+            member.rejoin = True
+            member.news.set()
+
+    def hang_up_other_calls(self) -> None:
+        """Break the connections on which no heartbeat goes."""
+        for connection in self._calls:
+            connection.hang_up()
+
+    @property
+    def active(self) -> list[int]:
+        return [partition for member in self.members for partition in member.active]
+
+    def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for connection in (*self._calls, *self._hearts):
+            connection.hang_up()
+
+    async def _watched(self, body: Any) -> None:
+        try:
+            await body
+        except asyncio.CancelledError:
+            raise
+        except Exception as fault:
+            self._witness.surprises.append(f"process {self.number}: {fault!r}")
+            self._witness.changed.set()
+
+    async def _membership(self, member: Member, calls: HttpConnection) -> None:
+        pause_s = PAUSE_S
+        while True:
+            try:
+                await self._one_rebalance(member, calls)
+                pause_s = PAUSE_S
+            except NoAnswer:
+                await asyncio.sleep(self._chance.uniform(0, pause_s))
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            except Refused as refusal:
+                if refusal.code == "REBALANCE_IN_PROGRESS":
+                    member.rejoin = True
+                elif refusal.code == "UNKNOWN_MEMBER_ID":
+                    self._evicted(member, "join or fetch")
+                else:
+                    raise
+
+    async def _one_rebalance(self, member: Member, calls: HttpConnection) -> None:
+        """Join where that is due, then wait for the assignment or for news."""
+        if member.lost:
+            member.lost = False
+            member.member_id, member.join_id = None, uuid.uuid4().hex
+        if member.member_id is None or member.rejoin:
+            member.rejoin = False
+            await self._join(member, calls)
+        if member.generation_id < member.awaited:
+            if self.manners.held:
+                await self._await_news(member, lambda: member.offered >= member.awaited)
+                if not member.rejoin and not member.lost:
+                    await self._fetch(member, calls, wait_ms=0)
+            else:
+                await self._fetch(member, calls, wait_ms=self.manners.heartbeat_interval_ms)
+        else:
+            await self._await_news(member, lambda: member.offered > member.generation_id)
+            member.awaited = max(member.awaited, member.offered)
+
+    async def _await_news(self, member: Member, wanted: Any) -> None:
+        while not (member.rejoin or member.lost or wanted()):
+            member.news.clear()
+            await member.news.wait()
+
+    def join_body(self, member: Member) -> dict[str, object]:
+        """The join or rejoin that the member would send now."""
+        body: dict[str, object] = {
+            "session_timeout_ms": self.manners.session_timeout_ms,
+            "rebalance_timeout_ms": self.manners.rebalance_timeout_ms,
+            "client_id": member.name,
+            "subscription": base64.b64encode(self._subscription(member)).decode("ascii"),
+        }
+        if member.member_id is not None:
+            body["member_id"] = member.member_id
+        else:
+            body["join_id"] = member.join_id
+        if self.manners.held and self.manners.asks_for_grace:
+            body["leave_on_disconnect"] = True
+        return body
+
+    async def _join(self, member: Member, calls: HttpConnection) -> None:
+        body = self.join_body(member)
+        answer = await self._ask(calls, "POST", f"{self.manners.path}/subscriptions", body, "join")
+        document = answer.document()
+        member.member_id = document["member_id"]
+        member.awaited = document["generation_id"]
+        self._some_member.set()
+
+    def _subscription(self, member: Member) -> bytes:
+        running = {f"0_{partition}": -2 for partition in member.active}
+        endpoint = f"host-{self.number}.example:8080" if self.manners.endpoint else None
+        owned = tuple(sorted(member.active))
+        return subscription(self._process_id, running, owned, member.generation_id or None, endpoint)
+
+    async def _fetch(self, member: Member, calls: HttpConnection, wait_ms: int) -> None:
+        answer = await self._ask(
+            calls,
+            "GET",
+            f"{self._member_path(member)}/assignment?min_generation={member.awaited}&wait_ms={wait_ms}",
+            None,
+            "fetch",
+            {"Accept": "application/octet-stream"},
+            wait_ms,
+        )
+        if answer.status != 200:
+            return
+        active = frozenset(each.partition for each in decode_assignment(answer.body).partitions)
+        gave_something_up = bool(member.active - active)
+        member.generation_id = int(answer.headers["assignor-generation-id"])
+        self._own(member, active, member.generation_id)
+        if gave_something_up:
+            member.rejoin = True
+
+    async def _heartbeat_of_all(self, heart: HttpConnection) -> None:
+        await self._some_member.wait()
+        known: str | None = None
+        pause_s = PAUSE_S
+        while True:
+            named = {member.member_id: member for member in self.members if member.member_id and not member.lost}
+            body: dict[str, object] = {
+                "members": {member_id: {"generation_id": member.generation_id} for member_id, member in named.items()}
+            }
+            if not named:
+                self._some_member.clear()
+                await self._some_member.wait()
+                continue
+            if known is not None:
+                body["known"] = known
+            wait_ms = self.manners.heartbeat_interval_ms
+            try:
+                answer = await self._ask(
+                    heart, "POST", f"{self.manners.path}/heartbeat?wait_ms={wait_ms}", body, "heartbeat", None, wait_ms
+                )
+            except NoAnswer:
+                known = None
+                await asyncio.sleep(self._chance.uniform(0, pause_s))
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                continue
+            pause_s = PAUSE_S
+            document = answer.document()
+            known, self.state = document["news"], document["state"]
+            self.beats += 1
+            for member_id, member in named.items():
+                if member.member_id != member_id:
+                    continue
+                told = document["members"][member_id]
+                if told.get("code") == "UNKNOWN_MEMBER_ID":
+                    self._evicted(member, "heartbeat")
+                elif "code" in told:
+                    raise AssertionError(f"heartbeat of {member_id}: {told}")
+                else:
+                    self._told(member, rejoin=told["rejoin"], offered=told["assignment_generation"])
+
+    async def _heartbeat_of_one(self, member: Member, heart: HttpConnection) -> None:
+        while True:
+            await asyncio.sleep(self.manners.heartbeat_interval_ms / 1000)
+            if member.member_id is None or member.lost:
+                continue
+            body = {"generation_id": member.generation_id}
+            try:
+                answer = await self._ask(heart, "POST", f"{self._member_path(member)}/heartbeat", body, "heartbeat")
+            except NoAnswer:
+                continue
+            except Refused as refusal:
+                if refusal.code == "UNKNOWN_MEMBER_ID":
+                    self._evicted(member, "heartbeat")
+                    continue
+                if refusal.code in ("ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"):
+                    continue
+                raise
+            told = answer.document()
+            self.state = told["state"]
+            self.beats += 1
+            self._told(member, rejoin=told["rejoin"], offered=told["generation_id"])
+
+    def _told(self, member: Member, *, rejoin: bool, offered: int) -> None:
+        member.offered = offered
+        if rejoin:
+            member.rejoin = True
+        member.news.set()
+
+    async def _ask(
+        self,
+        connection: HttpConnection,
+        method: str,
+        path: str,
+        body: object,
+        call: str,
+        headers: dict[str, str] | None = None,
+        wait_ms: int = 0,
+    ) -> Answer:
+        """Obeys 429 and 503; hangs up now and then. Raises NoAnswer, and Refused for every other refusal."""
+        request = request_bytes(method, path, body, headers)
+        sent_ms = now_ms()
+        if self.manners.hang_up_chance and self._chance.random() < self.manners.hang_up_chance:
+            await connection.send_and_hang_up(request)
+            raise NoAnswer("hung up")
+        answer = await connection.send(request, ANSWER_TIMEOUT_S + wait_ms / 1000)
+        self._witness.answered(call, answer.status)
+        if answer.status in (429, 503):
+            await asyncio.sleep(float(answer.headers.get("retry-after", "1")) * self._chance.uniform(0.5, 1.0))
+            raise NoAnswer(f"{answer.status}")
+        if answer.status >= 400:
+            raise Refused(answer)
+        self._answered_ms = max(self._answered_ms, sent_ms)
+        return answer
+
+    def _evicted(self, member: Member, call: str) -> None:
+        assert member.member_id is not None, "it was a member"
+        if not member.lost:
+            self._witness.evictions.append(Eviction(member.member_id, call, now_ms() - self._answered_ms))
+        self._own(member, frozenset(), 0)
+        member.lost, member.generation_id, member.awaited, member.offered = True, 0, 0, 0
+        member.news.set()
+
+    def _own(self, member: Member, active: frozenset[int], generation_id: int) -> None:
+        member.active = active
+        self._witness.owns(self.number, member.name, member.member_id, generation_id, active)
+
+    def _member_path(self, member: Member) -> str:
+        return f"{self.manners.path}/members/{member.member_id}"

@@ -1,0 +1,242 @@
+"""What the coordinator makes of a connection that breaks: the death of a process, or only of the network between.
+
+Real sockets on loopback, and a proxy that breaks them. Sessions are so long that they explain nothing, but where a test
+says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.fleet.faulty_proxy import FaultyProxy
+from tests.acceptance.fleet.fleet import Fleet, MortalService
+from tests.acceptance.fleet.fleet_process import FleetProcess, Manners
+from tests.acceptance.fleet.http_connection import HttpConnection, NoAnswer
+from tests.acceptance.fleet.witness import now_ms
+
+GROUP = "lost-connections"
+PARTITIONS = 12
+LONG_MS = 60_000
+SHORT_MS = 3_000
+SOON_S = 20.0
+"""Long before a session of `LONG_MS` is over, however busy the machine is."""
+
+HELD = Manners(GROUP, LONG_MS, 500)
+
+
+@asynccontextmanager
+async def fleet_of(directory: Path, grace_ms: int = 200) -> AsyncIterator[tuple[MortalService, Fleet, FaultyProxy]]:
+    service = MortalService(
+        directory,
+        *("--group-initial-rebalance-delay-ms", "200"),
+        environment={"ASSIGNOR_GROUP_DISCONNECT_GRACE_MS": str(grace_ms)},
+    )
+    try:
+        await service.start()
+        fleet = Fleet(service.address, GROUP, PARTITIONS, 1)
+        async with FaultyProxy(service.address, random.Random(1)) as proxy:
+            await fleet.declare()
+            try:
+                yield service, fleet, proxy
+            finally:
+                fleet.close()
+    finally:
+        service.close()
+
+
+def ids(processes: list[FleetProcess]) -> set[str | None]:
+    return {member.member_id for process in processes for member in process.members}
+
+
+async def heard_again(fleet: Fleet, processes: list[FleetProcess]) -> None:
+    """Until each of them has had two answers more: the second of these calls was sent after this one was made."""
+    before = {process.number: process.beats for process in processes}
+    await fleet.until(
+        lambda: all(process.beats >= before[process.number] + 2 for process in processes), "all to be heard from again"
+    )
+
+
+async def test_should_give_away_the_tasks_of_a_process_as_soon_as_its_connection_breaks(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path) as (service, fleet, _):
+        fleet.add(4, HELD)
+        settled = await fleet.until_settled()
+        dead = fleet.processes[0]
+        dead_ids = ids([dead])
+        assert dead.active
+
+        fleet.kill([dead])
+
+        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
+        assert service.removed().keys() == dead_ids
+        await fleet.assert_whole(service)
+
+
+async def test_should_let_the_session_run_out_of_a_process_that_did_not_ask_for_more(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path) as (service, fleet, _):
+        fleet.add(3, HELD)
+        silent = fleet.add(1, replace(HELD, session_timeout_ms=SHORT_MS, asks_for_grace=False))[0]
+        settled = await fleet.until_settled()
+        silent_ids = ids([silent])
+
+        killed_ms = now_ms()
+        fleet.kill([silent])
+
+        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
+        assert now_ms() - killed_ms >= SHORT_MS - HELD.heartbeat_interval_ms - 100
+        assert service.removed() == dict.fromkeys(silent_ids, "session-expired")
+        await fleet.assert_whole(service)
+
+
+async def test_should_end_members_on_a_silent_network_by_their_session_timeout(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path) as (service, fleet, proxy):
+        fleet.add(3, HELD)
+        beyond = fleet.add(1, replace(HELD, session_timeout_ms=SHORT_MS), through=proxy.address)[0]
+        settled = await fleet.until_settled()
+        beyond_ids = ids([beyond])
+
+        silent_ms = now_ms()
+        proxy.fall_silent()
+        beyond.say_nothing()
+        fleet.processes.remove(beyond)
+
+        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
+        assert now_ms() - silent_ms >= SHORT_MS - HELD.heartbeat_interval_ms - 100
+        assert service.removed() == dict.fromkeys(beyond_ids, "session-expired")
+
+
+async def test_should_not_take_a_proxy_that_breaks_and_stays_away_for_the_death_of_a_fleet(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path) as (service, fleet, proxy):
+        fleet.add(5, HELD, through=proxy.address)
+        fleet.add(1, HELD)
+        settled = await fleet.until_settled()
+
+        proxy.refuses = True
+        assert proxy.break_all() >= 5
+        await asyncio.sleep(1.5)  # what is tested: many times the grace goes by, and nobody can come back
+        proxy.refuses = False
+        await heard_again(fleet, fleet.processes)
+
+        assert await fleet.until_settled() == settled
+        assert service.removed() == {}
+        await fleet.assert_whole(service)
+
+
+async def test_should_not_take_its_own_restart_for_the_death_of_a_fleet(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
+        fleet.add(5, HELD)
+        settled = await fleet.until_settled()
+
+        await service.kill_and_start()
+        await heard_again(fleet, fleet.processes)
+
+        assert await fleet.until_settled() == settled
+        assert service.removed() == {}
+        await fleet.assert_whole(service)
+
+
+async def test_should_notice_a_death_after_a_restart_as_well(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path) as (service, fleet, _):
+        fleet.add(4, HELD)
+        await fleet.until_settled()
+        await service.kill_and_start()
+        await heard_again(fleet, fleet.processes)
+        settled = await fleet.until_settled()
+        dead = fleet.processes[0]
+        dead_ids = ids([dead])
+
+        fleet.kill([dead])
+
+        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
+        assert service.removed().keys() == dead_ids
+
+
+async def test_should_notice_a_death_after_the_network_was_away(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path) as (service, fleet, proxy):
+        fleet.add(4, HELD, through=proxy.address)
+        await fleet.until_settled()
+        proxy.break_all()
+        await heard_again(fleet, fleet.processes)
+        settled = await fleet.until_settled()
+        dead = fleet.processes[0]
+        dead_ids = ids([dead])
+
+        fleet.kill([dead])
+
+        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
+        assert service.removed().keys() == dead_ids
+        await fleet.assert_whole(service)
+
+
+async def test_should_keep_a_process_that_went_over_to_another_connection(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
+        fleet.add(4, HELD)
+        settled = await fleet.until_settled()
+        moving = fleet.processes[0]
+        body = {"members": {member.member_id: {"generation_id": settled} for member in moving.members}}
+        old = HttpConnection(service.address)
+        assert (await old.ask("POST", f"{HELD.path}/heartbeat?wait_ms=0", body)).status == 200
+        await heard_again(fleet, [moving])
+
+        old.hang_up()
+        await heard_again(fleet, fleet.processes)
+
+        assert await fleet.until_settled() == settled
+        assert service.removed() == {}
+
+
+async def test_should_not_miss_a_process_for_the_connections_of_its_other_calls(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
+        fleet.add(4, HELD)
+        settled = await fleet.until_settled()
+
+        for process in fleet.processes:
+            process.hang_up_other_calls()
+        await heard_again(fleet, fleet.processes)
+
+        assert await fleet.until_settled() == settled
+        assert service.removed() == {}
+
+
+@pytest.mark.parametrize("through", ["a hang-up", "a proxy that loses the answers"])
+async def test_should_make_no_second_member_of_a_join_whose_answer_was_lost(tmp_path: Path, through: str) -> None:
+    async with fleet_of(tmp_path, grace_ms=LONG_MS) as (_, fleet, proxy):
+        if through == "a hang-up":
+            fleet.add(2, replace(HELD, hang_up_chance=0.7))
+        else:
+            proxy.loses_answers = 0.7
+            fleet.add(2, HELD, through=proxy.address)
+
+        await fleet.until_settled(timeout_s=SOON_S)
+        proxy.loses_answers = 0.0
+
+        described = await fleet.describe()
+        assert {entry["member_id"] for entry in described["members"]} == ids(fleet.processes)
+        assert fleet.witness.owned_twice() == []
+
+
+async def test_should_answer_a_repeated_first_join_as_the_first_time(tmp_path: Path) -> None:
+    async with fleet_of(tmp_path) as (service, fleet, _):
+        process = FleetProcess(1, service.address, HELD, fleet.witness, random.Random(1), members=1)
+        member = process.members[0]
+        calls = HttpConnection(service.address)
+        body = process.join_body(member)
+
+        first = await calls.ask("POST", f"{HELD.path}/subscriptions", body)
+        with pytest.raises(NoAnswer):
+            await calls.ask("POST", f"{HELD.path}/subscriptions", body, answer_timeout_s=0)
+        again = await calls.ask("POST", f"{HELD.path}/subscriptions", body)
+        other = await calls.ask("POST", f"{HELD.path}/subscriptions", {**body, "join_id": "another"})
+
+        assert (first.status, again.status, other.status) == (201, 200, 201)
+        assert first.document()["member_id"] == again.document()["member_id"] != other.document()["member_id"]
+        await service.kill_and_start()
+        once_more = await HttpConnection(service.address).ask("POST", f"{HELD.path}/subscriptions", body)
+        assert once_more.document()["member_id"] == first.document()["member_id"]
+        assert len((await fleet.describe())["members"]) == 2
