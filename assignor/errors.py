@@ -20,11 +20,20 @@ JVM group would have seen. Each package above the library has its own branch bel
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 
 class AssignorFault(Exception):
-    """The root. Its text is for a person: what is wrong, where, and what to do about it."""
+    """The root. Its text is for a person: what is wrong, where, and what to do about it.
+
+    Pickled, it comes back as it was, with its fields and its cause if that is one of ours: work may be done in another
+    process.
+    """
+
+    def __reduce__(self) -> tuple[Callable[..., AssignorFault], tuple[object, ...]]:
+        cause = self.__cause__ if isinstance(self.__cause__, AssignorFault) else None
+        return _as_it_was, (type(self), self.args, self.__dict__, cause)
 
 
 class InputError(AssignorFault, ValueError):
@@ -113,3 +122,14 @@ class NumberFormatError(IllegalArgumentError):
 
 class RebalanceNotPlaced(AssignorFault):
     """A rebalance of a forecast ended without a placement; the text says how."""
+
+
+def _as_it_was(
+    kind: type[AssignorFault], args: tuple[object, ...], fields: Mapping[str, object], cause: AssignorFault | None
+) -> AssignorFault:
+    """Without `__init__`, whose arguments differ from class to class and from what the fault keeps."""
+    fault = kind.__new__(kind, *args)
+    fault.__dict__.update(fields)
+    if cause is not None:
+        fault.__cause__ = cause
+    return fault

@@ -1,0 +1,199 @@
+"""Jobs for worker processes, one at a time each: `await pool.run(function, *arguments)`.
+
+Rules: jobs begin in the order in which they came. Cancelling the task that waits for a job kills its process at once,
+and a job that is not begun is just taken back. A worker is replaced when it died, when it was killed, and when it has
+grown large: then its memory comes back. Errors of this project come back as themselves, with their fields.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from assignor.errors import AssignorFault
+from coordinator_api.workers.forked_workers import ForkedWorkers, Worker
+from coordinator_api.workers.worker_process import LENGTH
+
+Result = TypeVar("Result")
+
+_ATTEMPTS = 3
+
+LARGE_BYTES = 256 * 1024 * 1024
+"""A worker that has more memory than this after a job is replaced."""
+
+
+class WorkerDied(AssignorFault):
+    """The worker ended in the middle of a job: out of memory, or somebody killed it. The job may be run again."""
+
+
+class PoolClosed(AssignorFault):
+    """The pool runs no more jobs: the service is stopping."""
+
+
+class WorkerPool:
+    """Belongs to one event loop."""
+
+    def __init__(self, size: int, workers: ForkedWorkers, *, nice: int = 0, large_bytes: int = LARGE_BYTES) -> None:
+        """`size`: how many jobs run at one time. `nice`: how far the workers stand back for the serving process."""
+        self._workers = workers
+        self._nice = nice
+        self._large_bytes = large_bytes
+        self._size = size
+        self._slots = asyncio.Semaphore(size)
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._ending: set[asyncio.Task[int | None]] = set()
+        self._closed = False
+        # a thread waits for the fork server, so that the event loop does not
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workers")
+
+    async def warm_up(self) -> None:
+        """Have one worker ready, so that the first job need not wait. Raises WorkersUnavailable."""
+        async with self._slots:
+            self._give_back(await self._take())
+
+    async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """What `function(*arguments)` returns or raises in a worker process.
+
+        `function`: of a module, not made inside another one. Arguments and results are pickled: keep them small. Raises
+        WorkerDied, WorkersUnavailable, PoolClosed; JobFailed in place of an error that cannot be pickled.
+        """
+        job = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
+        async with self._slots:
+            succeeded, value = await self._answer(job)
+        if not succeeded:
+            raise value
+        result: Result = value
+        return result
+
+    async def _answer(self, job: bytes) -> tuple[bool, Any]:
+        """Whether it is a value, and the value or the error."""
+        worker = await self._begin(job)
+        try:
+            answer = await self._message(worker)
+        except (OSError, EOFError):
+            raise await self._why_it_died(self._kill(worker)) from None
+        except BaseException:
+            self._kill(worker)
+            raise
+        succeeded, value, resident_bytes = _unpickled(answer)
+        if resident_bytes > self._large_bytes:
+            self._kill(worker)
+        else:
+            self._give_back(worker)
+        return succeeded, value
+
+    async def _begin(self, job: bytes) -> Worker:
+        """The worker that has begun with the job. One that has died since its last job has not: another one gets it."""
+        loop = asyncio.get_running_loop()
+        for _ in range(_ATTEMPTS):
+            worker = await self._take()
+            try:
+                await loop.sock_sendall(worker.connection, LENGTH.pack(len(job)))
+                await loop.sock_sendall(worker.connection, job)
+                await self._message(worker)
+                return worker
+            except (OSError, EOFError):
+                died = await self._why_it_died(self._kill(worker))
+            except BaseException:
+                self._kill(worker)
+                raise
+        raise died
+
+    async def close(self) -> None:
+        """Kill all workers, those in the middle of a job too. Jobs that run or wait raise PoolClosed."""
+        self._closed = True
+        for worker in [*self._idle]:
+            self._kill(worker)
+        for worker in self._busy:
+            self._workers.kill(worker)  # its job notices, and does the rest
+        for _ in range(self._size):
+            await self._slots.acquire()  # when all are ours, every job has ended
+        for _ in range(self._size):
+            self._slots.release()
+        await asyncio.gather(*self._ending)
+        self._thread.shutdown(wait=False)
+
+    async def _take(self) -> Worker:
+        self._refuse_if_closed()
+        if self._idle:
+            worker = self._idle.pop()
+        else:
+            starting = asyncio.get_running_loop().run_in_executor(self._thread, self._workers.start, self._nice)
+            try:
+                worker = await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                starting.add_done_callback(self._keep_started)
+                raise
+        self._busy.add(worker)
+        if self._closed:
+            self._kill(worker)
+            self._refuse_if_closed()
+        return worker
+
+    def _keep_started(self, starting: asyncio.Future[Worker]) -> None:
+        """A worker whose job was taken back while it started is for the next one."""
+        if not starting.cancelled() and starting.exception() is None:
+            self._idle.append(starting.result())
+            if self._closed:
+                self._kill(starting.result())
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise PoolClosed("the service is stopping")
+
+    def _give_back(self, worker: Worker) -> None:
+        self._busy.discard(worker)
+        self._idle.append(worker)
+        if self._closed:
+            self._kill(worker)
+
+    def _kill(self, worker: Worker) -> asyncio.Task[int | None]:
+        """At once. The task knows the exit code."""
+        self._workers.kill(worker)
+        self._busy.discard(worker)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        ending = asyncio.get_running_loop().create_task(self._end(worker))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        return ending
+
+    async def _end(self, worker: Worker) -> int | None:
+        await asyncio.sleep(0)  # a read that was cancelled lets go of the descriptor before another socket can get it
+        worker.connection.close()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._workers.end, worker)
+
+    async def _why_it_died(self, ending: asyncio.Task[int | None]) -> AssignorFault:
+        if self._closed:
+            return PoolClosed("the service is stopping")
+        code = await asyncio.shield(ending)
+        if code is None or code >= 0:
+            return WorkerDied("the worker process ended in the middle of its job")
+        name = signal.Signals(-code).name
+        hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+        return WorkerDied(f"the worker process was ended by {name} in the middle of its job{hint}")
+
+    async def _message(self, worker: Worker) -> bytearray:
+        loop = asyncio.get_running_loop()
+        (size,) = LENGTH.unpack(await _exactly(loop, worker, LENGTH.size))
+        return await _exactly(loop, worker, size)
+
+
+async def _exactly(loop: asyncio.AbstractEventLoop, worker: Worker, size: int) -> bytearray:
+    content = bytearray(size)
+    view = memoryview(content)
+    while view:
+        received = await loop.sock_recv_into(worker.connection, view)
+        if not received:
+            raise EOFError
+        view = view[received:]
+    return content
+
+
+def _unpickled(answer: bytearray) -> tuple[bool, Any, int]:
+    return pickle.loads(answer)  # type: ignore[no-any-return]  # noqa: S301 (from a worker of this process)

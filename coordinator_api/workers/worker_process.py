@@ -1,0 +1,115 @@
+"""The body of a worker: jobs arrive on a socket, one at a time, and each is answered with a value or an error.
+
+Rules: a worker lives as long as the other end of its socket is open, even in the middle of a job; so it ends when the
+serving process does, however that ended. It ignores SIGINT and SIGTERM, which a terminal or a service manager sends to
+every process of the service: the serving process says when a worker ends. When memory is short, the kernel takes a
+worker before the serving process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from assignor.errors import AssignorFault
+
+LENGTH = struct.Struct(">Q")
+"""Before each message. A worker says first, with an empty one, that it has a whole job."""
+
+_ASK_KERNEL_FIRST = "500"
+
+
+class JobFailed(AssignorFault):
+    """A job raised an error that cannot leave its process. The message has its type and text."""
+
+
+def work(connection: socket.socket, nice: int) -> None:
+    """Serve until the connection ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with contextlib.suppress(OSError):
+        os.nice(nice)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(_ASK_KERNEL_FIRST)
+    threading.Thread(target=_end_with_the_connection, args=(connection.fileno(),), daemon=True).start()
+    with contextlib.suppress(OSError):
+        while (job := _receive(connection)) is not None:
+            connection.sendall(LENGTH.pack(0))  # the job has begun
+            answer = _answer(job)
+            connection.sendall(LENGTH.pack(len(answer)))
+            connection.sendall(answer)
+            del job, answer
+
+
+def _end_with_the_connection(descriptor: int) -> None:
+    """Whatever the job is doing."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # only that the other end has closed
+    poll.poll()
+    os._exit(0)
+
+
+def _receive(connection: socket.socket) -> bytearray | None:
+    head = _exactly(connection, LENGTH.size)
+    return None if head is None else _exactly(connection, LENGTH.unpack(head)[0])
+
+
+def _exactly(connection: socket.socket, size: int) -> bytearray | None:
+    content = bytearray(size)
+    view = memoryview(content)
+    while view:
+        received = connection.recv_into(view)
+        if not received:
+            return None
+        view = view[received:]
+    return content
+
+
+def _answer(job: bytearray) -> bytes:
+    """Pickled: whether it is a value, the value or error, and the memory of this process in bytes."""
+    try:
+        function, arguments = _unpickled(job)
+        value = function(*arguments)
+        return pickle.dumps((True, value, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
+    except BaseException as fault:  # even SystemExit: only the serving process ends a worker
+        return _refusal(fault)
+
+
+def _unpickled(job: bytearray) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    return pickle.loads(job)  # type: ignore[no-any-return]  # noqa: S301 (from the process that started this one)
+
+
+def _refusal(fault: BaseException) -> bytes:
+    if not isinstance(fault, AssignorFault):
+        fault.add_note(f"In a worker process:\n{''.join(traceback.format_exception(fault)).rstrip()}")
+    try:
+        if not isinstance(fault, Exception):
+            raise TypeError
+        answer = pickle.dumps((False, fault, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
+        pickle.loads(answer)  # noqa: S301 (some errors can be written and not be read)
+    except Exception:
+        text = JobFailed(f"{type(fault).__name__}: {fault}")
+        return pickle.dumps((False, text, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
+    return answer
+
+
+def _resident_bytes() -> int:
+    """Now, where the system says so; elsewhere the most that it ever was."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,74 @@
+"""What tests have worker processes do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+from assignor.errors import StreamsError, TopologyError
+
+_held: list[object] = []
+
+
+def process() -> int:
+    return os.getpid()
+
+
+def echo(value: object) -> object:
+    return value
+
+
+def niceness() -> int:
+    return os.nice(0)
+
+
+def raise_it(fault: BaseException) -> NoReturn:
+    raise fault
+
+
+def raise_with_cause() -> NoReturn:
+    raise StreamsError("outer") from TopologyError("inner")
+
+
+class NotPicklable(Exception):
+    def __init__(self) -> None:
+        super().__init__("it holds a lock")
+        self.lock = threading.Lock()
+
+
+def raise_not_picklable() -> NoReturn:
+    raise NotPicklable
+
+
+def return_not_picklable() -> object:
+    return threading.Lock()
+
+
+def hold(fifo: Path) -> None:
+    """Say through the fifo that the job runs, and keep it open until this process ends, which is never by itself."""
+    with fifo.open("wb", buffering=0) as file:
+        file.write(b"%d\n" % os.getpid())
+        while True:
+            pass  # a pure computation, which only another thread or a signal can end
+
+
+def die(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def leave(code: int) -> None:
+    os._exit(code)
+
+
+def ignore_the_terminal() -> str:
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return "still here"
+
+
+def grow(size: int) -> int:
+    _held.append(bytes(1) * size)
+    return os.getpid()

@@ -1,0 +1,247 @@
+"""Real processes: jobs and errors come back, a job that is given up is killed, and no worker outlives its service."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+import uvloop
+
+from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet, StreamsError, TopologyError
+from coordinator_api.errors import TooManyRequests, UnreadableBytes
+from coordinator_api.http.problems import Problem
+from coordinator_api.workers.forked_workers import ForkedWorkers
+from coordinator_api.workers.worker_pool import LARGE_BYTES, PoolClosed, WorkerDied, WorkerPool
+from coordinator_api.workers.worker_process import JobFailed
+from tests.coordinator_api.workers import jobs
+
+
+@pytest.fixture(scope="session", params=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
+    return "asyncio", {"loop_factory": uvloop.new_event_loop if request.param == "uvloop" else None}
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[ForkedWorkers]:
+    forked = ForkedWorkers(["tests.coordinator_api.workers.jobs"])
+    yield forked
+    forked.close()
+
+
+@asynccontextmanager
+async def pool_of(
+    size: int, workers: ForkedWorkers, nice: int = 0, large: int = LARGE_BYTES
+) -> AsyncIterator[WorkerPool]:
+    pool = WorkerPool(size, workers, nice=nice, large_bytes=large)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+class Running:
+    """A job that runs until it is killed."""
+
+    def __init__(self, pool: WorkerPool, directory: Path) -> None:
+        fifo = directory / f"fifo-{len(list(directory.iterdir()))}"
+        os.mkfifo(fifo)
+        self._fifo = fifo
+        self.task = asyncio.ensure_future(pool.run(jobs.hold, fifo))
+
+    async def started(self) -> int:
+        """The process that runs it."""
+        self._file: BinaryIO = await asyncio.to_thread(self._fifo.open, "rb", buffering=0)
+        return int(await asyncio.to_thread(self._file.readline))
+
+    async def ended(self) -> None:
+        assert await asyncio.to_thread(self._file.read) == b""
+        self._file.close()
+
+
+async def test_a_job_runs_in_another_process_and_its_result_comes_back(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        assert await pool.run(jobs.process) != os.getpid()
+        large = os.urandom(3_000_000)
+        assert await pool.run(jobs.echo, {"a": [large, None, 1.5]}) == {"a": [large, None, 1.5]}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        InputError("must be a number", "input.size"),
+        NotBuiltYet("later", "input.assignor"),
+        DecodeError("SubscriptionInfo", "too short", 7),
+        UnreadableBytes(DecodeError("SubscriptionInfo", "too short", 7), "subscription"),
+        TooManyRequests("wait"),
+        Problem("INVALID_REQUEST", "no", headers={"A": "b"}, extensions={"offset": 3}),
+        StreamsError("broken"),
+        ZeroDivisionError("by zero"),
+    ],
+)
+async def test_an_error_comes_back_as_itself_with_its_fields(workers: ForkedWorkers, fault: Exception) -> None:
+    async with pool_of(1, workers) as pool:
+        with pytest.raises(type(fault)) as raised:
+            await pool.run(jobs.raise_it, fault)
+    assert type(raised.value) is type(fault)
+    assert str(raised.value) == str(fault)
+    fields = {name: value for name, value in vars(raised.value).items() if name != "__notes__"}
+    assert fields == vars(fault)
+
+
+async def test_what_caused_an_error_comes_along(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        with pytest.raises(StreamsError) as raised:
+            await pool.run(jobs.raise_with_cause)
+    assert isinstance(raised.value.__cause__, TopologyError)
+
+
+async def test_an_unexpected_error_says_where_it_happened(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        with pytest.raises(ZeroDivisionError) as raised:
+            await pool.run(jobs.raise_it, ZeroDivisionError())
+    assert "jobs.py" in raised.value.__notes__[0]
+
+
+async def test_what_cannot_be_pickled_comes_back_as_text_and_the_worker_goes_on(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        before = await pool.run(jobs.process)
+        with pytest.raises(JobFailed, match="NotPicklable: it holds a lock"):
+            await pool.run(jobs.raise_not_picklable)
+        with pytest.raises((JobFailed, TypeError), match="lock"):
+            await pool.run(jobs.return_not_picklable)
+        with pytest.raises(JobFailed, match="SystemExit: 3"):
+            await pool.run(jobs.raise_it, SystemExit(3))
+        with pytest.raises((AttributeError, pickle.PicklingError)):
+            await pool.run(lambda: None)
+        assert await pool.run(jobs.process) == before
+
+
+async def test_jobs_begin_in_the_order_in_which_they_came(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        done: list[object] = []
+
+        async def job(number: int) -> None:
+            done.append(await pool.run(jobs.echo, number))
+
+        await asyncio.gather(*map(job, range(20)))
+        assert done == list(range(20))
+
+
+async def test_as_many_jobs_as_its_size_run_at_once(workers: ForkedWorkers, tmp_path: Path) -> None:
+    async with pool_of(2, workers) as pool:
+        one, two = Running(pool, tmp_path), Running(pool, tmp_path)
+        assert await one.started() != await two.started()
+        for each in (one, two):
+            each.task.cancel()
+            await each.ended()
+
+
+async def test_a_job_that_is_given_up_is_killed_and_the_next_one_runs(workers: ForkedWorkers, tmp_path: Path) -> None:
+    async with pool_of(1, workers) as pool:
+        given_up = Running(pool, tmp_path)
+        process = await given_up.started()
+        waiting = asyncio.ensure_future(pool.run(jobs.process))
+        given_up.task.cancel()
+        await given_up.ended()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up.task
+        assert await waiting != process
+
+
+async def test_a_job_that_waits_is_taken_back(workers: ForkedWorkers, tmp_path: Path) -> None:
+    async with pool_of(1, workers) as pool:
+        running = Running(pool, tmp_path)
+        await running.started()
+        waiting = asyncio.ensure_future(pool.run(jobs.process))
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert not running.task.done()
+        running.task.cancel()
+        await running.ended()
+
+
+async def test_a_worker_that_dies_fails_its_job_only(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        with pytest.raises(WorkerDied, match="SIGKILL"):
+            await pool.run(jobs.die, signal.SIGKILL)
+        with pytest.raises(WorkerDied, match="SIGSEGV"):
+            await pool.run(jobs.die, signal.SIGSEGV)
+        with pytest.raises(WorkerDied):
+            await pool.run(jobs.leave, 3)
+        assert await pool.run(jobs.echo, 1) == 1
+
+
+async def test_a_worker_that_dies_between_two_jobs_is_replaced(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        os.kill(await pool.run(jobs.process), signal.SIGKILL)
+        assert await pool.run(jobs.echo, 1) == 1
+
+
+async def test_a_worker_that_has_grown_is_replaced(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers) as pool:
+        small = await pool.run(jobs.grow, 1_000)
+        assert await pool.run(jobs.grow, 1_000) == small
+        assert await pool.run(jobs.grow, LARGE_BYTES) == small
+        assert await pool.run(jobs.grow, 1_000) != small
+
+
+async def test_workers_stand_back_and_ignore_the_signals_of_a_terminal(workers: ForkedWorkers) -> None:
+    async with pool_of(1, workers, nice=3) as pool:
+        assert await pool.run(jobs.niceness) == min(os.nice(0) + 3, 19)
+        assert await pool.run(jobs.ignore_the_terminal) == "still here"
+
+
+async def test_closing_ends_running_and_waiting_jobs_at_once(workers: ForkedWorkers, tmp_path: Path) -> None:
+    async with pool_of(1, workers) as pool:
+        running = Running(pool, tmp_path)
+        await running.started()
+        waiting = [asyncio.ensure_future(pool.run(jobs.process)) for _ in range(3)]
+        async with asyncio.timeout(5):
+            await pool.close()
+            await running.ended()
+        for task in (running.task, *waiting):
+            with pytest.raises(PoolClosed):
+                await task
+        with pytest.raises(PoolClosed):
+            await pool.run(jobs.process)
+
+
+async def test_a_fork_server_that_was_killed_is_replaced() -> None:
+    workers = ForkedWorkers(["tests.coordinator_api.workers.jobs"])
+    async with pool_of(2, workers) as pool:
+        first = await pool.run(jobs.process)
+        server = int(await asyncio.to_thread(_parent_of, first))
+        os.kill(server, signal.SIGKILL)
+        assert await pool.run(jobs.process) == first, "its workers live on"
+        with pytest.raises(AssignorFault):
+            await pool.run(jobs.leave, 0)
+        assert await pool.run(jobs.process) != first
+    workers.close()
+
+
+async def test_no_worker_outlives_a_service_that_is_killed(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.coordinator_api.workers.program", str(fifo)], stderr=subprocess.PIPE
+    ) as service:
+        with fifo.open("rb", buffering=0) as held:
+            held.readline()
+            service.kill()
+            assert held.read() == b"", "the worker has ended"
+        assert service.stderr is not None
+        service.stderr.read()  # ends when the fork server, which has the same stderr, has ended
+
+
+def _parent_of(process: int) -> str:
+    return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1]
