@@ -28,6 +28,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              events          what can happen to a group
              records         what a group remembers
              record_codec    records as JSON, under names that never change
+             packed_assignments  the assignments of a rebalance as they are stored
              outcome         what comes of an event: records, answer, effects, next timer
              limits          timeouts and sizes, as the settings set them
     loop     group           `Group`, and which rule handles which event

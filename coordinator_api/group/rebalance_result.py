@@ -15,12 +15,13 @@ import hashlib
 from collections.abc import Mapping
 
 from assignor.errors import IllegalStateError
-from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
+from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, AssignmentParts, SharedAssignments
 from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.image import GroupImage, RebalanceBasis, RebalanceEnd
+from coordinator_api.group.packed_assignments import PackedAssignments, packed_assignments
 from coordinator_api.group.records import RebalanceCompleted
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import (
@@ -40,26 +41,22 @@ def computed_assignments(
     `members`, `definition_revision`: of the `RunRebalance`.
     """
     if result.error is not None:
-        return ComputedAssignments(SharedAssignments({}), error=result.error.as_recorded())
+        return ComputedAssignments(NO_ASSIGNMENTS, error=result.error.as_recorded())
     subscriptions = {member_id: member.subscription for member_id, member in members.items()}
     if result.assignments.keys() != members.keys():
         strange = ", ".join(sorted(result.assignments.keys() ^ members.keys()))
         error = IllegalStateError(f"the assignor's output and the members differ; in only one of them: {strange}")
-        return ComputedAssignments(SharedAssignments({}), error=error.as_recorded())
+        return ComputedAssignments(NO_ASSIGNMENTS, error=error.as_recorded())
+    assignments = packed_assignments(result.assignments)
     return ComputedAssignments(
-        assignments=_shared(result.assignments),
+        assignments=SharedAssignments(assignments.parts),
+        packed=assignments.packed,
         warm_ups=warm_ups_of(subscriptions, result.assignments, result.placement),
         fingerprint=_fingerprint(definition_revision, subscriptions, result.assignments),
         followup_rebalance=result.followup_rebalance,
         probing_rebalance_at_ms=result.probing_rebalance_at_ms,
         error_code=int(result.error_code),
     )
-
-
-def _shared(assignments: Mapping[str, bytes]) -> SharedAssignments:
-    if isinstance(assignments, SharedAssignments):
-        return assignments
-    return SharedAssignments({member_id: AssignmentParts(raw) for member_id, raw in assignments.items()})
 
 
 def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> RebalanceCompleted:
@@ -77,7 +74,7 @@ def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> Reba
             error=AssignorErrorCode(rebalance.error_code).name if failed else None,
             error_code=rebalance.error_code,
         ),
-        assignments=rebalance.assignments,
+        assignments=PackedAssignments(rebalance.assignments.parts, rebalance.packed),
         warm_ups=rebalance.warm_ups,
         basis=RebalanceBasis(rebalance.fingerprint, computed.topics, computed.missing_topics),
     )
@@ -91,7 +88,7 @@ def failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int] | 
     return RebalanceCompleted(
         generation_id=image.generation_id,
         end=RebalanceEnd(RebalanceOutcome.ERROR, error=error, error_code=int(AssignorErrorCode.ASSIGNMENT_ERROR)),
-        assignments=SharedAssignments(dict.fromkeys(image.members, AssignmentParts(assignment))),
+        assignments=packed_assignments(SharedAssignments(dict.fromkeys(image.members, AssignmentParts(assignment)))),
         basis=RebalanceBasis(topics=topics or {}),
     )
 

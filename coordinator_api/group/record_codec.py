@@ -2,7 +2,8 @@
 
 `STORED_FORMS` is the stored format: the name and the keys of each type of record, and where in the record each key's
 value is found. Classes and fields may be renamed and nested; the left side of the table never changes. Bytes are
-base64, tasks are their text, enumerations their value.
+base64, tasks are their text, enumerations their value. The assignments of a rebalance are packed (`packed_assignments`)
+and then base64; where an object stands in their place, an earlier release wrote it.
 
 Reading is strict, because a state that is rebuilt from half-read records would be wrong: an unknown type, a missing key
 or an unknown key is an error. Only a key that an earlier release did not write may be missing (`added_later`). Its
@@ -23,6 +24,7 @@ from assignor.errors import InputError
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.types import TaskId
 from coordinator_api.group import records
+from coordinator_api.group.packed_assignments import PackedAssignments, unpacked_assignments
 from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 
@@ -133,6 +135,7 @@ STORED_FORMS: Mapping[str, StoredForm] = {
         },
         frozenset({"detail", "topics", "missing_topics"}),
     ),
+    "AssignmentsPacked": StoredForm(records.AssignmentsPacked, _same("assignments")),
     "MemberRestored": StoredForm(
         records.MemberRestored,
         {
@@ -208,6 +211,20 @@ def _read_bytes(value: str) -> bytes:
     return base64.b64decode(value, validate=True)
 
 
+def _write_assignments(assignments: SharedAssignments) -> Any:
+    if isinstance(assignments, PackedAssignments):
+        return _PACKED.write(assignments)
+    return {key: _PARTS.write(value) for key, value in assignments.parts.items()}
+
+
+def _read_assignments(written: Any) -> SharedAssignments:
+    """A text is packed. Earlier releases wrote an object, member id to bytes."""
+    if isinstance(written, str):
+        found: SharedAssignments = _PACKED.read(written)
+        return found
+    return SharedAssignments({key: _PARTS.read(value) for key, value in written.items()})
+
+
 def _as_is(value: Any) -> Any:
     return value
 
@@ -216,6 +233,9 @@ _TEXT = _Shape(_as_is, _checked(str))
 _NUMBER = _Shape(_as_is, _checked(int))
 _BYTES = _Shape(_write_bytes, _read_bytes)
 _PARTS = _Shape(lambda parts: _write_bytes(bytes(parts)), lambda text: AssignmentParts(_read_bytes(text)))
+_PACKED = _Shape(
+    lambda assignments: _write_bytes(assignments.packed), lambda text: unpacked_assignments(_read_bytes(text))
+)
 _TASKS = _Shape(lambda tasks: [str(task) for task in tasks], lambda tasks: tuple(TaskId.parse(task) for task in tasks))
 
 _SHAPES: Mapping[Any, _Shape] = {
@@ -230,10 +250,8 @@ _SHAPES: Mapping[Any, _Shape] = {
     tuple[TaskId, ...]: _TASKS,
     Mapping[str, int]: _Shape(dict, lambda mapping: {key: _checked(int)(value) for key, value in mapping.items()}),
     AssignmentParts | None: _or_none(_PARTS),
-    SharedAssignments: _Shape(
-        lambda assignments: {key: _PARTS.write(value) for key, value in assignments.parts.items()},
-        lambda mapping: SharedAssignments({key: _PARTS.read(value) for key, value in mapping.items()}),
-    ),
+    PackedAssignments: _PACKED,
+    SharedAssignments | PackedAssignments: _Shape(_write_assignments, _read_assignments),
     Mapping[str, tuple[TaskId, ...]]: _Shape(
         lambda mapping: {key: _TASKS.write(value) for key, value in mapping.items()},
         lambda mapping: {key: _TASKS.read(value) for key, value in mapping.items()},

@@ -22,6 +22,7 @@ from coordinator_api.group.image import (
     RebalanceCause,
     RebalanceEnd,
 )
+from coordinator_api.group.packed_assignments import PackedAssignments
 from coordinator_api.group.states import GroupState, RemovalReason
 
 
@@ -92,13 +93,14 @@ class GroupEmptied:
 class RebalanceCompleted:
     """Stable: what the rebalance decided.
 
-    `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: which of a member's
+    `assignments`: member id to ConsumerProtocolAssignment, for every member; packed, unless an earlier release stored
+    them. `warm_ups`: which of a member's
     standby tasks are warm-ups; members without any may be left out.
     """
 
     generation_id: int
     end: RebalanceEnd
-    assignments: SharedAssignments
+    assignments: SharedAssignments | PackedAssignments
     warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     basis: RebalanceBasis = field(default_factory=RebalanceBasis)
 
@@ -119,7 +121,10 @@ class RebalanceLedElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class MemberReported:
-    """A member of a rebalance that was led elsewhere, in the order in which its leader received the members."""
+    """A member of a rebalance that was led elsewhere, in the order in which its leader received the members.
+
+    `assignment`: None for none, and when an `AssignmentsPacked` follows.
+    """
 
     member_id: str
     member: Member
@@ -152,9 +157,21 @@ class LastRebalanceRestored:
 
 @dataclass(frozen=True, slots=True)
 class MemberRestored:
-    """In a snapshot: one member with all that the group remembers of it, in the order of joining."""
+    """In a snapshot: one member with all that the group remembers of it, in the order of joining.
+
+    An assignment that shares bytes with others comes in an `AssignmentsPacked`.
+    """
 
     member: ClassicGroupMember
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentsPacked:
+    """The assignments of members that the records before it have named without one: in a snapshot, or in a report of a
+    rebalance that was led elsewhere. So the part that all of them share is stored once.
+    """
+
+    assignments: PackedAssignments
 
 
 CoordinatorRecord = (
@@ -173,4 +190,5 @@ CoordinatorRecord = (
     | GroupRestored
     | LastRebalanceRestored
     | MemberRestored
+    | AssignmentsPacked
 )

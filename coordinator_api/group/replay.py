@@ -6,9 +6,11 @@ the store. Source: `GroupMetadataManager.replay`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from assignor.errors import AssignorFault
+from assignor.protocol.shared_assignments import AssignmentParts
 from coordinator_api.group.image import (
     MAX_FENCED_MEMBER_IDS,
     ClassicGroupMember,
@@ -19,6 +21,7 @@ from coordinator_api.group.image import (
     RebalanceCause,
 )
 from coordinator_api.group.records import (
+    AssignmentsPacked,
     CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
@@ -85,6 +88,8 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return replace(image, last_rebalance=last_rebalance)
         case MemberRestored(member):
             return _with_member(image, member)
+        case AssignmentsPacked(assignments):
+            return _given(image, record, assignments.parts)
 
 
 def _moved(
@@ -180,6 +185,17 @@ def _reported(image: GroupImage, record: MemberReported) -> GroupImage:
     assigned_generation = 0 if record.assignment is None else image.generation_id
     last_assignment = LastAssignment(assigned_generation, record.assignment, record.warm_ups)
     return _with_member(image, ClassicGroupMember(record.member_id, join, last_assignment))
+
+
+def _given(image: GroupImage, record: AssignmentsPacked, parts: Mapping[str, AssignmentParts]) -> GroupImage:
+    _expect(parts.keys() <= image.members.keys(), image, record)
+    members = dict(image.members)
+    for member_id, assignment in parts.items():
+        last = members[member_id].last_assignment
+        generation_id = last.generation_id if image.led_by is None else image.generation_id
+        last = replace(last, generation_id=generation_id, assignment=assignment)
+        members[member_id] = replace(members[member_id], last_assignment=last)
+    return replace(image, members=members)
 
 
 def _with_member(image: GroupImage, member: ClassicGroupMember) -> GroupImage:

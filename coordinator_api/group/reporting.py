@@ -8,7 +8,7 @@ reason a group that is led here takes no reports.
 
 from __future__ import annotations
 
-from assignor.protocol.shared_assignments import AssignmentParts
+from assignor.protocol.assignment_packing import share
 from assignor.types import AssignorErrorCode
 from coordinator_api.group.events import (
     AssignmentComputed,
@@ -23,7 +23,8 @@ from coordinator_api.group.events import (
 )
 from coordinator_api.group.image import GroupImage, RebalanceEnd
 from coordinator_api.group.outcome import RebalanceReported, Rejected, Response
-from coordinator_api.group.records import MemberReported, RebalanceLedElsewhere
+from coordinator_api.group.packed_assignments import packed_assignments
+from coordinator_api.group.records import AssignmentsPacked, MemberReported, RebalanceLedElsewhere
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 from coordinator_api.group.subscriptions import assignment_error
 from coordinator_api.group.transition import GroupTransition
@@ -75,9 +76,9 @@ def report(step: GroupTransition, event: ReportRebalance) -> Response:
         RebalanceLedElsewhere(event.led_by, event.generation_id, step.now_ms, event.input_json, reported_end(event))
     )
     for member_id, member in event.members.items():
-        given = event.assignments.get(member_id)
-        assignment = None if given is None else AssignmentParts(given)
-        step.emit(MemberReported(member_id, member, assignment, event.warm_ups.get(member_id, ())))
+        step.emit(MemberReported(member_id, member, None, event.warm_ups.get(member_id, ())))
+    if event.assignments:
+        step.emit(AssignmentsPacked(packed_assignments(share(event.assignments))))
     return RebalanceReported(event.generation_id, created=True)
 
 

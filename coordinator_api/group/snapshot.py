@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.records import (
+    AssignmentsPacked,
     CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
@@ -30,8 +36,26 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
     found.append(GroupRestored(image.state, image.generation_id, image.initial, image.cause, image.rebalance_revision))
     if image.last_rebalance is not None:
         found.append(LastRebalanceRestored(image.last_rebalance))
-    found.extend(MemberRestored(member) for member in image.members.values())
+    found.extend(MemberRestored(_without_shared(member)) for member in image.members.values())
+    found.extend(_packed(image))
     return tuple(found)
+
+
+def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
+    last = member.last_assignment
+    return replace(member, last_assignment=replace(last, assignment=None)) if _is_shared(last.assignment) else member
+
+
+def _is_shared(assignment: AssignmentParts | None) -> bool:
+    """Whole assignments (earlier releases stored them so, and those that failed share nothing) stay with the member."""
+    return assignment is not None and bool(assignment.shared)
+
+
+def _packed(image: GroupImage) -> Iterator[AssignmentsPacked]:
+    given = ((member_id, member.last_assignment.assignment) for member_id, member in image.members.items())
+    shared = {member_id: parts for member_id, parts in given if parts is not None and parts.shared}
+    if shared:
+        yield AssignmentsPacked(packed_assignments(SharedAssignments(shared)))
 
 
 def _report_records(image: GroupImage, led_by: str) -> tuple[CoordinatorRecord, ...]:
@@ -45,6 +69,7 @@ def _report_records(image: GroupImage, led_by: str) -> tuple[CoordinatorRecord, 
         )
     ]
     found.extend(_reported(member) for member in image.members.values())
+    found.extend(_packed(image))
     if image.state is GroupState.DEAD:
         found.append(GroupDeleted())
     return tuple(found)
@@ -55,6 +80,6 @@ def _reported(member: ClassicGroupMember) -> MemberReported:
     return MemberReported(
         member.member_id,
         Member(join.subscription, join.client_id, join.group_instance_id),
-        assigned.assignment,
+        None if _is_shared(assigned.assignment) else assigned.assignment,
         assigned.warm_ups,
     )

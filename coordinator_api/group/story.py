@@ -9,6 +9,7 @@ from collections import deque
 
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.records import (
+    AssignmentsPacked,
     CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
@@ -77,3 +78,5 @@ def in_words(record: CoordinatorRecord) -> str:
             return "last rebalance restored"
         case MemberRestored(member):
             return f"{member.member_id} restored"
+        case AssignmentsPacked(assignments):
+            return f"assignments of {len(assignments)} members"

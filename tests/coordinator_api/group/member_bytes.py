@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from assignor.errors import KafkaError
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
 from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.assignment_packing import share
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -16,7 +18,9 @@ from assignor.protocol.consumer_protocol import (
     encode_subscription,
 )
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
-from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
+from assignor.snapshot import RebalanceResult
+from assignor.task_assignors.base import Placement
+from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 
 SOURCE_TOPIC = "orders"
 
@@ -65,6 +69,26 @@ def assignment(active: Iterable[TaskId], standby: Iterable[TaskId] = ()) -> byte
     active = tuple(active)
     info = AssignmentInfo(11, active_tasks=active, standby_tasks={task: (partition_of(task),) for task in standby})
     return encode_assignment(Assignment(tuple(partition_of(task) for task in active), encode_assignment_info(info)))
+
+
+def decided(
+    assignments: Mapping[str, bytes],
+    *,
+    followup_rebalance: bool = False,
+    probing_rebalance_at_ms: int | None = None,
+    placement: Placement | None = None,
+    error: KafkaError | None = None,
+    error_code: AssignorErrorCode = AssignorErrorCode.NONE,
+) -> RebalanceResult:
+    """A result of these assignments, cut into their parts as those of the pipeline are."""
+    return RebalanceResult(
+        share(assignments),
+        followup_rebalance=followup_rebalance,
+        probing_rebalance_at_ms=probing_rebalance_at_ms,
+        placement=placement,
+        error=error,
+        error_code=error_code,
+    )
 
 
 def assigned(data: bytes) -> AssignmentInfo:

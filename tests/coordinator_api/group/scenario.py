@@ -21,7 +21,7 @@ from pathlib import Path
 
 from assignor.errors import StreamsError
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.snapshot import Member, RebalanceResult
+from assignor.snapshot import Member
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.events import (
@@ -61,7 +61,7 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.story import in_words
 from tests.coordinator_api.group.declarations import declared, definition_text
-from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, subscription, tasks
+from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, decided, subscription, tasks
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 Words = list[str]
@@ -142,7 +142,7 @@ class _Player:
         """`computed 3 a-1=0_0/0_1 b-1=-/- followup probing=60000`: each member's active/standby tasks."""
         generation_id, *flags = words
         given = {member: value.split("/") for member, value in options.items() if "/" in value}
-        result = RebalanceResult(
+        result = decided(
             assignments={
                 member: assignment(tasks(active), tasks(standby)) for member, (active, standby) in given.items()
             },

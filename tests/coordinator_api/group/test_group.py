@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import StreamsError
-from assignor.protocol.shared_assignments import AssignmentParts
+from assignor.protocol.assignment_info import split_assignment
 from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.types import AssignorErrorCode, Role, TaskId
@@ -55,7 +55,7 @@ from coordinator_api.group.states import (
 )
 from coordinator_api.group.subscriptions import error_assignment
 from tests.coordinator_api.group.declarations import declared, definition_text
-from tests.coordinator_api.group.member_bytes import MemberState, assignment, process_named, subscription
+from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, process_named, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
@@ -98,7 +98,7 @@ def test_should_ask_for_a_rebalance_with_everything_it_needs() -> None:
 
 
 def test_should_leave_everything_as_it_was_when_the_commit_failed() -> None:
-    recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
+    recorded = stable(decided({"a": assignment((A,)), "b": assignment((B,))}))
     for event in (join("c"), Leave("a"), declared("v2"), rejoin("a", MemberState("a", unique=1))):
         assert recorded.decide(event).records
         recorded.group.validate_state()
@@ -108,14 +108,14 @@ def test_should_leave_everything_as_it_was_when_the_commit_failed() -> None:
 
 
 def test_should_start_the_followup_later_when_its_commit_failed() -> None:
-    recorded = stable(RebalanceResult({"a": assignment((A,))}, followup_rebalance=True))
+    recorded = stable(decided({"a": assignment((A,))}, followup_rebalance=True))
     assert recorded.decide(FetchAssignment("a", 1)).records
     answer = recorded.ask(Heartbeat("a", 1))
     assert answer == HeartbeatAnswered(GroupState.PREPARING_REBALANCE, rejoin=True, stop=False, generation_id=1)
 
 
 def test_should_start_the_followup_at_the_next_tick_when_its_commit_failed() -> None:
-    recorded = stable(RebalanceResult({"a": assignment((A,))}, followup_rebalance=True))
+    recorded = stable(decided({"a": assignment((A,))}, followup_rebalance=True))
     assert recorded.decide(FetchAssignment("a", 1)).records
     recorded.send(Tick())
     assert recorded.group.state is GroupState.PREPARING_REBALANCE
@@ -124,9 +124,9 @@ def test_should_start_the_followup_at_the_next_tick_when_its_commit_failed() -> 
 @pytest.mark.parametrize(
     ("before", "outcome"),
     [
-        (RebalanceResult({"a": assignment((A,))}, followup_rebalance=True), RebalanceOutcome.SETTLED),
-        (RebalanceResult({"a": assignment((A, B))}, followup_rebalance=True), RebalanceOutcome.FOLLOW_UP),
-        (RebalanceResult({"a": assignment((A,))}), RebalanceOutcome.FOLLOW_UP),
+        (decided({"a": assignment((A,))}, followup_rebalance=True), RebalanceOutcome.SETTLED),
+        (decided({"a": assignment((A, B))}, followup_rebalance=True), RebalanceOutcome.FOLLOW_UP),
+        (decided({"a": assignment((A,))}), RebalanceOutcome.FOLLOW_UP),
     ],
     ids=["the same twice", "another decision before", "no follow-up asked for before"],
 )
@@ -135,7 +135,7 @@ def test_should_be_settled_only_after_two_equal_rebalances_that_asked_for_a_foll
 ) -> None:
     recorded = stable(before)
     recorded.send(rejoin("a", MemberState("a", unique=1, generation=1)))
-    again = RebalanceResult({"a": assignment((A,))}, followup_rebalance=True)
+    again = decided({"a": assignment((A,))}, followup_rebalance=True)
     assert recorded.ask(recorded.computed(2, again)) == AssignmentStored(2, outcome)
 
 
@@ -148,16 +148,16 @@ def test_should_take_the_error_code_that_a_leader_sent_for_the_error_of_the_reba
 
 
 def test_should_hand_out_the_same_bytes_after_a_restart() -> None:
-    recorded = stable(RebalanceResult({"a": assignment((A,), (B,)), "b": assignment((B,), (A,))}))
+    recorded = stable(decided({"a": assignment((A,), (B,)), "b": assignment((B,), (A,))}))
     ready = recorded.ask(FetchAssignment("b", 1))
-    assert ready == AssignmentReady(1, AssignmentParts(assignment((B,), (A,))), followup=False)
+    assert ready == AssignmentReady(1, split_assignment(assignment((B,), (A,))), followup=False)
     recorded.restart()
     assert recorded.ask(FetchAssignment("b", 1)) == ready
 
 
 def test_should_not_hand_out_the_last_assignment_when_the_member_has_rejoined_without_it() -> None:
     """It would run what its new subscription does not claim, and the rebalance may give that to another member."""
-    recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
+    recorded = stable(decided({"a": assignment((A,)), "b": assignment((B,))}))
     recorded.send(rejoin("a", MemberState("a", unique=1)))
     assert not isinstance(recorded.ask(FetchAssignment("a", 0)), AssignmentReady)
     assert isinstance(recorded.ask(FetchAssignment("b", 0)), AssignmentReady)
@@ -169,7 +169,7 @@ def test_should_not_take_a_static_member_back_with_tasks_of_a_rebalance_it_misse
     recorded.send(join("a"))
     recorded.send(static_join("s", 1))
     recorded.send(Tick())
-    recorded.send(recorded.computed(1, RebalanceResult({"a": assignment((A,)), "s": assignment((B,))})))
+    recorded.send(recorded.computed(1, decided({"a": assignment((A,)), "s": assignment((B,))})))
     recorded.send(rejoin("a", MemberState("a", (A,), unique=1, generation=1)))
     for recorded.now_ms in (9_000, 18_000, 27_000, 36_000, 45_000, 54_000, 60_000):
         recorded.send(Heartbeat("a", 1))
@@ -194,7 +194,7 @@ def test_should_describe_everything() -> None:
     )
     given = {"a": assignment((A,), (B, C)), "b": assignment((C, B), (A,))}
     recorded = stable(
-        RebalanceResult(
+        decided(
             given,
             probing_rebalance_at_ms=700_000,
             placement=placement,
@@ -209,7 +209,7 @@ def test_should_describe_everything() -> None:
         last_join = LastJoin(None, None, f"client-{name}", 10_000, 60_000, subscription(MemberState(name)), 1)
         warm_ups = (C,) if name == "a" else ()
         return DescribedMember(
-            member=ClassicGroupMember(name, last_join, LastAssignment(1, AssignmentParts(given[name]), warm_ups)),
+            member=ClassicGroupMember(name, last_join, LastAssignment(1, split_assignment(given[name]), warm_ups)),
             process_id=process_named(name),
             last_heard_ms=heard_ms,
             session_expires_at_ms=heard_ms + 10_000,
@@ -254,7 +254,7 @@ def test_should_describe_everything() -> None:
 
 def test_should_keep_the_error_of_the_pipeline_as_it_was_thrown() -> None:
     recorded, _ = computing("a")
-    outcome = recorded.send(recorded.computed(1, RebalanceResult({}, error=StreamsError("broken"))))
+    outcome = recorded.send(recorded.computed(1, decided({}, error=StreamsError("broken"))))
     (record,) = outcome.records
     assert isinstance(record, RebalanceCompleted)
     assert record.end == RebalanceEnd(RebalanceOutcome.ERROR, error="StreamsException: broken", error_code=3)
@@ -292,21 +292,21 @@ def test_should_tell_the_story_when_a_record_does_not_fit() -> None:
 
 
 def test_should_tell_the_story_when_an_invariant_is_broken() -> None:
-    recorded = stable(RebalanceResult({"a": assignment((A,))}))
+    recorded = stable(decided({"a": assignment((A,))}))
     recorded.group.apply((MemberRemoved("a", RemovalReason.LEFT),), 7)
     with pytest.raises(IllegalTransition, match=r"a group that is Stable has no members\n(.*\n)*  7 a removed: left"):
         recorded.group.validate_state()
 
 
 def test_should_replay_what_was_recorded_after_a_snapshot() -> None:
-    recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
+    recorded = stable(decided({"a": assignment((A,)), "b": assignment((B,))}))
     snapshot = recorded.group.snapshot()
     later = recorded.send(Leave("a")).records
     assert Group.replay("shop", recorded.limits, (*snapshot, *later), 0).image == recorded.group.image
 
 
 def test_should_be_the_same_group_when_replayed_record_by_record() -> None:
-    recorded = stable(RebalanceResult({"a": assignment((A,)), "b": assignment((B,))}))
+    recorded = stable(decided({"a": assignment((A,)), "b": assignment((B,))}))
     recorded.send(Leave("a"))
     assert recorded.replayed().image == recorded.group.image
     assert Group.replay("shop", recorded.limits, (), 0).image == Group("shop", recorded.limits).image

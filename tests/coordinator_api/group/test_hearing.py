@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from assignor.snapshot import RebalanceResult
 from assignor.types import TaskId
 from coordinator_api.group.events import (
     FetchAssignment,
@@ -26,7 +25,7 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.states import GroupState, RejectionCode
 from tests.coordinator_api.group.declarations import declared
-from tests.coordinator_api.group.member_bytes import MemberState, assignment, subscription
+from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 A, B = TaskId(0, 0), TaskId(0, 1)
@@ -43,7 +42,7 @@ def stable(*, followup: bool = False) -> RecordedGroup:
     for event in (declared("v1"), join("a"), join("b"), Tick()):
         recorded.send(event)
     given = {"a": assignment((A,)), "b": assignment((B,))}
-    recorded.send(recorded.computed(1, RebalanceResult(given, followup_rebalance=followup)))
+    recorded.send(recorded.computed(1, decided(given, followup_rebalance=followup)))
     return recorded
 
 
@@ -114,7 +113,7 @@ def test_should_not_take_an_acknowledgement_of_a_generation_that_is_over_for_one
         rejoined = Join(subscription(MemberState(name, unique=1)), 10_000, 60_000, new_member_id="-", member_id=name)
         recorded.send(rejoined)
     given = {"a": assignment((A,)), "b": assignment((B,))}
-    computed = recorded.computed(2, RebalanceResult(given, followup_rebalance=True))
+    computed = recorded.computed(2, decided(given, followup_rebalance=True))
     recorded.group.apply(recorded.decide(computed).records, recorded.now_ms)
     for name in ("a", "b"):
         assert not recorded.group.hear(Heartbeat(name, 1), 0, first).wants_tick

@@ -22,8 +22,10 @@ from coordinator_api.group.image import (
     RebalanceCause,
     RebalanceEnd,
 )
+from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.record_codec import STORED_FORMS, decode_record, encode_record
 from coordinator_api.group.records import (
+    AssignmentsPacked,
     CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
@@ -64,6 +66,10 @@ ends = st.builds(
 )
 bases = st.builds(RebalanceBasis, st.text(), st.dictionaries(st.text(), st.integers(0, 9)), names)
 
+packed = st.dictionaries(st.text(), st.builds(AssignmentParts, st.binary(), st.binary(), st.binary())).map(
+    lambda parts: packed_assignments(SharedAssignments(parts))
+)
+
 records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "DefinitionChanged": st.builds(DefinitionChanged, st.integers(), st.text()),
     "DrainChanged": st.builds(DrainChanged, st.booleans()),
@@ -77,7 +83,7 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
         RebalanceCompleted,
         st.integers(),
         ends,
-        st.dictionaries(st.text(), whole).map(SharedAssignments),
+        st.dictionaries(st.text(), whole).map(SharedAssignments) | packed,
         st.dictionaries(st.text(), task_lists),
         bases,
     ),
@@ -94,6 +100,7 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "LastRoundRestored": st.builds(
         LastRebalanceRestored, st.builds(LastRebalance, st.integers(), st.none() | causes, st.integers(), ends, bases)
     ),
+    "AssignmentsPacked": st.builds(AssignmentsPacked, packed),
     "MemberRestored": st.builds(MemberRestored, st.builds(ClassicGroupMember, st.text(), joins, assignments, names)),
 }
 

@@ -1,8 +1,8 @@
 """What is stored stays: logs that an earlier version wrote are read, lead to the same state, and are written the same.
 
 Each line of `stored_by_the_last_version.jsonl` holds one group: its log, and the snapshot that the earlier version made
-of its last state. There is a group for each scenario in `tests/scenarios`, and three more with the fields that no
-scenario sets. Together they hold a record of every type.
+of its last state. There is a group for each scenario that `tests/scenarios` had then, and three more with the fields
+that no scenario sets; those with packed assignments stand at the end. Together they hold a record of every type.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 from coordinator_api.group.group import Group
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.record_codec import STORED_FORMS, decode_record, encode_record
+from coordinator_api.group.records import AssignmentsPacked, CoordinatorRecord
 
 STORED = Path(__file__).with_name("stored_by_the_last_version.jsonl")
 
@@ -44,8 +45,13 @@ def test_should_write_the_records_that_it_reads_byte_for_byte(group: StoredGroup
 @pytest.mark.parametrize("group", stored_groups(), ids=lambda group: group.scenario)
 def test_should_reach_the_state_that_the_log_led_to_then(group: StoredGroup) -> None:
     from_log = replayed(group.log)
-    assert [encode_record(record) for record in from_log.snapshot()] == group.snapshot
+    assert [_spelled(record) for record in from_log.snapshot()] == [_spelled(decode_record(x)) for x in group.snapshot]
     assert replayed(group.snapshot).image == from_log.image
+
+
+def _spelled(record: CoordinatorRecord) -> object:
+    """As it is written. What the compression makes of the same assignments may change with its release."""
+    return record.assignments if isinstance(record, AssignmentsPacked) else encode_record(record)
 
 
 def replayed(log: list[str]) -> Group:
