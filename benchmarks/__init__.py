@@ -11,5 +11,6 @@
 | `standby-rate` | a standby that catches up | an active task restored from the same changelog |
 | `processing-rate` | the records of one stream thread | a plain Python loop on the same log |
 | `failover` | the time until a lost task runs again | the session time-out, which a silent death has to wait for |
+| `failover-defaults` | the same for README's application with default settings | Kafka Streams with its defaults |
 | `kafka-log` | records read from and written to Kafka | plain loops of aiokafka on the same broker |
 """

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from benchmarks import (
     failover,
+    failover_defaults,
     high_availability,
     kafka_log,
     minimal_movement,
@@ -34,11 +35,19 @@ BENCHMARKS = {
     "standby-rate": standby_rate.run,
     "processing-rate": processing_rate.run,
     "failover": failover.run,
+    "failover-defaults": failover_defaults.run,
     "kafka-log": kafka_log.run,
 }
 
+WITH_OPTIONS = {"failover-defaults": failover_defaults.run_with_options}
+"""They take options of their own when they are run alone: `python -m benchmarks failover-defaults --help`."""
+
 
 def main(arguments: Sequence[str]) -> int:
+    name, *own = arguments or ("",)
+    if name in WITH_OPTIONS and own and "--quick" not in own:
+        WITH_OPTIONS[name](Console(width=130), own)
+        return 0
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure, and print a table for each benchmark."
     )

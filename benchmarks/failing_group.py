@@ -10,9 +10,8 @@ import multiprocessing
 import os
 import random
 import signal
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -21,14 +20,14 @@ from typing import Self
 
 from assignor.types import TopicPartition
 from benchmarks.applications import APPLICATION_ID, EVENTS, counting, create_topics
+from benchmarks.feed import FedRecord, Feed
+from benchmarks.handovers import all_run
 from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.executor_identity import ExecutorIdentity
 from spark_jobs.workers.group_view import GroupView, wait_until_held
 from spark_jobs.workers.member_process import InstanceSettings, run_instance
-from spark_jobs.workers.ownership_history import ownership_intervals
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
+from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from streams_runtime.application import Application
-from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.group_definition import group_body
@@ -87,7 +86,7 @@ class FailingGroup:
             closing.callback(self._end_instances)
             for partition in range(INSTANCES):
                 self._start(partition)
-            closing.enter_context(Feed(log))
+            closing.enter_context(Feed(log, FEED_INTERVAL_S, _events(random.Random(TASKS))))
             self._settle()
             self._closing = closing.pop_all()
         return self
@@ -137,7 +136,7 @@ class FailingGroup:
             self._declare()
             generation_id = view.generation_id
             self._wait(lambda seen: seen.generation_id > generation_id, "a rebalance")  # noqa: B023 -- called here only
-        self._wait(lambda _: all_run(self.lines(), self.deaths), "every task to run")
+        self._wait(lambda _: all_run(self.lines(), self.deaths, TASKS), "every task to run")
 
     def _wait(self, wanted: Callable[[GroupView], bool], what: str) -> GroupView:
         return wait_until_held(self._client, APPLICATION_ID, self._log_dir, wanted, what, _TIMEOUT_S)
@@ -150,32 +149,13 @@ class FailingGroup:
             process.join()
 
 
-class Feed:
-    """Writes one record to each partition every few milliseconds while the context lasts."""
-
-    def __init__(self, log: Log) -> None:
-        self._producer = log.producer()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="feed", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-        self._producer.close()
-
-    def _write(self) -> None:
-        chance = random.Random(TASKS)
-        while not self._stopped.wait(FEED_INTERVAL_S):
-            now_ms = time.time_ns() // 1_000_000
-            for number in range(TASKS):
-                for _ in range(FEED_RECORDS):
-                    key = chance.randrange(_DIFFERENT_KEYS).to_bytes(8, "big")
-                    self._producer.send(TopicPartition(EVENTS, number), key, b"event", now_ms)
-            self._producer.flush()
+def _events(chance: random.Random) -> Iterator[list[FedRecord]]:
+    while True:
+        yield [
+            (TopicPartition(EVENTS, number), chance.randrange(_DIFFERENT_KEYS).to_bytes(8, "big"), b"event")
+            for number in range(TASKS)
+            for _ in range(FEED_RECORDS)
+        ]
 
 
 def _application(address: str, warmup_replicas: int) -> Application:
@@ -201,16 +181,6 @@ def _be_instance(address: str, url: str, directory: str, log_dir: str, partition
         os.dup2(output.fileno(), 2)
     settings = InstanceSettings(_application(address, TASKS), url, 1, f"{directory}/state", log_dir)
     run_instance(settings, partition, incarnation, ExecutorIdentity(f"e{partition}", None))
-
-
-def all_run(lines: list[OwnershipLine], deaths: Mapping[int, float]) -> bool:
-    """Whether every task has an owner that has processed a record of it."""
-    owned = [one for of_task in ownership_intervals(lines, deaths).values() for one in of_task if one.end_ms is None]
-    processed = [line for line in lines if line.event is OwnershipEvent.PROCESSED]
-    return len(owned) == TASKS and all(
-        any(line.task == one.task and line.pid == one.pid and line.at_ms >= one.start_ms for line in processed)
-        for one in owned
-    )
 
 
 def _has_caught_up(view: GroupView) -> bool:

@@ -8,58 +8,22 @@ threads' ownership logs; for each end, those of the lost task that took longest.
 
 from __future__ import annotations
 
-import math
 import signal
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from assignor.errors import AssignorFault
 from benchmarks.failing_group import HEARTBEAT_INTERVAL_MS, INSTANCES, SESSION_TIMEOUT_MS, TASKS, FailingGroup
+from benchmarks.handovers import STEPS, Handover, handovers, percentile
 from benchmarks.turns import progress
-from spark_jobs.demo.takeovers import Takeover, takeovers
-from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
 
 ENDS = 20
 QUICK_ENDS = 1
 WAYS = {"SIGHUP": signal.SIGHUP, "SIGKILL": signal.SIGKILL}
 _TAKEOVER_TIMEOUT_S = 30.0
-_LOOK_INTERVAL_S = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Handover:
-    """One lost task, in milliseconds. Each step begins where the one before it ends.
-
-    `detection`: until its new owner was told to join a rebalance. `rebalance`: until it was assigned the task.
-    `restore`: until the state was complete. `first_record`: until it had processed a record. `records`: read from the
-    changelog.
-    """
-
-    detection: float
-    rebalance: float
-    restore: float
-    first_record: float
-    records: int
-
-    @property
-    def total(self) -> float:
-        return self.detection + self.rebalance + self.restore + self.first_record
-
-
-STEPS: Mapping[str, Callable[[Handover], float]] = {
-    "detection": lambda one: one.detection,
-    "rebalance": lambda one: one.rebalance,
-    "restore": lambda one: one.restore,
-    "first record": lambda one: one.first_record,
-    "in all": lambda one: one.total,
-}
 
 
 def run(console: Console, *, quick: bool = False) -> None:
@@ -100,45 +64,7 @@ def measure(directory: Path, ends: int) -> dict[str, list[Handover]]:
                 group.replace((turn - 1) % INSTANCES)
             name = list(WAYS)[turn % len(WAYS)]
             died_ms = group.end(turn % INSTANCES, WAYS[name])
-            found = _finished(group, died_ms)
-            lines = group.lines()
-            slowest[name].append(max((handover(one, died_ms, lines) for one in found), key=lambda one: one.total))
+            found = handovers(group.lines, died_ms, group.deaths, _TAKEOVER_TIMEOUT_S)
+            slowest[name].append(max(found.values(), key=lambda one: one.total))
             bar.advance(work)
     return slowest
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """The smallest value that at least so many percent of all values do not exceed."""
-    return sorted(values)[math.ceil(len(values) * percent / 100) - 1]
-
-
-def handover(takeover: Takeover, died_ms: float, lines: Sequence[OwnershipLine]) -> Handover:
-    """The steps of a finished takeover, from its new owner's log. `lines`: sorted by time."""
-    assert takeover.assigned_ms is not None, "it was assigned"
-    assert takeover.processed_ms is not None, "it was processed"
-    of_owner = [line for line in lines if line.thread == takeover.thread and line.at_ms >= died_ms]
-    joining_ms = next((line.at_ms - died_ms for line in of_owner if line.event is OwnershipEvent.JOINING), 0.0)
-    restored_ms = next(
-        line.at_ms - died_ms
-        for line in of_owner
-        if line.event is OwnershipEvent.RESTORED and line.task == takeover.task
-    )
-    return Handover(
-        joining_ms,
-        takeover.assigned_ms - joining_ms,
-        restored_ms - takeover.assigned_ms,
-        takeover.processed_ms - restored_ms,
-        takeover.records or 0,
-    )
-
-
-def _finished(group: FailingGroup, died_ms: float) -> list[Takeover]:
-    """Wait until all lost tasks are processed again. It looks seldom, because looking takes CPU from the instances."""
-    deadline_s = time.monotonic() + _TAKEOVER_TIMEOUT_S
-    while True:
-        time.sleep(_LOOK_INTERVAL_S)
-        found = takeovers(group.lines(), died_ms, group.deaths)
-        if found and all(one.processed_ms is not None for one in found):
-            return found
-        if time.monotonic() > deadline_s:
-            raise AssignorFault(f"tasks still stand still after {_TAKEOVER_TIMEOUT_S:g} s: {found}")

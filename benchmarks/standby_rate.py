@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.applications import CHANGELOG_0, STORE, configs, create_topics, storing
 from benchmarks.changelogs import fill, write_steadily
-from benchmarks.failover import percentile
+from benchmarks.handovers import percentile
 from benchmarks.one_task import OneTask
 from benchmarks.turns import medians, progress
 from streams_runtime.application import Application

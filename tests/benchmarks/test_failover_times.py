@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.failing_group import TASKS, all_run
-from benchmarks.failover import Handover, handover, percentile
-from spark_jobs.demo.takeovers import takeovers
+from benchmarks.handovers import Handover, all_run, handover, lost_tasks, percentile
 from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine
 
 DIED_MS = 10_000.0
-DEAD, ALIVE = 7, 8
+DEAD, ALIVE, NEXT = 7, 8, 9
+DEATHS = {DEAD: DIED_MS}
+TASKS = 6
 
 
 def line(
@@ -30,10 +30,38 @@ def test_should_split_a_takeover_into_its_steps() -> None:
         line(10_570, OwnershipEvent.RESTORED, ALIVE, ("0_0", "0_1"), "0_0"),
         line(10_580, OwnershipEvent.PROCESSED, ALIVE, ("0_0", "0_1"), "0_0"),
     ]
-    (takeover,) = takeovers(lines, DIED_MS, {DEAD: DIED_MS})
-    found = handover(takeover, DIED_MS, lines)
+    assert lost_tasks(lines, DIED_MS, DEATHS) == ["0_0"]
+    found = handover(lines, "0_0", DIED_MS, DEATHS)
     assert found == Handover(detection=500, rebalance=40, restore=30, first_record=10, records=5)
     assert found.total == 580
+
+
+def test_should_follow_a_task_to_the_owner_that_processed_it() -> None:
+    lines = [
+        line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
+        line(9_000, OwnershipEvent.ASSIGNED, ALIVE, ()),
+        line(10_200, OwnershipEvent.JOINING, ALIVE, ()),
+        line(10_250, OwnershipEvent.ASSIGNED, ALIVE, ("0_0",)),
+        line(10_300, OwnershipEvent.JOINING, NEXT, ()),
+        line(10_400, OwnershipEvent.REVOKED, ALIVE, ()),
+    ]
+    assert handover(lines, "0_0", DIED_MS, DEATHS) is None
+    lines += [
+        line(10_450, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
+        line(10_480, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
+    ]
+    found = handover(lines, "0_0", DIED_MS, DEATHS)
+    assert found == Handover(detection=300, rebalance=150, restore=0, first_record=30, records=0)
+
+
+def test_should_not_take_the_last_work_of_the_one_that_ends_for_that_of_its_successor() -> None:
+    lines = [
+        line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
+        line(10_050, OwnershipEvent.PROCESSED, DEAD, ("0_0",), "0_0"),
+        line(10_100, OwnershipEvent.CLOSED, DEAD, ()),
+    ]
+    assert lost_tasks(lines, DIED_MS, DEATHS) == ["0_0"]
+    assert handover(lines, "0_0", DIED_MS, DEATHS) is None
 
 
 @pytest.mark.parametrize("percent, expected", [(50, 10), (95, 19), (100, 20)])
@@ -45,8 +73,8 @@ def test_should_see_whether_every_task_has_processed_a_record_since_it_moved() -
     tasks = tuple(f"0_{number}" for number in range(TASKS))
     lines = [line(1_000, OwnershipEvent.ASSIGNED, DEAD, tasks)]
     lines += [line(1_100, OwnershipEvent.PROCESSED, DEAD, tasks, task) for task in tasks]
-    assert all_run(lines, {})
+    assert all_run(lines, {}, TASKS)
     lines.append(line(2_000, OwnershipEvent.ASSIGNED, ALIVE, tasks))
-    assert not all_run(lines, {DEAD: 1_500})
+    assert not all_run(lines, {DEAD: 1_500}, TASKS)
     lines += [line(2_100, OwnershipEvent.PROCESSED, ALIVE, tasks, task) for task in tasks]
-    assert all_run(lines, {DEAD: 1_500})
+    assert all_run(lines, {DEAD: 1_500}, TASKS)

@@ -38,6 +38,9 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
@@ -54,7 +57,7 @@ import org.apache.kafka.streams.state.Stores;
  * The end of stdin means {@code close}.
  *
  * <p>Events, one JSON object a line, each with {@code event} and {@code at_ms}: {@code state}, {@code tasks} (on
- * change), {@code lags}, {@code exception}, {@code closed}.
+ * change), {@code lags}, {@code exception}, {@code closed}; {@code first-record} of the topology told-words.
  */
 public final class StreamsApp {
     private static final Serde<String> STRING = Serdes.String();
@@ -88,6 +91,7 @@ public final class StreamsApp {
     /**
      * word-count: what `spark_jobs/demo/word_count.py` builds in Python; the same nodes, stores, topics and serdes.
      * words: the words of the lines, counted; two subtopologies without a table.
+     * told-words: as words, and every task tells its first record since it was initialised: {@code first-record}.
      * count-by-key: how often each key came; one subtopology, nothing between.
      */
     private static Topology topology(final Properties own) {
@@ -97,6 +101,7 @@ public final class StreamsApp {
         final KTable<String, Long> counts = switch (kind) {
             case "word-count" -> wordsByPackage(builder, own);
             case "words" -> words(builder, own);
+            case "told-words" -> toldWords(builder, own);
             case "count-by-key" -> lines(builder, own).groupByKey(Grouped.with(STRING, STRING)).count(counts(own));
             default -> throw new IllegalArgumentException("no such app.topology: " + kind);
         };
@@ -135,6 +140,36 @@ public final class StreamsApp {
             })
             .groupByKey(Grouped.with(STRING, STRING))
             .count(counts(own));
+    }
+
+    private static KTable<String, Long> toldWords(final StreamsBuilder builder, final Properties own) {
+        return lines(builder, own)
+            .<String>processValues(TellFirst::new)
+            .flatMap((key, line) -> {
+                final List<KeyValue<String, String>> words = new ArrayList<>();
+                for (final String word : line.split(" ")) {
+                    words.add(KeyValue.pair(word, ""));
+                }
+                return words;
+            })
+            .repartition(Repartitioned.with(STRING, STRING))
+            .<String>processValues(TellFirst::new)
+            .groupByKey(Grouped.with(STRING, STRING))
+            .count(counts(own));
+    }
+
+    /** Tells the first record of its task, and passes all of them on. */
+    private static final class TellFirst extends ContextualFixedKeyProcessor<String, String, String> {
+        private boolean told;
+
+        @Override
+        public void process(final FixedKeyRecord<String, String> record) {
+            if (!told) {
+                tell("first-record", Map.of("task", context().taskId().toString()));
+                told = true;
+            }
+            context().forward(record);
+        }
     }
 
     private static KStream<String, String> lines(final StreamsBuilder builder, final Properties own) {

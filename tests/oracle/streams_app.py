@@ -43,6 +43,8 @@ _DEFAULT_CONFIGS = {
     "session.timeout.ms": "3000",
     "heartbeat.interval.ms": "200",
 }
+NO_CONFIGS: Mapping[str, str] = {}
+"""As `defaults`: Kafka Streams' own."""
 _END_OF_STDERR = 4000
 
 Event = dict[str, Any]
@@ -59,7 +61,8 @@ class InstanceTasks:
 class StreamsInstance:
     """`directory`: its files, its state among them, kept over restarts. `configs`: of Kafka Streams, and `app.…`.
 
-    `process_id`: to have instead of one that is drawn, so that placements, which go by its order, come out the same.
+    `defaults`: what the tests set where `configs` say nothing: short times and no cache. `process_id`: to have instead
+    of one that is drawn, so that placements, which go by its order, come out the same.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class StreamsInstance:
         topology: str = "words",
         configs: Mapping[str, str] | None = None,
         process_id: str | None = None,
+        defaults: Mapping[str, str] = _DEFAULT_CONFIGS,
     ) -> None:
         self.application_id = application_id
         self.directory = directory
@@ -89,7 +93,7 @@ class StreamsInstance:
             "bootstrap.servers": bootstrap_servers,
             "state.dir": str(state),
             "app.topology": topology,
-            **_DEFAULT_CONFIGS,
+            **defaults,
             **(configs or {}),
         }
 
