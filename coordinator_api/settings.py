@@ -94,8 +94,40 @@ class Settings(BaseSettings):
     )
     group_max_count: int = Field(1_000, ge=1, description="Most groups of this service; 429 above.")
 
-    request_max_bytes: int = Field(33_554_432, ge=1_024, description="Largest request body; 413 above.")
-    request_timeout_ms: int = Field(30_000, ge=1, description="How long a request body may take to arrive; 408 above.")
+    max_connections: int = Field(
+        0,
+        ge=0,
+        le=2**31 - 1,
+        description="Most connections at one time (Kafka: no limit); 0 for what the process's limit of open files "
+        "allows. One more takes the place of an idle one, or gets 503 when none is idle.",
+    )
+    max_connections_per_ip: int = Field(
+        2**31 - 1, ge=1, le=2**31 - 1, description="Most connections of one client address; 429 above."
+    )
+    request_headers_timeout_ms: int = Field(
+        10_000,
+        ge=1,
+        le=2**31 - 1,
+        description="How long the request line and the headers may take to arrive, all of them together; then the "
+        "connection is cut.",
+    )
+    request_max_bytes: int = Field(
+        33_554_432, ge=1_024, description="Largest body of a request that sends a document; 413 above."
+    )
+    heartbeat_max_bytes: int = Field(65_536, ge=1_024, description="Largest heartbeat of one member; 413 above.")
+    process_heartbeat_max_bytes: int = Field(
+        1_048_576, ge=1_024, description="Largest heartbeat of a process with all its members; 413 above."
+    )
+    subscription_max_bytes: int = Field(
+        1_048_576, ge=1_024, description="Largest body of a POST of a subscription; 413 above."
+    )
+    request_timeout_ms: int = Field(
+        30_000,
+        ge=1,
+        le=2**31 - 1,
+        description="How long a request body may take to arrive; 408 above. A caller has as long to read an answer, "
+        "and a second more for each 128 KiB of it; then the connection is cut.",
+    )
     longpoll_max_count: int = Field(10_000, ge=1, description="Most GETs that wait at one time; 429 above.")
     longpoll_max_wait_ms: int = Field(
         60_000, ge=0, description="Longest wait of one GET; a larger `wait_ms` is cut down to it."

@@ -11,7 +11,9 @@ from fastapi import FastAPI
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http import problems
 from coordinator_api.http.auth import Gate, check_exposure, token_of
+from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
+from coordinator_api.http.openapi import describe_bodies
 from coordinator_api.http.routes import groups, health, members, rebalances, stateless
 from coordinator_api.settings import Settings
 
@@ -40,8 +42,11 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(RequestGuard, gate=Gate(token_of(settings)), settings=settings)
+    app.add_middleware(
+        RequestGuard, gate=Gate(token_of(settings)), settings=settings, find_hot_call=HotCalls(settings).find
+    )
     problems.install(app)
     for router in (groups.router, members.router, rebalances.router, stateless.router, health.router):
         app.include_router(router)
+    describe_bodies(app)
     return app

@@ -6,13 +6,14 @@ A body may have `Content-Encoding: gzip`. The bound on its size (`request.max.by
 from __future__ import annotations
 
 import asyncio
-import json
-import zlib
 from collections.abc import Callable
 from typing import TypeVar
 
 from starlette.requests import Request
 
+from assignor.errors import InputError
+from coordinator_api.compression import TooManyBytes, gunzip
+from coordinator_api.http.json_objects import parse_object
 from coordinator_api.http.problems import Problem, input_as_problems
 
 Value = TypeVar("Value")
@@ -24,8 +25,6 @@ GZIP_HEADER = {
     "schema": {"type": "string", "enum": ["identity", "gzip"]},
 }
 """For OpenAPI."""
-
-_GZIP_WITH_HEADER = 31
 
 OFF_LOOP_BYTES = 16_384
 """From this size on, parsing would hold up the heartbeats of other members."""
@@ -68,51 +67,9 @@ def _is_packed(request: Request) -> bool:
 
 def _unpacked(raw: bytes, max_bytes: int) -> bytes:
     """Keeps no more than `max_bytes` in memory, however well the body was packed. Raises Problem."""
-    unpacked = b""
     try:
-        while raw:
-            reading = zlib.decompressobj(_GZIP_WITH_HEADER)
-            unpacked += reading.decompress(raw, max_bytes + 1 - len(unpacked))
-            if len(unpacked) > max_bytes:
-                raise Problem("MESSAGE_TOO_LARGE", f"a body may have {max_bytes} bytes unpacked (request.max.bytes)")
-            if not reading.eof:
-                raise Problem("INVALID_REQUEST", "body: the gzip stream ends too early")
-            raw = reading.unused_data
-    except zlib.error as error:
-        raise Problem("INVALID_REQUEST", f"body: not gzip: {error}") from None
-    return unpacked
-
-
-def parse_object(raw: bytes) -> dict[str, object]:
-    """One JSON object by RFC 8259: UTF-8, no NaN, no lone surrogates. Raises Problem with the offset."""
-    try:
-        document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        raise Problem(
-            "INVALID_REQUEST", f"body: not UTF-8 at byte {error.start}", extensions={"offset": error.start}
-        ) from None
-    except json.JSONDecodeError as error:
-        offset = len(error.doc[: error.pos].encode("utf-8"))
-        raise Problem(
-            "INVALID_REQUEST", f"body: not JSON: {error.msg} at byte {offset}", extensions={"offset": offset}
-        ) from None
-    except RecursionError:
-        raise Problem("INVALID_REQUEST", "body: not JSON: nested too deeply") from None
-    except ValueError as error:
-        raise Problem("INVALID_REQUEST", f"body: not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise Problem("INVALID_REQUEST", "body: must be a JSON object")
-    if b"\\u" in raw:
-        _refuse_lone_surrogates(document)
-    return document
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _refuse_lone_surrogates(document: object) -> None:
-    try:
-        json.dumps(document, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise Problem("INVALID_REQUEST", "body: a string has half of a surrogate pair, which is no text") from None
+        return gunzip(raw, max_bytes)
+    except TooManyBytes:
+        raise Problem("MESSAGE_TOO_LARGE", f"a body may have {max_bytes} bytes unpacked (request.max.bytes)") from None
+    except InputError as error:
+        raise Problem("INVALID_REQUEST", f"body: {error}") from None

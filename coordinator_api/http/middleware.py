@@ -1,45 +1,83 @@
 """What every request passes before it reaches a route: the gate, the limits on its body, the time that it takes.
 
 Plain ASGI. The body is read whole here, after the bearer token has been checked and with limits on size and time. So a
-stranger cannot fill the memory, and a route never sees a half-sent body. An error that nothing else handles becomes a
-problem with status 500.
+stranger cannot fill the memory, and a route never sees a half-sent body. Hot calls are answered from here, all others
+by FastAPI. An error that nothing else handles becomes a problem with status 500.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
+from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assignor.errors import AssignorFault
+from coordinator_api.errors import CoordinatorFault
 from coordinator_api.http.auth import Gate
-from coordinator_api.http.problems import Problem, problem_response, unexpected
+from coordinator_api.http.hang_ups import CallerGone
+from coordinator_api.http.problems import Problem, from_fault, from_store_error, problem_response, unexpected
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
+from coordinator_api.store.errors import StoreError
 
 _NO_ROUTE = "(none)"
+_DOCUMENT_METHODS = frozenset({"PUT", "POST"})
+
+EMPTY_BODY_BYTES = 1_024
+"""What a call that needs no body may carry all the same."""
+
+BODIES_AT_ONE_TIME = 8
+"""All bodies together may take as much memory as so many of the largest."""
 
 
-class ClientGone(AssignorFault):
-    """The caller hung up before the whole body had arrived."""
+class HotCall(Protocol):
+    """A call that is answered without FastAPI; see `hot_calls.py`."""
+
+    @property
+    def route(self) -> str: ...
+    @property
+    def answer(self) -> Callable[[Request], Awaitable[Response]]: ...
+    @property
+    def max_bytes(self) -> int: ...
+    @property
+    def setting(self) -> str: ...
+
+
+class BodyLimit(NamedTuple):
+    """`setting`: the dotted name of the limit."""
+
+    max_bytes: int
+    setting: str
 
 
 class RequestGuard:
-    """Wraps the application; a service has one."""
+    """Wraps the application; a service has one. `find_hot_call`: the hot call of a request, None for any other."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, settings: Settings) -> None:
+    def __init__(
+        self, app: ASGIApp, gate: Gate, settings: Settings, find_hot_call: Callable[[Scope], HotCall | None]
+    ) -> None:
         self._app = app
         self._gate = gate
-        self._max_bytes = settings.request_max_bytes
+        self._find_hot_call = find_hot_call
+        self._document = BodyLimit(settings.request_max_bytes, "request.max.bytes")
+        self._empty = BodyLimit(EMPTY_BODY_BYTES, "for a call without a document")
         self._timeout_s = settings.request_timeout_ms / 1000
+        self._held_bodies = _HeldBodies(BODIES_AT_ONE_TIME * settings.request_max_bytes)
+        self._measured: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
+        hot = self._find_hot_call(scope)
         status = 0
 
         async def send_and_note(message: Message) -> None:
@@ -49,8 +87,8 @@ class RequestGuard:
             await send(message)
 
         try:
-            await self._answer(scope, receive, send_and_note)
-        except ClientGone:
+            await self._answer(hot, scope, receive, send_and_note)
+        except CallerGone:
             return
         except Exception as error:
             problem = unexpected(error, f"{scope['method']} {scope['path']}")
@@ -58,50 +96,118 @@ class RequestGuard:
                 raise  # the answer had begun: all that is left is to cut the connection
             await problem_response(problem)(scope, receive, send_and_note)
         finally:
-            self._measure(scope, status, time.perf_counter() - started)
+            self._measure(hot, scope, status, time.perf_counter() - started)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, hot: HotCall | None, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        try:
-            self._gate.check(scope["path"], headers)
-            body = await self._read_body(headers, receive)
-        except Problem as problem:
-            # the rest of the body is not read: the connection ends with this answer
-            problem.headers.setdefault("Connection", "close")
-            await problem_response(problem)(scope, receive, send)
-            return
-        await self._app(scope, _replay(body, receive), send)
+        with self._held_bodies.one() as held:
+            try:
+                self._gate.check(scope["path"], headers)
+                body = await self._read_body(self._limit(hot, scope["method"]), headers, receive, held)
+            except Problem as problem:
+                # the rest of the body is not read: the connection ends with this answer
+                problem.headers.setdefault("Connection", "close")
+                await problem_response(problem)(scope, receive, send)
+                return
+            if hot is None:
+                await self._app(scope, _replay(body, receive), send)
+            else:
+                response = await _hot_answer(hot, Request(scope, _replay(body, receive)))
+                await response(scope, receive, send)
 
-    async def _read_body(self, headers: Headers, receive: Receive) -> bytes:
+    def _limit(self, hot: HotCall | None, method: str) -> BodyLimit:
+        if hot is not None:
+            return BodyLimit(hot.max_bytes, hot.setting)
+        return self._document if method in _DOCUMENT_METHODS else self._empty
+
+    async def _read_body(self, limit: BodyLimit, headers: Headers, receive: Receive, held: HeldBody) -> bytes:
         announced = headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced[:20]) > self._max_bytes:
-            raise self._too_large()
+        if announced.isdecimal() and int(announced[:20]) > limit.max_bytes:
+            raise _too_large(limit)
         body = bytearray()
         try:
             async with asyncio.timeout(self._timeout_s):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise ClientGone
-                    body += message.get("body", b"")
-                    if len(body) > self._max_bytes:
-                        raise self._too_large()
-                    if not message.get("more_body", False):
+                        raise CallerGone("the caller hung up before the whole body had arrived")
+                    piece = message.get("body", b"")
+                    if len(body) + len(piece) > limit.max_bytes:
+                        raise _too_large(limit)
+                    more = message.get("more_body", False)
+                    if not more and not body:
+                        return bytes(piece)
+                    held.add(len(piece))
+                    body += piece
+                    if not more:
                         return bytes(body)
         except TimeoutError:
             raise Problem("REQUEST_TIMED_OUT", f"the body did not arrive within {self._timeout_s:g} s") from None
 
-    def _too_large(self) -> Problem:
-        return Problem("MESSAGE_TOO_LARGE", f"a body may have {self._max_bytes} bytes (request.max.bytes)")
-
-    @staticmethod
-    def _measure(scope: Scope, status: int, seconds: float) -> None:
+    def _measure(self, hot: HotCall | None, scope: Scope, status: int, seconds: float) -> None:
         # the route's pattern, not the path: groups and members must not become label values
-        route = getattr(scope.get("route"), "path", _NO_ROUTE)
+        route = hot.route if hot is not None else getattr(scope.get("route"), "path", _NO_ROUTE)
         method = scope["method"] if route != _NO_ROUTE else "(any)"
-        metrics: Metrics = scope["app"].state.coordinator.metrics
-        metrics.requests.labels(method, route, str(status)).inc()
-        metrics.request_duration.labels(method, route).observe(seconds)
+        measured = self._measured.get((method, route, status))
+        if measured is None:
+            metrics: Metrics = scope["app"].state.coordinator.metrics
+            measured = (
+                metrics.requests.labels(method, route, str(status)),
+                metrics.request_duration.labels(method, route),
+            )
+            self._measured[method, route, status] = measured
+        requests, duration = measured
+        requests.inc()
+        duration.observe(seconds)
+
+
+async def _hot_answer(hot: HotCall, request: Request) -> Response:
+    """As FastAPI answers it with the handlers of `problems.py`."""
+    try:
+        return await hot.answer(request)
+    except Problem as problem:
+        return problem_response(problem)
+    except CoordinatorFault as fault:
+        return problem_response(from_fault(fault))
+    except StoreError as error:
+        return problem_response(from_store_error(error, request.url.path))
+
+
+class _HeldBodies:
+    """How much memory the bodies take that came in more than one piece, from their arrival to their answer."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.total = 0
+
+    @contextmanager
+    def one(self) -> Iterator[HeldBody]:
+        body = HeldBody(self)
+        try:
+            yield body
+        finally:
+            self.total -= body.size
+
+
+class HeldBody:
+    def __init__(self, bodies: _HeldBodies) -> None:
+        self._bodies = bodies
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        """Raises Problem when all bodies together take too much."""
+        if self._bodies.total + size > self._bodies.most:
+            raise Problem(
+                "THROTTLING_QUOTA_EXCEEDED",
+                "many large bodies are under way already: try again",
+                headers={"Retry-After": "1"},
+            )
+        self._bodies.total += size
+        self.size += size
+
+
+def _too_large(limit: BodyLimit) -> Problem:
+    return Problem("MESSAGE_TOO_LARGE", f"a body may have {limit.max_bytes} bytes ({limit.setting})")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -151,9 +151,15 @@ async def _on_fault(request: Request, error: Exception) -> Response:
 
 
 async def _on_store_error(request: Request, error: Exception) -> Response:
-    _logger.error("store_error", path=request.url.path, error=str(error))
+    assert isinstance(error, StoreError)
+    return problem_response(from_store_error(error, request.url.path))
+
+
+def from_store_error(error: StoreError, path: str) -> Problem:
+    """Log the whole error, which is nobody else's business."""
+    _logger.error("store_error", path=path, error=str(error))
     detail = "the change could not be stored, so it was not made"
-    return problem_response(Problem("KAFKA_STORAGE_ERROR", detail, headers=_TRY_AGAIN_SOON))
+    return Problem("KAFKA_STORAGE_ERROR", detail, headers=_TRY_AGAIN_SOON)
 
 
 async def _on_invalid_request(request: Request, error: Exception) -> Response:

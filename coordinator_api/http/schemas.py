@@ -1,47 +1,42 @@
-"""The JSON of requests and answers. Strict: a wrong type or an unknown field is a 422 that names it."""
+"""The JSON of requests and answers, for OpenAPI. Strict: a wrong type is a 422 that names it.
+
+What members send is read by `member_bodies.py`, which is faster; the models here describe it.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
 MAX_NAME_LENGTH = 249
 """Kafka's limit for names of topics, and so for application ids."""
 
 MAX_TEXT_LENGTH = 1_000
+MAX_JOIN_ID_LENGTH = 100
+MAX_PROCESS_MEMBERS = 1_000
+MAX_OFFSET_SUMS = 10_000
+"""Of one member in one heartbeat."""
+
+MAX_UNKNOWN_FIELDS = 16
+"""Of a heartbeat: fields of a later release, which are ignored."""
 
 
-def _decode_base64(text: object) -> bytes:
-    if not isinstance(text, str):
-        raise ValueError("must be a base64 string")
-    try:
-        return base64.b64decode(text.encode("ascii"), validate=True)
-    except (binascii.Error, UnicodeEncodeError):
-        raise ValueError("not base64") from None
-
-
-def _parse_task(text: object) -> TaskId:
-    if not isinstance(text, str):
-        raise ValueError("must be a task id, for example 0_3")
-    task = TaskId.parse(text)
-    if max(task.subtopology, task.partition) > JAVA_INT_MAX:
-        raise ValueError(f"not a task id: its numbers go to {JAVA_INT_MAX}")
-    return task
-
-
-Base64Bytes = Annotated[
-    bytes, PlainValidator(_decode_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})
-]
-ParsedTask = Annotated[TaskId, PlainValidator(_parse_task), WithJsonSchema({"type": "string", "examples": ["0_3"]})]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Int32 = Annotated[int, Strict(), Field(ge=-(2**31), le=JAVA_INT_MAX)]
 Int64 = Annotated[int, Strict(), Field(ge=-(2**63), le=JAVA_LONG_MAX)]
 PositiveMs = Annotated[int, Strict(), Field(ge=1, le=JAVA_INT_MAX)]
+Base64 = Annotated[
+    str,
+    Field(
+        pattern=r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+        json_schema_extra={"contentEncoding": "base64"},
+    ),
+]
+Task = Annotated[str, Field(pattern=r"^(.+__)?[0-9]+_[0-9]+$", max_length=MAX_TEXT_LENGTH, examples=["0_3"])]
+"""`subtopology_partition`, both 32-bit integers."""
 
 
 class _Body(BaseModel):
@@ -57,9 +52,19 @@ class SubscriptionBody(_Body):
         None, description="Rises each time the static member is started anew; older incarnations are fenced."
     )
     client_id: Name | None = None
+    join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
+        None,
+        description="Of a first join, chosen by the caller. A first join with the same one is a repetition: it makes "
+        "no second member, and its answer is that of the first.",
+    )
+    leave_on_disconnect: Annotated[bool, Strict()] = Field(
+        False,
+        description="Whether the member is removed soon after the connection breaks on which the heartbeats of its "
+        "process come (group.disconnect.grace.ms).",
+    )
     session_timeout_ms: PositiveMs
     rebalance_timeout_ms: PositiveMs
-    subscription: Base64Bytes = Field(description="ConsumerProtocolSubscription, its user data a SubscriptionInfo.")
+    subscription: Base64 = Field(description="ConsumerProtocolSubscription, its user data a SubscriptionInfo.")
 
 
 class SubscriptionAnswer(_Body):
@@ -81,10 +86,16 @@ class AssignmentAnswer(_Body):
 
 
 class HeartbeatBody(_Body):
-    """`generation_id`: of the assignment that the member works by, 0 before its first one."""
+    """`generation_id`: of the assignment that the member works by, 0 before its first one. Up to 16 unknown fields of
+    together 4 KB are ignored.
+    """
+
+    model_config = ConfigDict(extra="ignore", json_schema_extra={"maxProperties": 3 + MAX_UNKNOWN_FIELDS})
 
     generation_id: Int32
-    task_offset_sums: dict[ParsedTask, Int64] | None = None
+    task_offset_sums: Annotated[dict[Task, Int64], Field(max_length=MAX_OFFSET_SUMS)] | None = Field(
+        None, description="By task, the sum of the offsets that the member has reached."
+    )
     group_instance_id: Name | None = None
 
 
@@ -95,6 +106,45 @@ class HeartbeatAnswer(_Body):
     rejoin: bool
     stop: bool
     generation_id: int
+
+
+class ProcessHeartbeatBody(_Body):
+    """One heartbeat for all members of a process. `known`: the `news` of the last answer; while there is nothing newer,
+    the answer is held for up to `wait_ms`.
+    """
+
+    model_config = ConfigDict(extra="ignore", json_schema_extra={"maxProperties": 2 + MAX_UNKNOWN_FIELDS})
+
+    members: Annotated[dict[Name, HeartbeatBody], Field(min_length=1, max_length=MAX_PROCESS_MEMBERS)] = Field(
+        description="By member id."
+    )
+    known: Name | None = None
+
+
+class MemberNewsAnswer(_Body):
+    """`rejoin`, `stop`: as in `HeartbeatAnswer`. `assignment_generation`: of the assignment that the member can fetch
+    now, 0 for none.
+    """
+
+    rejoin: bool
+    stop: bool
+    assignment_generation: int
+
+
+class MemberRefusal(_Body):
+    """`code`: Kafka's name of the error, as in a problem document."""
+
+    code: str
+    detail: str
+
+
+class ProcessHeartbeatAnswer(_Body):
+    """`news`: a digest of `generation_id` and `members`, to be sent as `known` with the next heartbeat."""
+
+    state: str
+    generation_id: int
+    news: str
+    members: dict[str, MemberNewsAnswer | MemberRefusal]
 
 
 class DeclareAnswer(_Body):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 
 import structlog
 import uvicorn
+import uvloop
 from prometheus_client import disable_created_metrics
 from structlog.typing import Processor
 
@@ -24,6 +25,7 @@ from assignor.errors import AssignorFault
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.auth import check_exposure, token_of
+from coordinator_api.http.connections import Connections, connection_limit, protocol_of
 from coordinator_api.settings import Settings, unknown_environment
 
 
@@ -41,14 +43,21 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
-    asyncio.run(_serve(settings, say))
+    uvloop.run(_serve(settings, say))
 
 
 async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     with _listen(settings) as listening:
         coordinator = await Coordinator.open(settings)
+        connections = Connections(
+            connection_limit(settings),
+            settings.max_connections_per_ip,
+            headers_timeout_s=settings.request_headers_timeout_ms / 1000,
+            answer_timeout_s=settings.request_timeout_ms / 1000,
+        )
         config = uvicorn.Config(
             create_app(settings, coordinator),
+            http=protocol_of(connections),
             lifespan="on",
             log_config=None,
             access_log=False,
@@ -60,22 +69,32 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
             # at least a second: 0 would wait for ever
             timeout_graceful_shutdown=max(1, round(settings.shutdown_timeout_ms / 1000)),
         )
-        server = _Server(config, coordinator, lambda: say(_greeting(settings, listening)))
+        server = _Server(config, coordinator, connections, lambda: say(_greeting(settings, listening)))
         await server.serve(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, except that the first signal answers held requests, and a graceful stop ends with exit code 0."""
+    """uvicorn, except that the first signal answers held requests, and a graceful stop ends with exit code 0; it cuts
+    the connections that had their time, and tells the coordinator of those that break while it serves.
+    """
 
-    def __init__(self, config: uvicorn.Config, coordinator: Coordinator, started: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, coordinator: Coordinator, connections: Connections, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._coordinator = coordinator
+        self._connections = connections
         self._started = started
+        connections.on_lost = self._on_lost
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._started()
+
+    async def on_tick(self, counter: int) -> bool:
+        self._connections.sweep(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,6 +113,12 @@ class _Server(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
         self._coordinator.begin_stop()
+
+    def _on_lost(self, connection_id: int) -> None:
+        if not self.should_exit:
+            lost = getattr(self._coordinator, "connection_lost", None)
+            if lost is not None:
+                lost(connection_id)
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -9,10 +9,10 @@ from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.http.bodies import read_document_in_thread
 from coordinator_api.http.group_document import group_document, list_entry
-from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, problems
 from coordinator_api.http.schemas import DeclareAnswer
 
-router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=PROBLEMS)
+router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 
 _DEFINITION = {
     "requestBody": {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from coordinator_api.http.problems import Problem
-from coordinator_api.http.routes.surface import PROBLEMS, TheCoordinator
+from coordinator_api.http.routes.surface import TheCoordinator, problems
 from coordinator_api.http.schemas import Health
 from coordinator_api.metrics import CONTENT_TYPE
 from coordinator_api.store.errors import StoreError
 
-router = APIRouter(tags=["health"], responses=PROBLEMS)
+router = APIRouter(tags=["health"], responses=problems())
 
 
 @router.get("/livez")

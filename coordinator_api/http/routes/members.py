@@ -1,46 +1,116 @@
-"""`/v1/groups/{group}/...` for members: subscribe, fetch the assignment, heartbeat, leave."""
+"""`/v1/groups/{group}/...` for members: subscribe, fetch the assignment, heartbeat, leave.
+
+All but the leave are hot: fleets send thousands of them a second. Each of these is a plain function of the request that
+reads and checks it by hand. So `hot_calls.py` can call it without FastAPI, which has it for its OpenAPI document.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Annotated
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from starlette.types import Receive, Scope, Send
 
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
-from coordinator_api.group.outcome import AssignmentPending, AssignmentReady, HeartbeatAnswered, JoinAnswered, Left
-from coordinator_api.group.outcome import Response as GroupResponse
+from coordinator_api.group.outcome import (
+    AssignmentPending,
+    AssignmentReady,
+    HeartbeatAnswered,
+    JoinAnswered,
+    Left,
+    MemberNews,
+    ProcessHeartbeatAnswered,
+    Rejected,
+)
 from coordinator_api.group.subscriptions import read_subscription
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.bodies import OFF_LOOP_BYTES
-from coordinator_api.http.problems import input_as_problems
-from coordinator_api.http.routes.surface import PROBLEMS, GroupId, MemberId, TheCoordinator, accepted
+from coordinator_api.http.connections import CONNECTION_ID
+from coordinator_api.http.hang_ups import hung_up
+from coordinator_api.http.member_bodies import read_heartbeat, read_process_heartbeat, read_subscription_body
+from coordinator_api.http.problems import Problem, input_as_problems
+from coordinator_api.http.routes.surface import (
+    GROUP_ID_SCHEMA,
+    MEMBER_ID_SCHEMA,
+    GroupId,
+    MemberId,
+    TheCoordinator,
+    accepted,
+    group_id_in,
+    problems,
+    the_coordinator,
+)
 from coordinator_api.http.schemas import (
     MAX_TEXT_LENGTH,
     AssignmentAnswer,
     HeartbeatAnswer,
     HeartbeatBody,
+    ProcessHeartbeatAnswer,
+    ProcessHeartbeatBody,
     SubscriptionAnswer,
     SubscriptionBody,
 )
 
-router = APIRouter(prefix="/v1/groups/{group}", tags=["members"], responses=PROBLEMS)
+router = APIRouter(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409))
 
 RAW = "application/octet-stream"
 MAX_WAIT_MS = 86_400_000
 
+_INTEGER = re.compile(r"-?[0-9]{1,10}\Z", re.ASCII)
+
 InstanceId = Annotated[str | None, Query(min_length=1, max_length=MAX_TEXT_LENGTH)]
 
 
-@router.post("/subscriptions", responses={201: {"model": SubscriptionAnswer}})
-async def subscribe(
-    body: SubscriptionBody, response: Response, group_id: GroupId, coordinator: TheCoordinator
-) -> SubscriptionAnswer:
+def _parameter(name: str, place: str, schema: Mapping[str, object], description: str = "") -> dict[str, object]:
+    described = {"description": description} if description else {}
+    return {"name": name, "in": place, "required": place == "path", "schema": schema, **described}
+
+
+_GROUP = _parameter("group", "path", {"type": "string", **GROUP_ID_SCHEMA})
+_MEMBER = _parameter("member", "path", {"type": "string", **MEMBER_ID_SCHEMA})
+_INSTANCE_ID = _parameter(
+    "group_instance_id", "query", {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}
+)
+_MIN_GENERATION = _parameter(
+    "min_generation",
+    "query",
+    {"type": "integer", "minimum": -(2**31), "maximum": JAVA_INT_MAX, "default": 0},
+    "The `generation_id` of the subscription's answer.",
+)
+_WAIT_MS = _parameter(
+    "wait_ms",
+    "query",
+    {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_MS, "default": 0},
+    "How long the request may be held.",
+)
+
+
+def _documented(*parameters: Mapping[str, object], body: type | None = None) -> dict[str, Any]:
+    """For OpenAPI. `body`: a model; `openapi.py` adds its schema."""
+    document: dict[str, Any] = {"parameters": list(parameters)}
+    if body is not None:
+        schema = {"$ref": f"#/components/schemas/{body.__name__}"}
+        document["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return document
+
+
+@router.post(
+    "/subscriptions",
+    responses={200: {"model": SubscriptionAnswer}, 201: {"model": SubscriptionAnswer}},
+    openapi_extra=_documented(_GROUP, body=SubscriptionBody),
+)
+async def subscribe(request: Request) -> Response:
     """Join (201, with a new member id) or rejoin (200)."""
-    runtime = coordinator.group(group_id)
+    coordinator, runtime = _addressed(request)
+    body = read_subscription_body(await _json_body(request))
     await _check_subscription(body.subscription)
     joined = accepted(
         await runtime.handle(
@@ -53,67 +123,109 @@ async def subscribe(
                 group_instance_id=body.group_instance_id,
                 incarnation=body.incarnation,
                 client_id=body.client_id,
+                join_id=body.join_id,
+                leave_on_disconnect=body.leave_on_disconnect,
             )
         ),
         JoinAnswered,
     )
-    response.status_code = 201 if joined.created else 200
-    return SubscriptionAnswer(member_id=joined.member_id, generation_id=joined.generation_id, state=str(joined.state))
+    return _answer(
+        {"member_id": joined.member_id, "generation_id": joined.generation_id, "state": str(joined.state)},
+        201 if joined.created else 200,
+    )
 
 
 @router.get(
     "/members/{member}/assignment",
-    response_model=AssignmentAnswer,
-    responses={200: {"content": {RAW: {}}}, 204: {"description": "There is no assignment yet: ask again."}},
+    responses={
+        200: {"model": AssignmentAnswer, "content": {RAW: {"schema": {"type": "string", "format": "binary"}}}},
+        204: {"description": "There is no assignment yet: ask again."},
+    },
+    openapi_extra=_documented(_GROUP, _MEMBER, _MIN_GENERATION, _WAIT_MS, _INSTANCE_ID),
 )
-async def fetch_assignment(
-    request: Request,
-    group_id: GroupId,
-    member: MemberId,
-    coordinator: TheCoordinator,
-    min_generation: Annotated[
-        int,
-        Query(ge=-(2**31), le=JAVA_INT_MAX, description="The `generation_id` of the subscription's answer."),
-    ] = 0,
-    wait_ms: Annotated[int, Query(ge=0, le=MAX_WAIT_MS, description="How long the request may be held.")] = 0,
-    group_instance_id: InstanceId = None,
-) -> AssignmentAnswer | Response:
+async def fetch_assignment(request: Request) -> Response:
     """The assignment of `min_generation` or later. Waits up to `wait_ms` for it; 204 when it has not come by then.
 
     With `Accept: application/octet-stream` the body is the bytes alone, and headers have the rest.
     """
-    runtime = coordinator.group(group_id)
-    fetch = events.FetchAssignment(member, min_generation, group_instance_id)
-    wait_ms = min(wait_ms, coordinator.settings.longpoll_max_wait_ms)
-    fetched = await (_held(request, coordinator, runtime, fetch, wait_ms) if wait_ms else runtime.handle(fetch))
+    coordinator, runtime = _addressed(request)
+    query = request.query_params
+    fetch = events.FetchAssignment(
+        _member_id(request),
+        _integer(query, "min_generation", -(2**31), JAVA_INT_MAX),
+        _instance_id(query),
+    )
+    wait_ms = _wait_ms(query, coordinator)
+    if wait_ms:
+        with coordinator.long_polls.one():
+            fetched = await runtime.wait_for_assignment(fetch, wait_ms / 1000, lambda: hung_up(request))
+    else:
+        fetched = await _hear(runtime, fetch)
     if isinstance(fetched, AssignmentPending):
         return Response(status_code=204)
     ready = accepted(fetched, AssignmentReady)
     if RAW in request.headers.get("accept", ""):
-        headers = {
-            "Assignor-Generation-Id": str(ready.generation_id),
-            "Assignor-Followup": "true" if ready.followup else "false",
+        return RawAssignment(ready)
+    return _answer(
+        {
+            "generation_id": ready.generation_id,
+            "assignment": base64.b64encode(bytes(ready.assignment)).decode("ascii"),
+            "followup": ready.followup,
         }
-        return Response(bytes(ready.assignment), headers=headers, media_type=RAW)
-    return AssignmentAnswer(
-        generation_id=ready.generation_id,
-        assignment=base64.b64encode(bytes(ready.assignment)).decode("ascii"),
-        followup=ready.followup,
     )
 
 
-@router.post("/members/{member}/heartbeat")
-async def heartbeat(
-    body: HeartbeatBody, group_id: GroupId, member: MemberId, coordinator: TheCoordinator
-) -> HeartbeatAnswer:
+@router.post(
+    "/members/{member}/heartbeat",
+    responses={200: {"model": HeartbeatAnswer}},
+    openapi_extra=_documented(_GROUP, _MEMBER, body=HeartbeatBody),
+)
+async def heartbeat(request: Request) -> Response:
     """Keep the session alive. The answer says what the member has to do."""
-    event = events.Heartbeat(member, body.generation_id, body.task_offset_sums, body.group_instance_id)
-    answered = accepted(await coordinator.group(group_id).handle(event), HeartbeatAnswered)
-    return HeartbeatAnswer(
-        state=str(answered.state),
-        rejoin=answered.rejoin,
-        stop=answered.stop,
-        generation_id=answered.generation_id,
+    _, runtime = _addressed(request)
+    event = read_heartbeat(await _json_body(request), _member_id(request))
+    answered = accepted(await _hear(runtime, event), HeartbeatAnswered)
+    return _answer(
+        {
+            "state": str(answered.state),
+            "rejoin": answered.rejoin,
+            "stop": answered.stop,
+            "generation_id": answered.generation_id,
+        }
+    )
+
+
+@router.post(
+    "/heartbeat",
+    responses={200: {"model": ProcessHeartbeatAnswer}},
+    openapi_extra=_documented(_GROUP, _WAIT_MS, body=ProcessHeartbeatBody),
+)
+async def process_heartbeat(request: Request) -> Response:
+    """Keep the sessions of all members of a process alive. Held while there is nothing newer than `known`.
+
+    The process is bound to the connection that this call comes on: when it breaks, the members that asked for
+    `leave_on_disconnect` are removed soon.
+    """
+    coordinator, runtime = _addressed(request)
+    wait_ms = _wait_ms(request.query_params, coordinator)
+    raw = await _json_body(request)
+    # parsing holds the interpreter lock for milliseconds only; checking each field lets others have it
+    off_loop = len(raw) >= OFF_LOOP_BYTES
+    body = await asyncio.to_thread(read_process_heartbeat, raw) if off_loop else read_process_heartbeat(raw)
+    beat = events.ProcessHeartbeat(body.members, request.scope.get("state", {}).get(CONNECTION_ID))
+    if wait_ms and body.known is not None:
+        with coordinator.long_polls.one():
+            heard = await _process_heartbeat(runtime)(beat, body.known, wait_ms / 1000, lambda: hung_up(request))
+    else:
+        heard = await _hear(runtime, beat)
+    answered = accepted(heard, ProcessHeartbeatAnswered)
+    return _answer(
+        {
+            "state": str(answered.state),
+            "generation_id": answered.generation_id,
+            "news": answered.news,
+            "members": {member_id: _news(news) for member_id, news in answered.members.items()},
+        }
     )
 
 
@@ -125,16 +237,83 @@ async def leave(
     accepted(await coordinator.group(group_id).handle(events.Leave(member, group_instance_id)), Left)
 
 
-async def _held(
-    request: Request, coordinator: Coordinator, runtime: GroupRuntime, fetch: events.FetchAssignment, wait_ms: int
-) -> GroupResponse:
-    with coordinator.long_polls.one():
-        return await runtime.wait_for_assignment(fetch, wait_ms / 1000, lambda: _hung_up(request))
+class RawAssignment(Response):
+    """The pieces of an assignment, one after the other: nothing is joined, and what all members share is not copied."""
+
+    def __init__(self, ready: AssignmentReady) -> None:
+        self._parts: AssignmentParts = ready.assignment
+        headers = {
+            "Content-Length": str(self._parts.size),
+            "Assignor-Generation-Id": str(ready.generation_id),
+            "Assignor-Followup": "true" if ready.followup else "false",
+        }
+        super().__init__(None, headers=headers, media_type=RAW)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        for part in self._parts:
+            if part:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _hung_up(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+async def _hear(runtime: GroupRuntime, event: events.Event) -> Any:
+    return await getattr(runtime, "hear", runtime.handle)(event)
+
+
+def _process_heartbeat(runtime: GroupRuntime) -> Any:
+    held = getattr(runtime, "process_heartbeat", None)
+    if held is None:
+        raise Problem("UNSUPPORTED_VERSION", "this coordinator holds no heartbeats: leave out wait_ms")
+    return held
+
+
+def _addressed(request: Request) -> tuple[Coordinator, GroupRuntime]:
+    coordinator = the_coordinator(request)
+    return coordinator, coordinator.group(group_id_in(request.path_params["group"]))
+
+
+def _member_id(request: Request) -> str:
+    member_id: str = request.path_params["member"]
+    if len(member_id) > MAX_TEXT_LENGTH:
+        raise Problem("INVALID_REQUEST", f"path.member: String should have at most {MAX_TEXT_LENGTH} characters")
+    return member_id
+
+
+async def _json_body(request: Request) -> bytes:
+    """A web page may send any other kind of body without being asked who it is."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise Problem("INVALID_REQUEST", "body: must come as Content-Type: application/json")
+    return await request.body()
+
+
+def _wait_ms(query: Mapping[str, str], coordinator: Coordinator) -> int:
+    return min(_integer(query, "wait_ms", 0, MAX_WAIT_MS), coordinator.settings.longpoll_max_wait_ms)
+
+
+def _integer(query: Mapping[str, str], name: str, least: int, most: int) -> int:
+    text = query.get(name, "0")
+    if _INTEGER.match(text) is None or not least <= int(text) <= most:
+        raise Problem("INVALID_REQUEST", f"query.{name}: Input should be an integer from {least} to {most}")
+    return int(text)
+
+
+def _instance_id(query: Mapping[str, str]) -> str | None:
+    text = query.get("group_instance_id")
+    if text is not None and not 1 <= len(text) <= MAX_TEXT_LENGTH:
+        raise Problem("INVALID_REQUEST", f"query.group_instance_id: must have 1 to {MAX_TEXT_LENGTH} characters")
+    return text
+
+
+def _news(news: MemberNews | Rejected) -> dict[str, object]:
+    if isinstance(news, Rejected):
+        return {"code": news.code.value, "detail": news.detail}
+    return {"rejoin": news.rejoin, "stop": news.stop, "assignment_generation": news.assignment_generation}
+
+
+def _answer(document: Mapping[str, object], status: int = 200) -> Response:
+    return Response(json.dumps(document).encode("ascii"), status, media_type="application/json")
 
 
 async def _check_subscription(subscription: bytes) -> None:

@@ -15,10 +15,10 @@ from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, ReportedRe
 from coordinator_api.http.bodies import GZIP_HEADER, read_document_in_thread
 from coordinator_api.http.computations import explain
 from coordinator_api.http.problems import Problem, from_input_error
-from coordinator_api.http.routes.surface import PROBLEMS, GroupId, TheCoordinator, accepted, json_response
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, problems
 from coordinator_api.http.schemas import ReportAnswer
 
-router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=PROBLEMS)
+router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
 Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX)]
 MAX_PAGE = 1_000

@@ -16,11 +16,12 @@ from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.bodies import read_document
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, RequestBounds, assign, simulate
+from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.problems import input_as_problems
-from coordinator_api.http.routes.surface import PROBLEMS, TheCoordinator, json_response
+from coordinator_api.http.routes.surface import TheCoordinator, json_response, problems
 from coordinator_api.http.schemas import AssignAnswer, SimulateAnswer
 
-router = APIRouter(prefix="/v1", tags=["stateless"], responses=PROBLEMS)
+router = APIRouter(prefix="/v1", tags=["stateless"], responses=problems())
 
 _RECORDED_DOCUMENT = {
     "requestBody": {
@@ -96,4 +97,4 @@ async def _computed(request: Request, coordinator: Coordinator, compute: Compute
         return json_response(compute(document, bounds))
 
     with input_as_problems(bytes_in="input.members"), coordinator.computations.one():
-        return await asyncio.to_thread(run)
+        return await unless_hung_up(request, asyncio.to_thread(run))

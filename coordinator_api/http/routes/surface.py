@@ -12,24 +12,32 @@ from starlette.responses import Response
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.problems import MEDIA_TYPE, Problem
+from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem
 from coordinator_api.http.schemas import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, ProblemDocument
 
 Answer = TypeVar("Answer")
 
 _GROUP_ID = re.compile(r"[A-Za-z0-9._-]+\Z", re.ASCII)
+GROUP_ID_SCHEMA: dict[str, Any] = {
+    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9._-]+$",
+    "minLength": 1,
+    "maxLength": MAX_NAME_LENGTH,
+}
+MEMBER_ID_SCHEMA: dict[str, Any] = {"pattern": r"^[^/]+$", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}
 
 
-# asynchronous, or FastAPI would hand each call of it to a thread
-async def _coordinator(request: Request) -> Coordinator:
+def the_coordinator(request: Request) -> Coordinator:
+    """Raises Problem while the service is stopping."""
     coordinator: Coordinator = request.app.state.coordinator
     if coordinator.stopping:
         raise Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers={"Retry-After": "1"})
     return coordinator
 
 
-async def _group_id(group: Annotated[str, Path(min_length=1, max_length=1_000)]) -> str:
-    """Kafka Streams' application id is the group's name, and part of topic names: it takes their characters."""
+def group_id_in(group: str) -> str:
+    """Kafka Streams' application id is the group's name, and part of topic names: it takes their characters. Raises
+    Problem for anything else.
+    """
     if len(group) > MAX_NAME_LENGTH or group in (".", "..") or _GROUP_ID.match(group) is None:
         raise Problem(
             "INVALID_GROUP_ID", f"a group id has up to {MAX_NAME_LENGTH} letters, digits, dots, underscores and hyphens"
@@ -37,18 +45,35 @@ async def _group_id(group: Annotated[str, Path(min_length=1, max_length=1_000)])
     return group
 
 
+# both asynchronous, or FastAPI would hand each call of them to a thread
+async def _coordinator(request: Request) -> Coordinator:
+    return the_coordinator(request)
+
+
+async def _group_id(group: Annotated[str, Path(json_schema_extra=GROUP_ID_SCHEMA)]) -> str:
+    return group_id_in(group)
+
+
 TheCoordinator = Annotated[Coordinator, Depends(_coordinator)]
 GroupId = Annotated[str, Depends(_group_id)]
 MemberId = Annotated[str, Path(min_length=1, max_length=MAX_TEXT_LENGTH)]
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "default": {
-        "description": "RFC 9457; `code` is Kafka's name of the error",
+_ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
+"""Statuses that any call may end with: the gate, the limits, a broken or stopping service."""
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: the problems that a call may answer with, `statuses` beside those of every call."""
+    return {status: _problem(status) for status in sorted({*_ALWAYS, *statuses})}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    codes = sorted({code for code, (usual, _) in TITLES.items() if usual == status})
+    return {
+        "description": f"RFC 9457; `code`: {', '.join(codes) or 'INVALID_REQUEST'}",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
         "model": ProblemDocument,
     }
-}
-"""For OpenAPI: every call may answer with a problem."""
 
 
 def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:

@@ -200,6 +200,10 @@ def test_should_not_count_a_held_fetch_as_a_sign_of_life(client: httpx.Client) -
         ({"client_id": "x" * 1_001}, 422, "INVALID_REQUEST"),
         ({"client_id": "\ud800"}, 422, "INVALID_REQUEST"),
         ({"incarnation": -1}, 422, "INVALID_REQUEST"),
+        ({"join_id": ""}, 422, "INVALID_REQUEST"),
+        ({"join_id": "x" * 101}, 422, "INVALID_REQUEST"),
+        ({"join_id": "x", "member_id": "m"}, 422, "INVALID_REQUEST"),
+        ({"leave_on_disconnect": 1}, 422, "INVALID_REQUEST"),
         ({"surprise": 1}, 422, "INVALID_REQUEST"),
     ],
 )
@@ -243,13 +247,75 @@ def test_should_refuse_a_subscription_without_user_data(client: httpx.Client) ->
         {"generation_id": 1, "task_offset_sums": {"0_1": 2**63}},
         {"generation_id": 1, "task_offset_sums": {"0_99999999999": 1}},
         {"generation_id": 1, "task_offset_sums": [1]},
-        {"generation_id": 1, "surprise": 1},
+        {"generation_id": True},
+        {"generation_id": 1.0},
+        {"generation_id": 1, "task_offset_sums": {"0_1": True}},
+        {"generation_id": 1, "task_offset_sums": {f"0_{number}": 1 for number in range(5_000)}, "padding": "x" * 4_100},
+        {"generation_id": 1, **{f"surprise{number}": 1 for number in range(17)}},
     ],
 )
 def test_should_refuse_a_heartbeat_that_cannot_be(client: httpx.Client, body: dict[str, object]) -> None:
     path = f"/v1/groups/{new_group(client)}/members/m/heartbeat"
 
     assert problem(client.post(path, json=body)) == (422, "INVALID_REQUEST")
+
+
+def test_should_ignore_a_few_fields_of_a_later_release_in_a_heartbeat(client: httpx.Client) -> None:
+    member = HttpMember(client, new_group(client))
+    member.subscribe()
+    settle(member)
+
+    assert member.heartbeat(**{f"later{number}": "x" * 200 for number in range(16)}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"members": {}},
+        {"members": []},
+        {"members": {"m": 1}},
+        {"members": {"": {"generation_id": 1}}},
+        {"members": {"m": {}}},
+        {"members": {"m": {"generation_id": 1, "task_offset_sums": {"x": 1}}}},
+        {"members": {str(number): {"generation_id": 1} for number in range(1_001)}},
+        {"members": {str(number): {"generation_id": 1, "later": 1} for number in range(17)}},
+        {"members": {"m": {"generation_id": 1}}, "known": 7},
+    ],
+)
+def test_should_refuse_a_heartbeat_of_a_process_that_cannot_be(client: httpx.Client, body: dict[str, object]) -> None:
+    path = f"/v1/groups/{new_group(client)}/heartbeat"
+
+    assert problem(client.post(path, json=body)) == (422, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"generation_id": 1, "generation_id": 2}',
+        b'{"generation_id": 1, "later": "\\ud800"}',
+        b'{"generation_id": 1, "later": NaN}',
+        b'{"generation_id": ' + b"9" * 60_000 + b"}",
+        b'{"later": ' + b"[" * 60_000,
+        b"[1]",
+        b"",
+        b"\xff",
+    ],
+)
+def test_should_refuse_json_that_readers_may_take_for_different_things(client: httpx.Client, body: bytes) -> None:
+    path = f"/v1/groups/{new_group(client)}/members/m/heartbeat"
+
+    response = client.post(path, content=body, headers={"Content-Type": "application/json"})
+
+    assert problem(response) == (422, "INVALID_REQUEST")
+
+
+def test_should_not_read_a_heartbeat_that_a_web_page_may_send_unasked(client: httpx.Client) -> None:
+    path = f"/v1/groups/{new_group(client)}/members/m/heartbeat"
+
+    response = client.post(path, content=b'{"generation_id": 1}', headers={"Content-Type": "text/plain"})
+
+    assert problem(response) == (422, "INVALID_REQUEST")
 
 
 def test_should_refuse_calls_of_a_member_that_it_does_not_know(client: httpx.Client) -> None:

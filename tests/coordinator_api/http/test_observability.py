@@ -18,6 +18,7 @@ CALLS = {
     "/v1/groups/{group}": {"put", "get", "delete"},
     "/v1/groups/{group}/drain": {"post"},
     "/v1/groups/{group}/subscriptions": {"post"},
+    "/v1/groups/{group}/heartbeat": {"post"},
     "/v1/groups/{group}/members/{member}/assignment": {"get"},
     "/v1/groups/{group}/members/{member}/heartbeat": {"post"},
     "/v1/groups/{group}/members/{member}": {"delete"},
@@ -42,7 +43,13 @@ def test_should_describe_every_call_in_openapi(client: httpx.Client) -> None:
     assert {path: set(operations) for path, operations in document["paths"].items()} == CALLS
     for operations in document["paths"].values():
         for operation in operations.values():
-            assert "application/problem+json" in operation["responses"]["default"]["content"]
+            assert "default" not in operation["responses"]
+            errors = {status: answer for status, answer in operation["responses"].items() if status >= "400"}
+            assert {"401", "413", "422", "429", "500", "503"} <= errors.keys()
+            for answer in errors.values():
+                assert answer["content"]["application/problem+json"]["schema"] == {
+                    "$ref": "#/components/schemas/ProblemDocument"
+                }
             assert operation.get("description") or operation.get("summary")
     body = document["paths"]["/v1/groups/{group}/subscriptions"]["post"]["requestBody"]
     name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]

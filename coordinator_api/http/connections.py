@@ -1,0 +1,357 @@
+"""The connections of the service: how many there may be, which one makes room for another, and which ones are cut.
+
+Any number of silent or slow connections leaves the others served:
+
+- A connection that has not sent its complete headers in time is cut, however steadily they trickle in. The time runs
+  from the first byte of a request, and from the start of a connection.
+- At the limit the connection makes room that has waited longest without ever having sent a whole request; after these,
+  the one that has been idle longest between two requests. When all are busy, the new one gets a 503.
+- A caller who does not read its answer is cut once it had enough time for it.
+
+`Connections` counts and chooses; it knows no sockets. `ServiceConnection` is uvicorn's protocol for one of them. Every
+connection has a number, which requests carry in `scope["state"]`, so that a group can tell which of its processes died
+when a connection breaks. Source of the limits' names: the broker's `SocketServerConfigs`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import resource
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any, Protocol
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from coordinator_api.http.problems import Problem, problem_response
+from coordinator_api.settings import Settings
+
+CONNECTION_ID = "connection_id"
+"""Under this key the `state` of a request has the number of its connection."""
+
+MAX_HEADER_BYTES = 65_536
+MAX_HEADER_COUNT = 100
+"""Of one request, its request line included; 431 above."""
+
+SLOWEST_READER_BYTES_PER_S = 131_072
+"""A caller may read its answer as slowly as this."""
+
+LINGER_S = 1.0
+"""How long a refused connection stays open for its caller to read why."""
+
+_REFUSED_AT_ONE_TIME = 32
+_LEAST_RESERVE = 64
+_RESERVED_SHARE = 8
+
+_TRY_AGAIN = {"Retry-After": "1", "Connection": "close"}
+
+
+def connection_limit(settings: Settings) -> int:
+    """How many connections there may be. Raises this process's limit of open files as far as it may.
+
+    What the limit of open files allows is what is left of it beside the files that are open now and a reserve, which
+    the store, worker processes, cluster clients and refused connections share.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # a system may refuse its own hard limit: what counts is what is read back
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = settings.max_connections or 2**31 - 1
+    if soft == resource.RLIM_INFINITY:
+        return most
+    reserve = max(_LEAST_RESERVE, soft // _RESERVED_SHARE)
+    return max(1, min(most, soft - reserve - _open_files()))
+
+
+def _open_files() -> int:
+    try:
+        return len(os.listdir("/dev/fd"))
+    except OSError:
+        return 0
+
+
+class Cuttable(Protocol):
+    """A connection as `Connections` sees it."""
+
+    due_s: float
+    """On the event loop's clock: when the connection has had its time; infinite while it has all the time."""
+
+    def cut(self) -> None:
+        """End it at once, whatever has not been sent yet."""
+
+
+class Connections:
+    """All connections of one service, on its event loop. No method takes longer when there are more of them, `sweep`
+    apart.
+
+    `on_lost`: gets the number of each connection that broke, or that its caller closed. Not called for those that the
+    service ended itself.
+    """
+
+    def __init__(self, limit: int, limit_per_address: int, headers_timeout_s: float, answer_timeout_s: float) -> None:
+        self.limit = limit
+        self.headers_timeout_s = headers_timeout_s
+        self.answer_timeout_s = answer_timeout_s
+        self.on_lost: Callable[[int], None] = lambda number: None
+        self._limit_per_address = limit_per_address
+        self._numbers = count(1)
+        self._open: dict[int, tuple[Cuttable, str]] = {}
+        self._of_address: Counter[str] = Counter()
+        # each in the order in which its connections came into it
+        self._without_a_request: dict[int, None] = {}
+        self._between_requests: dict[int, None] = {}
+        self._refused: set[Cuttable] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: Cuttable, address: str) -> int:
+        """Let in a connection, if need be in place of an idle one, and give it its number. Raises Problem."""
+        if self._of_address[address] >= self._limit_per_address:
+            raise Problem(
+                "THROTTLING_QUOTA_EXCEEDED",
+                f"this address has {self._limit_per_address} connections already (max.connections.per.ip)",
+                headers=_TRY_AGAIN,
+            )
+        if len(self._open) >= self.limit and not self._make_room():
+            raise Problem(
+                "THROTTLING_QUOTA_EXCEEDED",
+                f"{self.limit} connections are busy (max.connections, limit of open files): try again",
+                status=503,
+                headers=_TRY_AGAIN,
+            )
+        number = next(self._numbers)
+        self._open[number] = connection, address
+        self._of_address[address] += 1
+        self._without_a_request[number] = None
+        return number
+
+    def refuse(self, connection: Cuttable) -> bool:
+        """Keep a refused connection for a moment; False when too many are kept already."""
+        if len(self._refused) >= _REFUSED_AT_ONE_TIME:
+            return False
+        self._refused.add(connection)
+        return True
+
+    def busy(self, number: int) -> None:
+        """The connection has sent a whole request, or, after its first one, has begun to send one."""
+        self._without_a_request.pop(number, None)
+        self._between_requests.pop(number, None)
+
+    def idle(self, number: int) -> None:
+        """The last request of the connection has been answered."""
+        if number in self._open:
+            self._between_requests[number] = None
+
+    def has_sent_a_request(self, number: int) -> bool:
+        return number not in self._without_a_request
+
+    def gone(self, number: int | None, connection: Cuttable, *, ended_here: bool) -> None:
+        """`number`: None for a connection that was refused. `ended_here`: the service ended it."""
+        self._refused.discard(connection)
+        if number is not None:
+            self._forget(number)
+            if not ended_here:
+                self.on_lost(number)
+
+    def sweep(self, now_s: float) -> None:
+        """Cut every connection that has had its time."""
+        for connection in [each for each, _ in self._open.values() if each.due_s <= now_s]:
+            connection.cut()
+        for connection in [each for each in self._refused if each.due_s <= now_s]:
+            connection.cut()
+
+    def _make_room(self) -> bool:
+        for idle in (self._without_a_request, self._between_requests):
+            if idle:
+                number = next(iter(idle))
+                connection, _ = self._open[number]
+                # counted as gone at once: the event loop tells of it only after it has let in others
+                self._forget(number)
+                connection.cut()
+                return True
+        return False
+
+    def _forget(self, number: int) -> None:
+        self.busy(number)
+        found = self._open.pop(number, None)
+        if found is not None:
+            self._of_address[found[1]] -= 1
+            if not self._of_address[found[1]]:
+                del self._of_address[found[1]]
+
+
+class ServiceConnection(HttpToolsProtocol):
+    """One connection. uvicorn reads requests and writes answers; this adds the number, the limits and the times."""
+
+    registry: Connections
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.due_s = math.inf
+        self._number: int | None = None
+        self._ended_here = False
+        self._headers_due_s = math.inf
+        self._answer_due_s = math.inf
+        # between two requests, or in the headers of the next one
+        self._awaits_headers = True
+        self._header_bytes = 0
+        self._header_count = 0
+        self._message_ended = False
+
+    def cut(self) -> None:
+        self._ended_here = True
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        try:
+            self._number = self.registry.admit(self, self.client[0] if self.client else "")
+        except Problem as problem:
+            self._refuse(problem)
+        else:
+            self._start_header_clock()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.due_s = math.inf
+        self.registry.gone(self._number, self, ended_here=self._ended_here)
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended_here:
+            return  # the answer is out; nobody reads what else comes
+        awaited_headers = self._awaits_headers
+        if awaited_headers and self._headers_due_s == math.inf:
+            self._start_header_clock()
+        self._message_ended = False
+        super().data_received(data)
+        if awaited_headers and self._awaits_headers and not self._message_ended:
+            self._header_bytes += len(data)
+            if self._header_bytes > MAX_HEADER_BYTES:
+                self._refuse_headers()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._header_count = 0
+        self.scope["state"][CONNECTION_ID] = self._number
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_count += 1
+        if self._header_count <= MAX_HEADER_COUNT:
+            super().on_header(name, value)
+        elif not self._awaits_headers:
+            self.cut()  # trailers without end, which nobody reads
+
+    def on_headers_complete(self) -> None:
+        self._awaits_headers = False
+        self._header_bytes = 0
+        self._headers_due_s = math.inf
+        self.due_s = self._answer_due_s
+        if self._ended_here:
+            return
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if self._header_count > MAX_HEADER_COUNT or size > MAX_HEADER_BYTES:
+            self._refuse_headers()
+            return
+        if self._number is not None and self.registry.has_sent_a_request(self._number):
+            self.registry.busy(self._number)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._ended_here:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._awaits_headers = True
+        self._message_ended = True
+        if self._ended_here:
+            return
+        if self._number is not None:
+            self.registry.busy(self._number)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self.transport.is_closing():
+            self._end()  # one of the two sides had asked for it
+        elif not self.pipeline and self._number is not None:
+            self.registry.idle(self._number)
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_answer_clock()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._answer_due_s = math.inf
+        self.due_s = self._headers_due_s
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.transport.is_closing():
+            self._end()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._end()
+
+    def send_400_response(self, msg: str) -> None:
+        self._end_with(Problem("INVALID_REQUEST", "this is no HTTP/1.1 request", status=400))
+
+    def _start_header_clock(self) -> None:
+        self._header_bytes = 0
+        self._headers_due_s = self.loop.time() + self.registry.headers_timeout_s
+        self.due_s = min(self._headers_due_s, self._answer_due_s)
+
+    def _start_answer_clock(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        allowed_s = self.registry.answer_timeout_s + unread / SLOWEST_READER_BYTES_PER_S
+        self._answer_due_s = self.loop.time() + allowed_s
+        self.due_s = min(self._headers_due_s, self._answer_due_s)
+
+    def _refuse_headers(self) -> None:
+        detail = f"a request may have {MAX_HEADER_COUNT} headers and {MAX_HEADER_BYTES} bytes of them"
+        self._end_with(Problem("INVALID_REQUEST", detail, status=431))
+
+    def _refuse(self, problem: Problem) -> None:
+        if self.registry.refuse(self):
+            self._end_with(problem)
+        else:
+            self.cut()
+
+    def _end_with(self, problem: Problem) -> None:
+        """Answer without a request, and close once the caller has read it, or after a moment."""
+        if self._ended_here:
+            return
+        self._ended_here = True
+        response = problem_response(problem)
+        lines = [STATUS_LINE[problem.status]]
+        lines += [b"%s: %s\r\n" % header for header in response.raw_headers if header[0] != b"connection"]
+        self.transport.write(b"".join([*lines, b"connection: close\r\n\r\n", bytes(response.body)]))
+        self.transport.write_eof()
+        self.due_s = self.loop.time() + LINGER_S
+
+    def _end(self) -> None:
+        """The service has closed the connection: what is left of the answer goes out first."""
+        self._ended_here = True
+        if self.transport.get_write_buffer_size():
+            self._start_answer_clock()
+
+
+def protocol_of(connections: Connections) -> type[asyncio.Protocol]:
+    """The class of which uvicorn makes one object for each connection."""
+    return type("Connection", (ServiceConnection,), {"registry": connections})

@@ -1,0 +1,58 @@
+"""JSON by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no name twice in one object."""
+
+from __future__ import annotations
+
+import json
+
+from coordinator_api.http.problems import Problem
+
+MAX_VALUES = 4_000_000
+"""In one document, counted by its commas before anything is made of them: each value takes some 60 bytes of memory."""
+
+
+def parse_object(raw: bytes) -> dict[str, object]:
+    """One JSON object. Raises Problem with the offset."""
+    if len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES:
+        raise Problem("MESSAGE_TOO_LARGE", f"a document may have {MAX_VALUES} values")
+    try:
+        document = _DECODER.decode(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise Problem(
+            "INVALID_REQUEST", f"body: not UTF-8 at byte {error.start}", extensions={"offset": error.start}
+        ) from None
+    except json.JSONDecodeError as error:
+        offset = len(error.doc[: error.pos].encode("utf-8"))
+        raise Problem(
+            "INVALID_REQUEST", f"body: not JSON: {error.msg} at byte {offset}", extensions={"offset": offset}
+        ) from None
+    except RecursionError:
+        raise Problem("INVALID_REQUEST", "body: not JSON: nested too deeply") from None
+    except ValueError as error:
+        raise Problem("INVALID_REQUEST", f"body: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise Problem("INVALID_REQUEST", "body: must be a JSON object")
+    if b"\\u" in raw:
+        _refuse_lone_surrogates(document)
+    return document
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _no_name_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Two readers of such an object may see two different objects."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has the same name twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_no_name_twice)
+
+
+def _refuse_lone_surrogates(document: object) -> None:
+    try:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise Problem("INVALID_REQUEST", "body: a string has half of a surrogate pair, which is no text") from None

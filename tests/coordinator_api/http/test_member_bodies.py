@@ -1,0 +1,94 @@
+"""Bodies are read by hand and described by schemas: what one takes, the other takes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from assignor.types import TaskId
+from coordinator_api.http.member_bodies import read_heartbeat, read_process_heartbeat, read_subscription_body
+from coordinator_api.http.problems import Problem
+from coordinator_api.http.schemas import HeartbeatBody, ProcessHeartbeatBody, SubscriptionBody
+
+HEARTBEAT: dict[str, Any] = {"generation_id": 3, "task_offset_sums": {"0_1": 5}, "group_instance_id": "i"}
+PROCESS: dict[str, Any] = {"members": {"a": HEARTBEAT, "b": {"generation_id": 0}}, "known": "n"}
+SUBSCRIPTION: dict[str, Any] = {
+    "member_id": "m",
+    "group_instance_id": "i",
+    "incarnation": 1,
+    "client_id": "c",
+    "leave_on_disconnect": True,
+    "session_timeout_ms": 500,
+    "rebalance_timeout_ms": 500,
+    "subscription": base64.b64encode(b"bytes").decode(),
+}
+READERS: dict[str, tuple[Callable[[bytes], object], type[BaseModel], dict[str, Any]]] = {
+    "heartbeat": (lambda raw: read_heartbeat(raw, "m"), HeartbeatBody, HEARTBEAT),
+    "process heartbeat": (read_process_heartbeat, ProcessHeartbeatBody, PROCESS),
+    "subscription": (read_subscription_body, SubscriptionBody, SUBSCRIPTION),
+}
+
+odd_values = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from([0, -1, 1, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, 2**63, -(2**63), 1.0, "", "0_3"])
+    | st.text(st.characters(codec="utf-8"), max_size=4)
+    | st.lists(st.integers(), max_size=2)
+    | st.dictionaries(
+        st.sampled_from(["0_0", "1", "a__2_3", "_1_1"]), st.sampled_from([1, True, "x", 2**63]), max_size=2
+    )
+)
+
+
+def accepts(reader: Callable[[bytes], object], document: object) -> bool:
+    try:
+        reader(json.dumps(document).encode())
+    except Problem as problem:
+        return problem.status != 422
+    return True
+
+
+@pytest.mark.parametrize("kind", READERS)
+@given(data=st.data())
+def test_should_take_what_the_schema_takes_and_nothing_else(kind: str, data: st.DataObject) -> None:
+    reader, model, usual = READERS[kind]
+    document = dict(usual)
+    name = data.draw(st.sampled_from([*usual, "later"]))
+    if data.draw(st.booleans()):
+        document.pop(name, None)
+    else:
+        document[name] = data.draw(odd_values)
+
+    try:
+        model.model_validate_json(json.dumps(document))
+        described = True
+    except ValidationError:
+        described = False
+
+    assert accepts(reader, document) is described
+
+
+def test_should_read_every_field() -> None:
+    beat = read_heartbeat(json.dumps(HEARTBEAT).encode(), "m")
+    process = read_process_heartbeat(json.dumps(PROCESS).encode())
+    joined = read_subscription_body(json.dumps({**SUBSCRIPTION, "member_id": None, "join_id": "j"}).encode())
+
+    assert (beat.member_id, beat.generation_id, beat.task_offset_sums) == ("m", 3, {TaskId(0, 1): 5})
+    assert (list(process.members), process.members["a"].group_instance_id, process.known) == (["a", "b"], "i", "n")
+    assert (joined.subscription, joined.join_id, joined.leave_on_disconnect) == (b"bytes", "j", True)
+
+
+def test_should_bound_what_it_ignores_over_the_whole_body() -> None:
+    def process(fields: int, size: int) -> dict[str, Any]:
+        return {"members": {str(n): {"generation_id": 1, "x": "y" * size} for n in range(fields)}}
+
+    assert accepts(read_process_heartbeat, process(16, 200))
+    assert not accepts(read_process_heartbeat, process(17, 1))
+    assert not accepts(read_process_heartbeat, process(2, 2_100))
