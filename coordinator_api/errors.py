@@ -37,9 +37,16 @@ class TooManyGroups(CoordinatorFault):
 
 
 class TooManyRequests(CoordinatorFault):
-    """The service is working on as many requests of this kind as its settings allow; trying again soon helps."""
+    """The service is working on as many requests of this kind as it can take; trying again helps.
+
+    `retry_after_s`: after how many seconds, at least.
+    """
 
     kafka_name = "THROTTLING_QUOTA_EXCEEDED"
+
+    def __init__(self, message: str, where: str | None = None, retry_after_s: int = 1) -> None:
+        super().__init__(message, where)
+        self.retry_after_s = retry_after_s
 
 
 class AssignorNotListed(CoordinatorFault):

@@ -35,10 +35,16 @@ METRICS = (
     ServiceMetric("assignor_join_total", (), "Joins and rejoins accepted."),
     ServiceMetric("assignor_leave_total", (), "Members that left."),
     ServiceMetric("assignor_session_expired_total", (), "Members removed because their session or rejoin ran out."),
-    ServiceMetric("assignor_commit_latency_seconds", (), "Writing one event's records to the store."),
+    ServiceMetric("assignor_commit_latency_seconds", (), "Writing the records of the events that waited together."),
     ServiceMetric("assignor_groups", ("state",), "Groups by state."),
     ServiceMetric("assignor_members", (), "Members of all groups."),
     ServiceMetric("assignor_long_polls", (), "GETs that are waiting for an assignment."),
+    ServiceMetric("assignor_event_backlog", (), "Events of all groups that wait for their commit."),
+    ServiceMetric("assignor_loop_lag_seconds", (), "How late the event loop is with what is due."),
+    ServiceMetric(
+        "assignor_clock_behind_seconds", (), "Time in which the service could not listen, and which members got back."
+    ),
+    ServiceMetric("assignor_shed_requests_total", ("kind",), "Requests refused because the service was overloaded."),
     ServiceMetric("assignor_http_requests_total", ("method", "route", "status"), "HTTP requests answered."),
     ServiceMetric("assignor_http_request_duration_seconds", ("method", "route"), "HTTP requests, waiting included."),
 )
@@ -52,7 +58,13 @@ Census = Callable[[], tuple[Mapping[str, int], int]]
 class Metrics:
     """Counters and histograms that the service feeds, and gauges that ask its groups when they are read."""
 
-    def __init__(self, census: Census, long_polls: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        census: Census,
+        long_polls: Callable[[], int],
+        event_backlog: Callable[[], int] = lambda: 0,
+        clock_behind_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.rebalances = self._counter("assignor_rebalance_total")
         self.failed_rebalances = self._counter("assignor_failed_rebalance_total")
@@ -65,8 +77,11 @@ class Metrics:
         self.leaves = self._counter("assignor_leave_total")
         self.expired_sessions = self._counter("assignor_session_expired_total")
         self.commit_latency = self._histogram("assignor_commit_latency_seconds")
-        held = Gauge("assignor_long_polls", _description("assignor_long_polls"), registry=self.registry)
-        held.set_function(long_polls)
+        self.loop_lag = self._histogram("assignor_loop_lag_seconds")
+        self.shed_requests = self._counter("assignor_shed_requests_total")
+        self._gauge("assignor_long_polls", long_polls)
+        self._gauge("assignor_event_backlog", event_backlog)
+        self._gauge("assignor_clock_behind_seconds", lambda: clock_behind_ms() / 1000)
         self.requests = self._counter("assignor_http_requests_total")
         self.request_duration = self._histogram("assignor_http_request_duration_seconds")
         self.registry.register(_GroupCensus(census))
@@ -78,6 +93,10 @@ class Metrics:
     def _counter(self, name: str) -> Counter:
         metric = _BY_NAME[name]
         return Counter(name, metric.description, metric.labels, registry=self.registry)
+
+    def _gauge(self, name: str, value: Callable[[], float]) -> None:
+        gauge = Gauge(name, _description(name), registry=self.registry)
+        gauge.set_function(value)
 
     def _histogram(self, name: str) -> Histogram:
         metric = _BY_NAME[name]

@@ -1,17 +1,25 @@
 """What happens to a group, for the service's log and its metrics: one line for each change, with group, generation
-and member.
+and member. Where very many members change at once, one line says how many, and the log's level debug says which.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import structlog
 
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.outcome import HeartbeatAnswered, JoinAnswered, Left, Response
+from coordinator_api.group.outcome import (
+    HeartbeatAnswered,
+    JoinAnswered,
+    Left,
+    ProcessHeartbeatAnswered,
+    Response,
+)
 from coordinator_api.group.records import (
     CoordinatorRecord,
     DefinitionChanged,
@@ -28,51 +36,93 @@ from coordinator_api.group.records import (
 from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.metrics import Metrics
 
+_LOGGER = "coordinator_api"
+
+_RecordOfAMember = MemberSubscribed | MemberReplaced | MemberRemoved
+_OfAMember = (MemberSubscribed, MemberReplaced, MemberRemoved)
+
+Say = Callable[..., object]
+"""Writes a line: what happened, and its values by name."""
+
+MOST_MEMBERS_NAMED = 8
+"""So many members that change at once have a line each."""
+
 
 class GroupTelemetry:
     """Of one group. Each method says one thing that has happened."""
 
     def __init__(self, group_id: str, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._logger = structlog.get_logger("coordinator_api").bind(group=group_id)
+        self._logger = structlog.get_logger(_LOGGER).bind(group=group_id)
         self._preparing_since: float | None = None
 
-    def committed(self, records: Iterable[CoordinatorRecord], image: GroupImage) -> None:
+    def committed(self, records: Sequence[CoordinatorRecord], image: GroupImage) -> None:
         """The records are committed and applied; `image` is the state they led to."""
         logger = self._logger.bind(generation=image.generation_id, state=str(image.state))
+        of_members = [record for record in records if isinstance(record, _OfAMember)]
+        many = len(of_members) > MOST_MEMBERS_NAMED
+        if many:
+            self._many_members(logger, of_members)
         for record in records:
             match record:
-                case DefinitionChanged(revision):
-                    logger.info("definition_changed", revision=revision)
-                case DrainChanged(draining):
-                    logger.info("drain_started" if draining else "drain_ended")
-                case MemberSubscribed(member_id, join):
-                    logger.info("member_subscribed", member=member_id, group_instance_id=join.group_instance_id)
-                case MemberReplaced(group_instance_id, old_member_id, new_member_id):
-                    logger.info(
-                        "member_replaced",
-                        member=new_member_id,
-                        old_member=old_member_id,
-                        group_instance_id=group_instance_id,
-                    )
-                case MemberRemoved(member_id, reason):
-                    if reason is not RemovalReason.LEFT:
-                        self._metrics.expired_sessions.inc()
-                    logger.info("member_removed", member=member_id, reason=str(reason))
-                case RebalanceStarted(cause):
-                    self._preparing_since = time.perf_counter()
-                    logger.info("rebalance_preparing", reason=cause.in_words())
-                case RebalanceLedElsewhere(led_by, end=end):
-                    self._metrics.reported_rebalances.inc()
-                    logger.info("rebalance_reported", led_by=led_by, outcome=str(end.outcome), error=end.error)
-                case RebalanceCompleted():
-                    self._completed(record)
-                case GroupEmptied():
-                    logger.info("group_emptied")
-                case GroupDeleted():
-                    logger.info("group_deleted")
+                case MemberRemoved(_, reason) if reason is not RemovalReason.LEFT:
+                    self._metrics.expired_sessions.inc()
                 case _:
                     pass
+            if isinstance(record, _OfAMember):
+                if not many:
+                    self._member(logger.info, record)
+            else:
+                self._group(logger, record)
+
+    def _member(self, say: Say, record: _RecordOfAMember) -> None:
+        match record:
+            case MemberSubscribed(member_id, join):
+                say("member_subscribed", member=member_id, group_instance_id=join.group_instance_id)
+            case MemberReplaced(group_instance_id, old_member_id, new_member_id):
+                say(
+                    "member_replaced",
+                    member=new_member_id,
+                    old_member=old_member_id,
+                    group_instance_id=group_instance_id,
+                )
+            case MemberRemoved(member_id, reason):
+                say("member_removed", member=member_id, reason=str(reason))
+
+    def _many_members(self, logger: structlog.stdlib.BoundLogger, records: Sequence[_RecordOfAMember]) -> None:
+        subscribed = sum(isinstance(record, MemberSubscribed) for record in records)
+        if subscribed:
+            logger.info("members_subscribed", members=subscribed)
+        removed = Counter(str(record.reason) for record in records if isinstance(record, MemberRemoved))
+        for reason, members in sorted(removed.items()):
+            logger.info("members_removed", members=members, reason=reason)
+        replaced = sum(isinstance(record, MemberReplaced) for record in records)
+        if replaced:
+            logger.info("members_replaced", members=replaced)
+        if logging.getLogger(_LOGGER).isEnabledFor(logging.DEBUG):
+            for record in records:
+                self._member(logger.debug, record)
+
+    def _group(self, logger: structlog.stdlib.BoundLogger, record: CoordinatorRecord) -> None:
+        match record:
+            case DefinitionChanged(revision):
+                logger.info("definition_changed", revision=revision)
+            case DrainChanged(draining):
+                logger.info("drain_started" if draining else "drain_ended")
+            case RebalanceStarted(cause):
+                self._preparing_since = time.perf_counter()
+                logger.info("rebalance_preparing", reason=cause.in_words())
+            case RebalanceLedElsewhere(led_by, end=end):
+                self._metrics.reported_rebalances.inc()
+                logger.info("rebalance_reported", led_by=led_by, outcome=str(end.outcome), error=end.error)
+            case RebalanceCompleted():
+                self._completed(record)
+            case GroupEmptied():
+                logger.info("group_emptied")
+            case GroupDeleted():
+                logger.info("group_deleted")
+            case _:
+                pass
 
     def _completed(self, record: RebalanceCompleted) -> None:
         self._metrics.rebalances.inc()
@@ -91,17 +141,18 @@ class GroupTelemetry:
             error=end.error,
         )
 
-    def answered(self, response: Response) -> None:
-        """A member or an operator gets this answer."""
-        match response:
-            case HeartbeatAnswered():
-                self._metrics.heartbeats.inc()
-            case JoinAnswered():
-                self._metrics.joins.inc()
-            case Left():
-                self._metrics.leaves.inc()
-            case _:
-                pass
+    def answered(self, responses: Iterable[Response]) -> None:
+        """Members or operators get these answers."""
+        for response in responses:
+            match response:
+                case HeartbeatAnswered() | ProcessHeartbeatAnswered():
+                    self._metrics.heartbeats.inc()
+                case JoinAnswered():
+                    self._metrics.joins.inc()
+                case Left():
+                    self._metrics.leaves.inc()
+                case _:
+                    pass
 
     @contextmanager
     def commit_latency(self) -> Iterator[None]:
@@ -112,9 +163,6 @@ class GroupTelemetry:
     def assignment_latency(self) -> Iterator[None]:
         with self._metrics.assignment_latency.time():
             yield
-
-    def stood_still(self, late_ms: int) -> None:
-        self._logger.warning("service_stood_still", late_ms=late_ms)
 
     def reloaded(self, sequence: int) -> None:
         self._logger.warning("group_reloaded", sequence=sequence)

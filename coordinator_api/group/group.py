@@ -139,8 +139,9 @@ class Group:
         """The shortest list of records that replays to this state, so that a store may forget the older ones."""
         return snapshot_records(self._image)
 
-    def describe(self) -> GroupDescription:
-        return describe(self.group_id, self._image, self._liveness)
+    def describe(self, image: GroupImage | None = None) -> GroupDescription:
+        """`image`: the state to describe, the last committed one; None for the present one."""
+        return describe(self.group_id, image or self._image, self._liveness)
 
     def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
         """By member: the offset sum of each of its tasks, as its last heartbeat reported them. Not durable."""

@@ -16,7 +16,6 @@ import structlog
 
 from assignor.errors import InputError
 from assignor.types import ProcessId
-from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders
 from coordinator_api.errors import GroupNotFound, TooManyGroups
@@ -28,8 +27,13 @@ from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.attentive_clock import AttentiveClock
+from coordinator_api.groups.connections import Connections
+from coordinator_api.groups.group_environment import Backlog, GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.groups.keyed_locks import KeyedLocks
+from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
+from coordinator_api.groups.overload import Overload
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.metrics import Metrics
@@ -53,18 +57,28 @@ class Coordinator:
             ClusterProviders(settings.cluster_bootstrap_servers), settings.cluster_request_timeout_ms
         )
         resources.callback(self.clusters.close)
-        self.metrics = Metrics(self._census, lambda: self.long_polls.count)
+        clock, backlog = AttentiveClock(), Backlog()
+        self.metrics = Metrics(
+            self._census, lambda: self.long_polls.count, lambda: backlog.events, lambda: clock.behind_ms
+        )
+        self.connections = Connections()
+        self._monitor = LoopMonitor(clock, self._late)
+        self.overload = Overload(
+            lambda: self._monitor.lag_ms,
+            lambda: backlog.events,
+            lambda kind: self.metrics.shed_requests.labels(kind).inc(),
+        )
         self.groups: dict[str, GroupRuntime] = {}
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
         self.computations = Admission(settings.computation_max_count, "computation.max.count")
         self.stopping = False
         self._resources = resources
-        self._declaring = asyncio.Lock()
+        self._one_at_a_time = KeyedLocks()
         rebalance_threads = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="rebalance")
         resources.callback(rebalance_threads.shutdown, wait=False, cancel_futures=True)
         self._environment = GroupEnvironment(
             repository=repository,
-            clock=SteadyClock(),
+            clock=clock,
             limits=GroupLimits(
                 initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
                 min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -75,6 +89,8 @@ class Coordinator:
             compaction_bytes=settings.records_compaction_bytes,
             rebalance_threads=rebalance_threads,
             metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
+            backlog=backlog,
+            connections=self.connections,
         )
 
     @classmethod
@@ -88,6 +104,8 @@ class Coordinator:
             structlog.get_logger("coordinator_api").info(
                 "store_opened", schema=store.schema, schema_before=store.schema_before, groups=len(coordinator.groups)
             )
+            coordinator._monitor.start()
+            resources.callback(coordinator._monitor.stop)
             coordinator._resources = resources.pop_all()
             return coordinator
 
@@ -114,10 +132,10 @@ class Coordinator:
 
     async def _handle_creating(self, group_id: str, event: Event, recording: Recording | None = None) -> Response:
         """Hand the event to the group, and create the group if need be."""
-        async with self._declaring:
+        async with self._one_at_a_time.lock(group_id):
             runtime = self.groups.get(group_id)
             if runtime is None:
-                if len(self.groups) >= self.settings.group_max_count:
+                if len(self.groups.keys() | self._one_at_a_time.held()) > self.settings.group_max_count:
                     raise TooManyGroups(f"this service may have {len(self.groups)} groups (group.max.count)")
                 # the store may have the group: a PUT that failed may have been written after all
                 runtime = self._runtime(await self.repository.load_group(group_id))
@@ -138,13 +156,22 @@ class Coordinator:
         return [runtime for _, runtime in sorted(self.groups.items()) if runtime.is_declared]
 
     async def delete(self, group_id: str) -> Response:
-        async with self._declaring:
+        async with self._one_at_a_time.lock(group_id):
             runtime = self.group(group_id)
             response = await runtime.handle(events.DeleteGroup())
-            if runtime.group.image.state is GroupState.DEAD:
+            if runtime.image.state is GroupState.DEAD:
                 del self.groups[group_id]
                 await runtime.close()
             return response
+
+    def connection_lost(self, connection_id: int) -> None:
+        """A connection broke, and it was not the service that closed it. Its groups are told."""
+        if not self.stopping:
+            self.connections.lost(connection_id)
+
+    def connection_closed(self, connection_id: int) -> None:
+        """The service closed a connection: nothing more is kept of it, and nothing follows for its members."""
+        self.connections.closed(connection_id)
 
     def new_member_id(self, client_id: str | None, group_instance_id: str | None) -> str:
         """Kafka's form, a name and a UUID, in characters that need no escape in an address."""
@@ -160,9 +187,13 @@ class Coordinator:
     async def close(self) -> None:
         """Stop timers and rebalances, let events in progress come to their end, give the store back."""
         self.begin_stop()
-        for runtime in self.groups.values():
-            await runtime.close()
+        await asyncio.gather(*(runtime.close() for runtime in self.groups.values()))
         await self._resources.aclose()
+
+    def _late(self, late_ms: float) -> None:
+        self.metrics.loop_lag.observe(late_ms / 1000)
+        if late_ms >= LONG_STALL_MS:
+            structlog.get_logger("coordinator_api").warning("service_stood_still", late_ms=round(late_ms))
 
     async def _replay(self, log: GroupLog) -> None:
         try:
@@ -179,7 +210,7 @@ class Coordinator:
         return GroupRuntime(log, runner, GroupTelemetry(log.group_id, self.metrics), self._environment)
 
     def _census(self) -> tuple[Mapping[str, int], int]:
-        images = [runtime.group.image for runtime in self.declared()]
+        images = [runtime.image for runtime in self.declared()]
         by_state = Counter(str(image.state) for image in images)
         return {str(state): by_state[str(state)] for state in GroupState}, sum(len(image.members) for image in images)
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coordinator_api.clock import SteadyClock
 from coordinator_api.group.limits import GroupLimits
+from coordinator_api.groups.connections import Connections
 from coordinator_api.store.repository import Repository
+
+
+@dataclass(slots=True)
+class Backlog:
+    """How many events of all groups wait for their commit."""
+
+    events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +30,5 @@ class GroupEnvironment:
     compaction_bytes: int
     rebalance_threads: Executor
     metadata_max_age_ms: int = 30_000
+    backlog: Backlog = field(default_factory=Backlog)
+    connections: Connections = field(default_factory=Connections)

@@ -1,13 +1,15 @@
-"""One group at run time: events in, one after the other, each committed before it is answered.
+"""One group at run time: events in, committed together with those that wait beside them, then answered.
 
-    event -> DurableGroup (handle, commit, apply) -> wake held requests, watch the cluster, start a rebalance,
-             set the timer -> answer
+    event -> EventQueue -> DurableGroup (take each, ONE commit) -> wake held requests, watch the cluster,
+             start a rebalance, set the timer -> answer
+    heartbeat, fetch -> answered at once from the committed state; nothing of it waits for a commit
 
 A crash at any point loses nothing that was answered: what was not committed was not answered. The group's rules are in
-`group/`. This file gives each event its turn and hands what comes of it to those who carry it out:
+`group/`. This file notes signs of life as they arrive, and hands what comes of an event to those who carry it out:
 
-    durable_group     the group and its records in the store      held_requests    long polls
-    rebalance_loop    the rebalances that it asks for             group_timer      the next tick
+    event_queue       who waits, and what shares a commit         held_requests    long polls and held heartbeats
+    durable_group     the group and its records in the store      group_timer      the next tick
+    rebalance_loop    the rebalances that it asks for             attentive_clock  the time that members are judged by
     cluster_watch     looks at the cluster that its definition names
 """
 
@@ -21,14 +23,23 @@ from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
+from coordinator_api.group.hearing import HeardEvent
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.outcome import Outcome, RebalanceReported, Response, RunRebalance
-from coordinator_api.group.records import MemberSubscribed
+from coordinator_api.group.outcome import (
+    AssignmentPending,
+    AssignmentReady,
+    ProcessHeartbeatAnswered,
+    RebalanceReported,
+    Response,
+    RunRebalance,
+)
+from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.cluster_watch import ClusterWatch
 from coordinator_api.groups.definitions import Definition, read_input
 from coordinator_api.groups.durable_group import DurableGroup, RecordingFor
+from coordinator_api.groups.event_queue import Batch, EventQueue
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_timer import GroupTimer
 from coordinator_api.groups.held_requests import HeldRequests
@@ -39,9 +50,15 @@ from coordinator_api.telemetry import GroupTelemetry
 
 RETRY_AFTER_STORE_ERROR_MS = 1_000
 
+LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
+"""How long a heartbeat waits for the commit of what it started itself."""
+
+_NO_GENERATION = -1
+"""A heartbeat of this generation is a sign of life and acknowledges nothing."""
+
 
 class GroupRuntime:
-    """Owns one group. Every change goes through `handle`; on the event loop `group` may be read between events."""
+    """Owns one group. Every change goes through `handle`. `image` may be read at any time."""
 
     def __init__(
         self, stored: GroupLog, runner: RebalanceRunner, telemetry: GroupTelemetry, environment: GroupEnvironment
@@ -53,12 +70,22 @@ class GroupRuntime:
         self._clock = clock
         self._runner = runner
         self._telemetry = telemetry
-        self._turn = asyncio.Lock()
+        self._connections = environment.connections
         self._closed = False
+        self._ticking: asyncio.Task[None] | None = None
         self._tasks = BackgroundTasks()
         self._durable = DurableGroup(stored, environment, telemetry)
-        self._held = HeldRequests(self.handle)
-        self._timer = GroupTimer(clock, telemetry, lambda: self._tasks.start(self._tick()))
+        self._queue = EventQueue(
+            self._durable,
+            clock,
+            self._tasks,
+            environment.backlog,
+            self._reloaded,
+            self._committed,
+            lambda: self._timer.set(clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS),
+        )
+        self._held = HeldRequests(self._hear_now, self._tasks)
+        self._timer = GroupTimer(clock, self._tick_now)
         self._watch = ClusterWatch(
             runner,
             self.cluster,
@@ -73,39 +100,96 @@ class GroupRuntime:
             environment,
             self._tasks,
             self._watch.retry_ms,
-            self._in_turn,
+            self._hand_back,
             self._waits_for,
         )
 
     @property
     def group(self) -> Group:
+        """The state machine. It may be ahead of `image`, by events that are being committed."""
         return self._durable.group
+
+    @property
+    def image(self) -> GroupImage:
+        """The committed state, which everybody may know of."""
+        return self._durable.image
 
     @property
     def is_declared(self) -> bool:
         """Whether the group exists, as far as is known: it has a definition and was not deleted."""
-        image = self.group.image
-        return image.input_json is not None and image.state is not GroupState.DEAD
+        return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
     async def handle(self, event: Event, recording: Recording | None = None) -> Response:
         """Raises StoreError when the records could not be committed: the caller must not take the event as done.
 
-        `recording`: of a `ReportRebalance`, stored with it when it is new.
+        It happens even if its caller is cancelled. `recording`: of a `ReportRebalance`, stored with it when it is new.
         """
-        recording_for = None if recording is None else _if_new(recording)
-        # shielded: a caller that hangs up in the middle must not leave a commit without its apply
-        return await asyncio.shield(self._tasks.start(self._in_turn(event, recording_for)))
+        if isinstance(event, HeardEvent):
+            return await self.hear(event)
+        if isinstance(event, events.Join) and event.member_id is not None and not self._durable.is_uncertain:
+            # its session must not expire while it waits for a commit; nothing else about it is decided yet
+            alive = events.Heartbeat(event.member_id, _NO_GENERATION, group_instance_id=event.group_instance_id)
+            self.group.hear(alive, self._clock.now_ms(), self.image)
+        return await self._queue.put(event, None if recording is None else _if_new(recording))
+
+    async def hear(self, event: HeardEvent) -> Response:
+        """Answers at once, also while a commit or a rebalance is under way. Only an uncertain group makes it wait.
+
+        Raises StoreError when the group is uncertain and cannot be read again.
+        """
+        if self._durable.is_uncertain:
+            response = await self._queue.put(event)
+            self._telemetry.answered((response,))
+            return response
+        ticking = self._ticking
+        response = self._hear_now(event)
+        if isinstance(event, events.Heartbeat) and self._ticking is not ticking:
+            await self._own_follow_up()
+            response = self._hear_now(event)
+        elif isinstance(event, events.FetchAssignment):
+            await self._follow_up_of(response)
+        self._telemetry.answered((response,))
+        return response
 
     async def wait_for_assignment(
         self, fetch: events.FetchAssignment, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
-        """Answer `fetch`, held up to `wait_s` seconds while the assignment is pending, or until `gone()` returns."""
-        return await self._held.answer(fetch, wait_s, gone)
+        """Answer `fetch`, held up to `wait_s` seconds while the assignment is pending, or until `gone()` returns.
+
+        Raises StoreError like `hear`.
+        """
+        response = await self.hear(fetch)
+        if not isinstance(response, AssignmentPending) or wait_s <= 0:
+            return response
+        recheck = events.RecheckAssignment(fetch.member_id, fetch.min_generation, fetch.group_instance_id)
+        response = await self._held.hold(
+            recheck, lambda answer: isinstance(answer, AssignmentPending), members=1, wait_s=wait_s, gone=gone
+        )
+        await self._follow_up_of(response)
+        return response
+
+    async def process_heartbeat(
+        self, beat: events.ProcessHeartbeat, known: str | None, wait_s: float, gone: Callable[[], Awaitable[object]]
+    ) -> Response:
+        """`ProcessHeartbeatAnswered` or `Rejected`. While its `news` are the `known` ones, the answer is held up to
+        `wait_s` seconds, or until `gone()` returns. Raises StoreError like `hear`.
+        """
+        if beat.connection_id is not None:
+            self._connections.bind(beat.connection_id, self.group_id, self._connection_lost)
+        response = await self.hear(beat)
+
+        def brings_nothing_new(answer: Response) -> bool:
+            return isinstance(answer, ProcessHeartbeatAnswered) and answer.news == known
+
+        if not brings_nothing_new(response) or wait_s <= 0:
+            return response
+        recheck = events.RecheckProcess(beat.members)
+        return await self._held.hold(recheck, brings_nothing_new, members=len(beat.members), wait_s=wait_s, gone=gone)
 
     async def describe(self) -> tuple[GroupDescription, GroupImage]:
-        """The group between two events, and the state that was described. In a thread: a large group takes time."""
-        async with self._turn:
-            return await asyncio.to_thread(lambda: (self.group.describe(), self.group.image))
+        """The committed group, and the state that was described. In a thread: a large group takes time."""
+        group, image = self.group, self.image
+        return await asyncio.to_thread(group.describe, image), image
 
     async def definition(self, image: GroupImage) -> Definition:
         """Of the state that was described."""
@@ -132,51 +216,73 @@ class GroupRuntime:
         self._timer.stop()
         self._watch.stop()
         self._rebalances.stop()
-        async with self._turn:
-            pass
+        await self._queue.close()
 
-    async def _in_turn(self, event: Event, recording_for: RecordingFor | None = None) -> Response:
-        async with self._turn:
-            try:
-                if self._durable.is_uncertain:
-                    await self._durable.reload()
-                    self._held.wake()
-                    await self._process(events.Recovered(), None)
-                return await self._process(event, recording_for)
-            finally:
-                if self._durable.is_uncertain:
-                    self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
+    def _hear_now(self, event: HeardEvent) -> Response:
+        heard = self.group.hear(event, self._clock.now_ms(), self.image)
+        if heard.wants_tick:
+            self._tick_now()
+        return heard.response
 
-    async def _process(self, event: Event, recording_for: RecordingFor | None) -> Response:
-        outcome = await self._durable.handle(event, recording_for)
-        if outcome.records:
-            self._telemetry.committed(outcome.records, self.group.image)
-            # a member that subscribes changes no answer to another member's held request
-            if any(not isinstance(record, MemberSubscribed) for record in outcome.records):
+    async def _follow_up_of(self, response: Response) -> None:
+        if isinstance(response, AssignmentReady) and response.followup and self._ticking is not None:
+            await self._own_follow_up()
+
+    async def _own_follow_up(self) -> None:
+        """Whoever is the last to have an assignment that asks for a follow-up starts that rebalance. It waits a little
+        for this commit of its own, so that its member hears of the rebalance now, not at its next heartbeat.
+        """
+        if self._ticking is not None:
+            await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
+
+    def _connection_lost(self, connection_id: int) -> None:
+        # when it cannot be taken in, the group is read again, and then no connection is known
+        self._queue.put(events.ConnectionLost(connection_id))
+
+    async def _hand_back(self, event: Event, recording_for: RecordingFor | None) -> Response:
+        return await self._queue.put(event, recording_for)
+
+    def _reloaded(self) -> None:
+        self._held.wake()
+
+    def _committed(self, batch: Batch) -> None:
+        image = self.image
+        if batch.records:
+            self._telemetry.committed(batch.records, image)
+            if any(map(_brings_news, batch.records)):
                 self._held.wake()
-        self._telemetry.answered(outcome.response)
-        if not self._closed:
-            self._carry_out(outcome)
-            await self._durable.compact_if_long()
-        return outcome.response
-
-    def _carry_out(self, outcome: Outcome) -> None:
-        self._watch.follow(self.group.image)
-        for effect in outcome.effects:
+        self._telemetry.answered(batch.responses)
+        if self._closed:
+            return
+        self._watch.follow(image)
+        for effect in batch.effects:
             self._rebalances.start(effect)
-        self._timer.set(outcome.next_timer_ms)
+        self._timer.set(self.group.next_timer_ms)
 
     def _waits_for(self, effect: RunRebalance) -> bool:
-        image = self.group.image
+        image = self.image
         return image.state is GroupState.COMPLETING_REBALANCE and image.generation_id == effect.generation_id
+
+    def _tick_now(self) -> None:
+        if self._ticking is None and not self._closed:
+            self._ticking = self._tasks.start(self._tick())
 
     async def _tick(self) -> None:
         try:
-            await self._in_turn(events.Tick())
+            await self._queue.put(events.Tick())
         except Exception as error:  # whatever it was: time must not stop for the group
             self._telemetry.tick_failed(error)
             self._durable.distrust()
             self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
+        finally:
+            self._ticking = None
+
+
+def _brings_news(record: CoordinatorRecord) -> bool:
+    """Whether a held request may have another answer. A member that subscribes, and a generation that begins to be
+    computed, give nobody anything to do.
+    """
+    return not isinstance(record, MemberSubscribed | GenerationStarted)
 
 
 def _if_new(recording: Recording) -> RecordingFor:

@@ -1,4 +1,4 @@
-"""The one timer of a group: says when the group's next `Tick` is due, and forgives the time that the process lost."""
+"""The one timer of a group: says when the group's next `Tick` is due, by the clock that groups are judged by."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 from coordinator_api.clock import SteadyClock
-from coordinator_api.telemetry import GroupTelemetry
-
-STANDSTILL_MS = 100
-"""A timer that is later than this shows that the whole process stood still, which is no fault of the members."""
 
 
 class GroupTimer:
-    """`due` is called on the event loop, once for each time that was set and reached."""
+    """`due` is called on the event loop, once for each time that was set and reached by `clock`, never earlier."""
 
-    def __init__(self, clock: SteadyClock, telemetry: GroupTelemetry, due: Callable[[], object]) -> None:
+    def __init__(self, clock: SteadyClock, due: Callable[[], object]) -> None:
         self._clock = clock
-        self._telemetry = telemetry
         self._due = due
         self._handle: asyncio.TimerHandle | None = None
         self._at_ms = 0
@@ -40,20 +35,20 @@ class GroupTimer:
         if at_ms is not None and not self._stopped:
             now_ms = self._clock.now_ms()
             self._at_ms = max(at_ms, now_ms + 1)
-            self._handle = asyncio.get_running_loop().call_later((self._at_ms - now_ms) / 1000, self._fire)
+            self._wait(now_ms)
 
     def stop(self) -> None:
         """Never be due again."""
         self._stopped = True
         self.set(None)
 
+    def _wait(self, now_ms: int) -> None:
+        self._handle = asyncio.get_running_loop().call_later((self._at_ms - now_ms) / 1000, self._fire)
+
     def _fire(self) -> None:
-        self._handle = None
         now_ms = self._clock.now_ms()
-        late_ms = now_ms - self._at_ms
-        if late_ms > STANDSTILL_MS:
-            # requests that came meanwhile are still in their sockets: hear them first, and give back the time
-            self._telemetry.stood_still(late_ms)
-            self.set(now_ms + late_ms)
-        else:
-            self._due()
+        if now_ms < self._at_ms:  # the clock stood still for a while
+            self._wait(now_ms)
+            return
+        self._handle = None
+        self._due()

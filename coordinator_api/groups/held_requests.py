@@ -1,56 +1,144 @@
-"""Requests for an assignment that is not there yet, held until the group has changed (long poll)."""
+"""Requests that are held until the group has news for them: a GET that waits for its assignment, and the heartbeat of a
+process.
+
+A change is told in waves. Thousands of members that hear of a rebalance in one instant would rejoin in one instant, and
+their heartbeats would wait behind all those joins. So a wave answers for at most `WAVE_MEMBERS` members, and then the
+loop has a pause for what they send. When the pause itself ends late, the loop was busy, and the next pause is longer by
+as much: others get their half of the loop, and the waves are never faster than the joins that follow them. (Liveness
+could be answered by another process instead; then a join and a heartbeat could disagree about who is a member.)
+
+A held request costs a future. The waker asks the group on its behalf, and answers only when the answer has changed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from coordinator_api.group.events import Event, FetchAssignment, RecheckAssignment
-from coordinator_api.group.outcome import AssignmentPending, Response
+from coordinator_api.group.events import RecheckAssignment, RecheckProcess
+from coordinator_api.group.outcome import Response
+from coordinator_api.groups.background_tasks import BackgroundTasks
 
-Ask = Callable[[Event], Awaitable[Response]]
-"""Hands an event to the group."""
+WAVE_MEMBERS = 128
+"""For how many members a wave answers."""
+
+WAVE_S = 0.005
+"""How long a wave may take to look for changed answers before the loop turns."""
+
+PAUSE_S = 0.01
+"""Between two waves."""
+
+LONGEST_PAUSE_S = 0.25
+
+Recheck = RecheckAssignment | RecheckProcess
+
+Ask = Callable[[Recheck], Response]
+"""The group's answer as it stands now, in microseconds."""
+
+IsHeld = Callable[[Response], bool]
+"""Whether this answer brings nothing new, so that the request stays held."""
+
+
+class _Held:
+    """One held request. `members`: for how many members it asks. `answer`: None when it is let go without news."""
+
+    __slots__ = ("answer", "is_held", "members", "recheck")
+
+    def __init__(self, recheck: Recheck, is_held: IsHeld, members: int) -> None:
+        self.recheck = recheck
+        self.is_held = is_held
+        self.members = members
+        self.answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
+
+    def let_go(self) -> None:
+        if not self.answer.done():
+            self.answer.set_result(None)
+
+    def hung_up(self, gone: asyncio.Future[object]) -> None:
+        if not gone.cancelled():
+            gone.exception()  # however it ended, the caller is not there
+        self.let_go()
 
 
 class HeldRequests:
-    """The held requests of one group. `wake` after every change that may alter the answer to one of them."""
+    """Of one group. `wake` after every change that may alter the answer to one of them."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, tasks: BackgroundTasks) -> None:
         self._ask = ask
-        self._changed = asyncio.Event()
+        self._tasks = tasks
+        self._held: dict[_Held, None] = {}
+        self._due: OrderedDict[_Held, None] = OrderedDict()
+        self._waves: asyncio.Task[None] | None = None
         self._released = False
 
-    async def answer(self, fetch: FetchAssignment, wait_s: float, gone: Callable[[], Awaitable[object]]) -> Response:
-        """Answer `fetch`, held up to `wait_s` seconds while the assignment is pending, or until `gone()` returns."""
-        changed = self._changed
-        response = await self._ask(fetch)
-        if not isinstance(response, AssignmentPending) or wait_s <= 0:
+    async def hold(
+        self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: Callable[[], Awaitable[object]]
+    ) -> Response:
+        """The answer as soon as it is not held any more, or after `wait_s` seconds, or when `gone()` has returned, or
+        when all are released: as the group stands then.
+        """
+        response = self._ask(recheck)
+        if self._released or not is_held(response):
             return response
-        recheck = RecheckAssignment(fetch.member_id, fetch.min_generation, fetch.group_instance_id)
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + wait_s
+        held = _Held(recheck, is_held, members)
+        deadline = asyncio.get_running_loop().call_later(wait_s, held.let_go)
         hang_up = asyncio.ensure_future(gone())
+        hang_up.add_done_callback(held.hung_up)
+        self._held[held] = None
         try:
-            while isinstance(response, AssignmentPending) and not hang_up.done() and not self._released:
-                left_s = deadline_s - loop.time()
-                if left_s <= 0:
-                    break
-                woken = asyncio.ensure_future(changed.wait())
-                await asyncio.wait((woken, hang_up), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-                woken.cancel()
-                # taken before the group is asked, so that no change between the two is missed
-                changed = self._changed
-                response = await self._ask(recheck)
+            answer = await held.answer
         finally:
+            del self._held[held]
+            self._due.pop(held, None)
+            deadline.cancel()
             hang_up.cancel()
-        return response
+        return self._ask(recheck) if answer is None else answer
 
     def wake(self) -> None:
-        """Ask the group again on behalf of every held request."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+        """Ask the group again on behalf of every held request, in waves."""
+        for held in self._held:
+            self._due.setdefault(held)
+        if self._due and self._waves is None:
+            self._waves = self._tasks.start(self._wake_in_waves())
 
     def release(self) -> None:
-        """Hold no request any longer: answer each as the group stands now."""
+        """Hold no request any longer: answer each as the group stands now, all at once."""
         self._released = True
-        self.wake()
+        self._due.clear()
+        for held in self._held:
+            held.let_go()
+
+    async def _wake_in_waves(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause_s = PAUSE_S
+        try:
+            while self._due:
+                if not self._wave():
+                    await asyncio.sleep(0)
+                    continue
+                began_s = loop.time()
+                await asyncio.sleep(pause_s)
+                late_s = loop.time() - began_s - pause_s
+                pause_s = min(PAUSE_S + max(late_s, 0.0), LONGEST_PAUSE_S)
+        finally:
+            self._waves = None
+
+    def _wave(self) -> int:
+        """For how many members an answer was given."""
+        answered = 0
+        ends_at_s = time.perf_counter() + WAVE_S
+        while self._due and answered < WAVE_MEMBERS and time.perf_counter() < ends_at_s:
+            held, _ = self._due.popitem(last=False)
+            if held.answer.done():
+                continue
+            try:
+                response = self._ask(held.recheck)
+            except Exception as error:  # a bug in the group's rules: the other requests are not to suffer from it
+                held.answer.set_exception(error)
+                continue
+            if not held.is_held(response):
+                held.answer.set_result(response)
+                answered += held.members
+        return answered

@@ -50,7 +50,7 @@ async def declare_group(
 @router.get("")
 async def list_groups(coordinator: TheCoordinator) -> Response:
     """Every group: id, state, generation, number of members, next probing rebalance, error, who else leads it."""
-    entries = [list_entry(runtime.group_id, runtime.group.image) for runtime in coordinator.declared()]
+    entries = [list_entry(runtime.group_id, runtime.image) for runtime in coordinator.declared()]
     return json_response({"groups": entries})
 
 

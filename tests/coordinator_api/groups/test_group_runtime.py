@@ -212,6 +212,7 @@ async def test_should_finish_a_commit_whose_caller_hung_up(tmp_path: Path) -> No
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         caller.cancel()
+        await runtime.handle(events.Tick())  # waits its turn behind the join
         beat = await runtime.handle(events.Heartbeat("m1", 0))
 
     assert not isinstance(beat, Rejected)

@@ -1,33 +1,31 @@
-"""The timer of a group: due once, never later than asked, and patient when the whole process stood still."""
+"""The timer of a group: due once, when its clock says so."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 
 from coordinator_api.clock import SteadyClock
-from coordinator_api.groups.group_timer import STANDSTILL_MS, GroupTimer
-from coordinator_api.metrics import Metrics
-from coordinator_api.telemetry import GroupTelemetry
+from coordinator_api.groups.group_timer import GroupTimer
 
 
-class JumpingClock(SteadyClock):
-    """`ahead_ms`: how far it has jumped, as a clock does while the process is stopped."""
+class HeldClock(SteadyClock):
+    """`behind_ms`: for how long it stood still, as a clock does that counts only the time in which somebody listens."""
 
-    ahead_ms = 0
+    behind_ms = 0
 
     def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
+        return super().now_ms() - self.behind_ms
 
 
 class WatchedTimer:
-    """A timer on a clock that jumps; `due_ms`: when it was due, after its start."""
+    """A timer on a clock that may stand still; `due_ms`: when it was due by that clock, after its start."""
 
     def __init__(self) -> None:
-        self.clock = JumpingClock()
+        self.clock = HeldClock()
         began_ms = self.clock.now_ms()
         self.due_ms: list[int] = []
-        telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
-        self.timer = GroupTimer(self.clock, telemetry, lambda: self.due_ms.append(self.clock.now_ms() - began_ms))
+        self.timer = GroupTimer(self.clock, lambda: self.due_ms.append(self.clock.now_ms() - began_ms))
 
     def set_in(self, ms: int) -> None:
         self.timer.set(self.clock.now_ms() + ms)
@@ -71,10 +69,11 @@ async def test_should_never_be_due_after_none_or_a_stop() -> None:
     assert not stopped.timer.is_set
 
 
-async def test_should_give_back_the_time_in_which_the_process_stood_still() -> None:
-    lost_ms = STANDSTILL_MS + 50
+async def test_should_wait_as_much_longer_as_its_clock_stood_still() -> None:
     watched = WatchedTimer()
     watched.set_in(20)
-    watched.clock.ahead_ms = lost_ms
+    watched.clock.behind_ms = 50
 
-    assert await watched.until_due() >= 20 + 2 * lost_ms
+    began_s = time.monotonic()
+    assert await watched.until_due() >= 20 - 50
+    assert time.monotonic() - began_s >= 0.065

@@ -1,0 +1,208 @@
+"""The events of one group wait here in the order of their arrival. All that wait are taken together and share a commit.
+
+    put -> wait -> take each in memory -> ONE commit -> carry out what follows -> answer each
+
+Rules: an event that the group fails on fails alone. A commit that fails fails every event of its batch with StoreError,
+because none of them was stored for certain; the group is read from the store again before the next event. A deletion is
+a batch of its own, and an event that brings a recording is the last of its batch: a transaction holds one of each.
+The caller of an event may hang up at any time: the event happens all the same.
+
+The event loop turns between slices of the work, so that heartbeats, which do not wait here, are answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coordinator_api.clock import SteadyClock
+from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
+from coordinator_api.group.outcome import Effect, Outcome, Response
+from coordinator_api.group.records import CoordinatorRecord
+from coordinator_api.groups.attentive_clock import sockets_heard
+from coordinator_api.groups.background_tasks import BackgroundTasks
+from coordinator_api.groups.durable_group import DurableGroup, RecordingFor
+from coordinator_api.groups.group_environment import Backlog
+from coordinator_api.store.errors import StoreError
+
+MOST_IN_A_BATCH = 1_000
+"""Events. More of them wait for the next commit, so that no answer waits for very many others."""
+
+SLICE_S = 0.005
+"""How long events are taken before the loop turns."""
+
+ANSWERS_A_TURN = 32
+"""How many callers are answered before the loop turns: each of them then writes its response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was committed together. `effects`: of the last event that had any; a later rebalance voids the earlier."""
+
+    records: tuple[CoordinatorRecord, ...]
+    responses: tuple[Response, ...]
+    effects: tuple[Effect, ...]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    event: Event
+    recording_for: RecordingFor | None
+    answer: asyncio.Future[Response]
+
+    def succeed(self, response: Response) -> None:
+        if not self.answer.done():  # the caller may have hung up
+            self.answer.set_result(response)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()  # whoever asked for nothing to come back need not look at it
+
+
+@dataclass(slots=True)
+class _Taken:
+    """The events of the batch that is being put together, and what they lead to."""
+
+    events: list[tuple[_Waiting, Outcome]] = field(default_factory=list)
+    recording_for: RecordingFor | None = None
+    effects: tuple[Effect, ...] = ()
+
+    def add(self, waiting: _Waiting, outcome: Outcome) -> None:
+        self.events.append((waiting, outcome))
+        self.recording_for = waiting.recording_for
+        self.effects = outcome.effects or self.effects
+
+
+class EventQueue:
+    """Of one group. `reloaded`: called when the group was read again. `committed`, `failed`: called after each batch,
+    before its callers are answered; `compact`: awaited after that.
+    """
+
+    def __init__(
+        self,
+        durable: DurableGroup,
+        clock: SteadyClock,
+        tasks: BackgroundTasks,
+        backlog: Backlog,
+        reloaded: Callable[[], None],
+        committed: Callable[[Batch], None],
+        failed: Callable[[], None],
+    ) -> None:
+        self._durable = durable
+        self._clock = clock
+        self._tasks = tasks
+        self._backlog = backlog
+        self._reloaded = reloaded
+        self._committed = committed
+        self._failed = failed
+        self._waiting: deque[_Waiting] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def put(self, event: Event, recording_for: RecordingFor | None = None) -> asyncio.Future[Response]:
+        """The answer to come. It raises StoreError when the event could not be committed, or what the group raised."""
+        waiting = _Waiting(event, recording_for, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._backlog.events += 1
+        if self._worker is None:
+            self._worker = self._tasks.start(self._work())
+        return waiting.answer
+
+    async def close(self) -> None:
+        """Returns when the events that wait have been answered. Compact no more."""
+        self._closed = True
+        if self._worker is not None:
+            await asyncio.wait((self._worker,))
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                if self._durable.is_uncertain and not await self._reload():
+                    continue
+                await self._next_batch()
+                if not self._closed and not self._durable.is_uncertain:
+                    await self._durable.compact_if_long()
+        finally:
+            self._worker = None
+            if self._waiting:  # cancelled, with its loop: nobody will be answered any more
+                self._fail(self._all_waiting(), StoreError("the service stops"))
+
+    async def _reload(self) -> bool:
+        """Read the group again. When that fails, so does every event that waits."""
+        try:
+            await self._durable.reload()
+        except Exception as error:
+            self._fail(self._all_waiting(), error)
+            self._failed()
+            return False
+        self._backlog.events += 1
+        self._waiting.appendleft(_Waiting(Recovered(), None, asyncio.get_running_loop().create_future()))
+        self._reloaded()
+        return True
+
+    async def _next_batch(self) -> None:
+        taken = _Taken()
+        try:
+            await self._take(taken)
+            if not taken.events:
+                return
+            records = await self._durable.commit(taken.events[-1][1].response, taken.recording_for)
+        except BaseException as error:
+            self._fail([waiting for waiting, _ in taken.events], error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        finally:
+            if self._durable.is_uncertain:
+                self._failed()
+        responses = tuple(outcome.response for _, outcome in taken.events)
+        self._committed(Batch(records, responses, taken.effects))
+        for number, (waiting, outcome) in enumerate(taken.events, start=1):
+            waiting.succeed(outcome.response)
+            if number % ANSWERS_A_TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _take(self, taken: _Taken) -> None:
+        """Take events in memory, until the batch is complete."""
+        turn_at_s = time.perf_counter() + SLICE_S
+        while self._waiting and len(taken.events) < MOST_IN_A_BATCH:
+            if taken.events and isinstance(self._waiting[0].event, DeleteGroup):
+                return
+            waiting = self._next()
+            now_ms = self._clock.now_ms()
+            if isinstance(waiting.event, Tick):
+                await sockets_heard()
+            try:
+                taken.add(waiting, self._durable.take(waiting.event, now_ms))
+            except Exception as error:  # a bug in the group's rules: the other events are not to suffer from it
+                waiting.fail(error)
+                if self._durable.is_uncertain:
+                    return
+                continue
+            if waiting.recording_for is not None or isinstance(waiting.event, DeleteGroup):
+                return
+            if time.perf_counter() >= turn_at_s:
+                await asyncio.sleep(0)
+                turn_at_s = time.perf_counter() + SLICE_S
+
+    def _next(self) -> _Waiting:
+        self._backlog.events -= 1
+        return self._waiting.popleft()
+
+    def _all_waiting(self) -> list[_Waiting]:
+        return [self._next() for _ in range(len(self._waiting))]
+
+    def _fail(self, batch: list[_Waiting], error: BaseException) -> None:
+        for waiting in batch:
+            waiting.fail(_as_store_error(error))
+
+
+def _as_store_error(error: BaseException) -> StoreError:
+    """An error of its own for each caller: one that many tasks raise gathers the traces of all."""
+    if isinstance(error, StoreError):
+        return type(error)(str(error))
+    return StoreError(f"the records could not be stored: {type(error).__name__}: {error}")
