@@ -120,7 +120,7 @@ class Fleet:
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():
-                    assert self.witness.surprises == []
+                    assert self.witness.surprises == [], self.witness.surprises
                     self.witness.changed.clear()
                     await self.witness.changed.wait()
         except TimeoutError:
@@ -164,7 +164,7 @@ class Fleet:
 
     async def assert_whole(self, service: MortalService) -> None:
         """Nobody who lives was evicted, nothing was owned twice, nobody else is a member, and all tasks are owned."""
-        assert self.witness.surprises == []
+        assert self.witness.surprises == [], self.witness.surprises
         assert self.witness.evictions == [], self.standing()
         live = {member.member_id for member in self.members()}
         removed = {member_id: reason for member_id, reason in service.removed().items() if member_id in live}

@@ -42,8 +42,9 @@ class Manners:
     """How the processes of a fleet behave. Times in milliseconds.
 
     `held`: one held heartbeat for all members. `asks_for_grace`: `leave_on_disconnect`, which only a held heartbeat
-    makes use of. `endpoint`: whether the instances can be asked, so that each assignment names them all.
-    `hang_up_chance`: how often a process hangs up in the middle of a call, and makes the call again.
+    makes use of. `repeats_joins`: a `join_id` in each first join. `endpoint`: whether the instances can be asked, so
+    that each assignment names them all. `hang_up_chance`: how often a process hangs up in the middle of a call, and
+    makes the call again.
     """
 
     group_id: str
@@ -52,6 +53,7 @@ class Manners:
     rebalance_timeout_ms: int = 120_000
     held: bool = True
     asks_for_grace: bool = True
+    repeats_joins: bool = True
     endpoint: bool = False
     hang_up_chance: float = 0.0
 
@@ -215,7 +217,7 @@ class FleetProcess:
         }
         if member.member_id is not None:
             body["member_id"] = member.member_id
-        else:
+        elif self.manners.repeats_joins:
             body["join_id"] = member.join_id
         if self.manners.held and self.manners.asks_for_grace:
             body["leave_on_disconnect"] = True

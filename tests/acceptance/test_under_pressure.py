@@ -1,0 +1,430 @@
+"""What one caller, one large group or a slow disk must not do to the members of a group.
+
+Every limit here is far from what is promised (docs/promises.md, `python -m benchmarks group-load`), so that a busy
+machine does not break a test, and far from what the service did before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import json
+import random
+import signal
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.fleet.fleet import Fleet, MortalService
+from tests.acceptance.fleet.fleet_process import FleetProcess, Manners
+from tests.acceptance.fleet.http_connection import Answer, HttpConnection, NoAnswer, request_bytes
+from tests.acceptance.fleet.service_cost import cpu_seconds, metric, process_tree, resident_bytes
+from tests.checkout import ROOT
+from tests.coordinator_api import held_assignor
+from tests.coordinator_api.group_members import definition
+
+GROUP = "pressed"
+LONG_MS = 60_000
+HELD = Manners(GROUP, LONG_MS, 500)
+PLAIN = replace(HELD, held=False, repeats_joins=False)
+Call = Callable[[Fleet], tuple[str, str, object]]
+NOTICED_S = 2.0
+"""A caller who waits this long for a heartbeat has noticed."""
+
+
+@asynccontextmanager
+async def service(directory: Path, *flags: str, **environment: str) -> AsyncIterator[MortalService]:
+    started = MortalService(directory, *("--group-initial-rebalance-delay-ms", "200"), *flags, environment=environment)
+    try:
+        await started.start()
+        yield started
+    finally:
+        started.close()
+
+
+@asynccontextmanager
+async def settled_fleet(of: MortalService, manners: Manners = PLAIN, processes: int = 3) -> AsyncIterator[Fleet]:
+    fleet = Fleet(of.address, GROUP, 12, 1)
+    try:
+        await fleet.declare()
+        fleet.add(processes, manners)
+        await fleet.until_settled()
+        yield fleet
+    finally:
+        fleet.close()
+
+
+@contextmanager
+def disk_that_stands_still(of: MortalService) -> Iterator[None]:
+    """While this lasts, no commit of the service ends: another program is writing to its file."""
+    with contextlib.closing(sqlite3.connect(of.database, isolation_level=None, timeout=30)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            other.execute("ROLLBACK")
+
+
+@asynccontextmanager
+async def disk_that_is_slow(of: MortalService) -> AsyncIterator[None]:
+    """While this lasts, a commit of the service takes some tenths of a second."""
+    over = asyncio.Event()
+
+    async def slow() -> None:
+        while not over.is_set():
+            with disk_that_stands_still(of):
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)  # SQLite asks again after a tenth of a second at the latest
+
+    slowing = asyncio.create_task(slow())
+    try:
+        yield
+    finally:
+        over.set()
+        await slowing
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Heartbeats of one member, one after the other, on a connection of their own. `slowest_s`: from call to answer."""
+
+    fleet: Fleet
+    slowest_s: float = 0.0
+    beats: int = 0
+    refused: list[Answer] = field(default_factory=list)
+
+    async def beat(self) -> None:
+        member = self.fleet.members()[0]
+        path = f"/v1/groups/{self.fleet.group_id}/members/{member.member_id}/heartbeat"
+        connection = HttpConnection(self.fleet.address)
+        while True:
+            asked_s = time.monotonic()
+            answer = await connection.ask("POST", path, {"generation_id": member.generation_id}, answer_timeout_s=60)
+            self.slowest_s = max(self.slowest_s, time.monotonic() - asked_s)
+            self.beats += 1
+            if answer.status != 200:
+                self.refused.append(answer)
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def pulse(fleet: Fleet) -> AsyncIterator[Pulse]:
+    felt = Pulse(fleet)
+    beating = asyncio.create_task(felt.beat())
+    try:
+        yield felt
+        beats = felt.beats
+        while felt.beats < beats + 2:  # the last one may have waited all the time
+            assert not beating.done()
+            await asyncio.sleep(0.01)
+    finally:
+        beating.cancel()
+        with contextlib.suppress(asyncio.CancelledError, NoAnswer):
+            await beating
+
+
+def first_join(fleet: Fleet, number: int) -> dict[str, object]:
+    process = FleetProcess(number, fleet.address, PLAIN, fleet.witness, random.Random(number), members=1)
+    return process.join_body(process.members[0])
+
+
+def heartbeat(fleet: Fleet) -> tuple[str, str, object]:
+    member = fleet.members()[0]
+    return "POST", f"{PLAIN.path}/members/{member.member_id}/heartbeat", {"generation_id": member.generation_id}
+
+
+def heartbeat_of_a_process(fleet: Fleet) -> tuple[str, str, object]:
+    beats = {member.member_id: {"generation_id": member.generation_id} for member in fleet.processes[0].members}
+    return "POST", f"{PLAIN.path}/heartbeat?wait_ms=0", {"members": beats}
+
+
+def fetch(fleet: Fleet) -> tuple[str, str, object]:
+    return "GET", f"{PLAIN.path}/members/{fleet.members()[0].member_id}/assignment?min_generation=0", None
+
+
+@pytest.mark.parametrize("call", [heartbeat, heartbeat_of_a_process, fetch])
+async def test_should_answer_members_while_a_commit_of_others_waits(tmp_path: Path, call: Call) -> None:
+    async with service(tmp_path) as of, settled_fleet(of) as fleet:
+        with disk_that_stands_still(of):
+            calls = HttpConnection(of.address)
+            join = asyncio.create_task(calls.ask("POST", f"{PLAIN.path}/subscriptions", first_join(fleet, 99)))
+            for _ in range(20):
+                answer = await HttpConnection(of.address).ask(*call(fleet), answer_timeout_s=NOTICED_S)
+                assert answer.status == 200, answer
+            assert not join.done()
+
+        assert (await join).status == 201
+
+
+async def test_should_evict_nobody_while_many_join_and_the_disk_is_slow(tmp_path: Path) -> None:
+    manners = replace(PLAIN, session_timeout_ms=3_000, heartbeat_interval_ms=500)
+    async with service(tmp_path) as of, settled_fleet(of, manners) as fleet:
+        async with disk_that_is_slow(of):
+            fleet.add(30, manners)
+            await fleet.until(lambda: all(member.member_id for member in fleet.members()), "all to have joined")
+        await fleet.until_settled()
+        assert fleet.witness.evictions == []
+        assert of.removed() == {}
+        await fleet.assert_whole(of)
+
+
+async def test_should_evict_nobody_while_a_disk_stands_still_for_longer_than_a_session(tmp_path: Path) -> None:
+    manners = replace(PLAIN, session_timeout_ms=2_000, heartbeat_interval_ms=200)
+    async with service(tmp_path) as of, settled_fleet(of, manners) as fleet:
+        with disk_that_stands_still(of):
+            calls = HttpConnection(of.address)
+            join = asyncio.create_task(calls.ask("POST", f"{PLAIN.path}/subscriptions", first_join(fleet, 99)))
+            await asyncio.sleep(4)  # what is tested: two sessions go by
+
+        assert (await join).status == 201
+        beats = {process.number: process.beats for process in fleet.processes}
+        await fleet.until(lambda: all(each.beats > beats[each.number] + 3 for each in fleet.processes), "heartbeats")
+        assert fleet.witness.evictions == []
+        assert of.removed() == {}
+
+
+async def test_should_commit_many_joins_at_once(tmp_path: Path) -> None:
+    joins = 40
+    async with service(tmp_path) as of, settled_fleet(of) as fleet:
+        before = await metric(of.address, "assignor_commit_latency_seconds_count")
+        with disk_that_stands_still(of):
+            callers = [HttpConnection(of.address) for _ in range(joins)]
+            sent = [
+                asyncio.create_task(caller.ask("POST", f"{PLAIN.path}/subscriptions", first_join(fleet, 100 + number)))
+                for number, caller in enumerate(callers)
+            ]
+            beats = [
+                asyncio.create_task(HttpConnection(of.address).ask(*heartbeat(fleet), answer_timeout_s=60))
+                for _ in range(10)
+            ]
+            # what was sent before these has arrived when they are answered, or waits where they wait
+            await asyncio.wait(beats, timeout=NOTICED_S)
+        assert [answer.status for answer in await asyncio.gather(*sent)] == [201] * joins
+        assert [answer.status for answer in await asyncio.gather(*beats)] == [200] * len(beats)
+        assert await metric(of.address, "assignor_commit_latency_seconds_count") - before < joins / 2
+
+
+def heartbeat_with_many_fields() -> bytes:
+    return b"{" + b",".join(b'"f%d":0' % number for number in range(1_000_000)) + b"}"
+
+
+def heartbeat_with_many_sums() -> bytes:
+    sums = b",".join(b'"0_%d":1' % number for number in range(1_000_000))
+    return b'{"generation_id":1,"task_offset_sums":{' + sums + b"}}"
+
+
+def definition_with_many_subtopologies() -> bytes:
+    document = definition()
+    one = document["topology"]["subtopologies"][0]
+    document["topology"]["subtopologies"] = [{**one, "id": number, "stores": []} for number in range(100_000)]
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    "method, path, body, headers, cpu_s",
+    [
+        pytest.param("POST", "{member}/heartbeat", heartbeat_with_many_fields, {}, 1.0, id="fields"),
+        pytest.param("POST", "{member}/heartbeat", heartbeat_with_many_sums, {}, 1.0, id="sums"),
+        pytest.param("PUT", "/v1/groups/hostile", definition_with_many_subtopologies, {}, 4.0, id="subtopologies"),
+        pytest.param(
+            "PUT",
+            "/v1/groups/hostile",
+            lambda: gzip.compress(b"") * 400_000,
+            {"Content-Encoding": "gzip"},
+            4.0,
+            id="empty gzip members",
+        ),
+    ],
+)
+async def test_should_refuse_a_hostile_body_while_others_notice_nothing(
+    tmp_path: Path, method: str, path: str, body: object, headers: dict[str, str], cpu_s: float
+) -> None:
+    async with service(tmp_path) as of, settled_fleet(of) as fleet:
+        assert callable(body)
+        address = path.format(member=f"{PLAIN.path}/members/{fleet.members()[0].member_id}")
+        request = request_bytes(method, address, body(), headers)
+        used_before_s, memory_before = cpu_seconds(of.pid), resident_bytes(of.pid)
+        async with pulse(fleet) as felt:
+            status = await answer_or_cut_off(of, request)
+
+        assert status in (413, 422, None)
+        assert felt.refused == []
+        assert felt.slowest_s < NOTICED_S
+        assert cpu_seconds(of.pid) - used_before_s < cpu_s
+        async with asyncio.timeout(30):
+            while resident_bytes(of.pid) > memory_before + 60_000_000:  # noqa: ASYNC110 - no event says it
+                await asyncio.sleep(0.1)
+        await fleet.assert_whole(of)
+
+
+async def answer_or_cut_off(of: MortalService, request: bytes) -> int | None:
+    """The status of the answer, which may come while the request is still being sent. None: hung up without one."""
+    reader, writer = await asyncio.open_connection(of.address.host, of.address.port)
+    try:
+        async with asyncio.timeout(60):
+            answer = asyncio.create_task(reader.readline())
+            with contextlib.suppress(OSError):
+                writer.write(request)
+                await writer.drain()
+            with contextlib.suppress(OSError):
+                line = await answer
+                return int(line.split()[1]) if line else None
+        return None
+    finally:
+        writer.transport.abort()
+
+
+def held_computation() -> dict[str, object]:
+    return {
+        "format": "placement/1",
+        "id": "held",
+        "assignor": held_assignor.CLASS_PATH,
+        "configs": {},
+        "tasks": ["0_0"],
+        "stateful": [],
+        "clients": {"00000000-0000-0000-0000-000000000001": {"capacity": 1, "lags": {}}},
+    }
+
+
+@asynccontextmanager
+async def holding_service(directory: Path, *flags: str) -> AsyncIterator[tuple[MortalService, Path]]:
+    """A service, and the file that holds every rebalance and computation while it is there."""
+    hold = directory / "hold"
+    environment = {"PYTHONPATH": str(ROOT), held_assignor.HOLD_FILE_VARIABLE: str(hold)}
+    async with service(
+        directory, "--task-assignor-classes", held_assignor.CLASS_PATH, *flags, **environment
+    ) as started:
+        yield started, hold
+
+
+@pytest.mark.parametrize("path", ["/v1/assign", "/v1/simulate"])
+async def test_should_end_computations_whose_callers_hung_up(tmp_path: Path, path: str) -> None:
+    async with holding_service(tmp_path, "--computation-max-count", "4") as (of, hold):
+        hold.touch()
+        at_rest = len(process_tree(of.pid))
+        waiting = [asyncio.create_task(keep_asking(of, path, held_computation())) for _ in range(4)]
+        other = {**held_computation(), "assignor": "HighAvailabilityTaskAssignor"}
+        await until_status(of, path, other, 429)
+
+        for task in waiting:
+            task.cancel()
+
+        await until_status(of, path, other, 200)
+        assert hold.exists()
+        assert len(process_tree(of.pid)) <= at_rest + 4
+
+
+async def keep_asking(of: MortalService, path: str, body: object) -> Answer:
+    """As long as it is told to come again later."""
+    calls = HttpConnection(of.address)
+    while (answer := await calls.ask("POST", path, body, answer_timeout_s=120)).status == 429:
+        pass
+    return answer
+
+
+async def until_status(of: MortalService, path: str, body: object, status: int, timeout_s: float = 20) -> None:
+    """The call is repeated until it is answered so."""
+    answer = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            while answer is None or answer.status != status:
+                answer = await HttpConnection(of.address).ask("POST", path, body)
+    except TimeoutError:
+        raise AssertionError(f"{path} is not answered with {status}: {answer}") from None
+
+
+async def test_should_describe_a_large_group_without_much_work(tmp_path: Path) -> None:
+    """And what is stored for a member does not grow with the number of members, although each is told of all others."""
+    manners = replace(PLAIN, endpoint=True, heartbeat_interval_ms=20_000)
+    stored_bytes = []
+    for processes in (100, 400):
+        directory = tmp_path / str(processes)
+        directory.mkdir()
+        async with service(directory) as of:
+            fleet = Fleet(of.address, GROUP, processes, 1)
+            try:
+                await fleet.declare()
+                fleet.add(processes, manners, members=1)
+                await fleet.until_settled()
+                used_before_s = cpu_seconds(of.pid)
+                described = await fleet.describe()
+                used_s = cpu_seconds(of.pid) - used_before_s
+                assert len(described["members"]) == processes
+                rebalances = described["generation_id"]
+            finally:
+                fleet.close()
+            assert await of.stop() == 0
+        files = list(directory.glob("assignor.sqlite3*"))
+        stored_bytes.append(sum(file.stat().st_size for file in files) / rebalances / processes)
+    assert used_s < 0.4
+    assert stored_bytes[1] < 2 * stored_bytes[0], stored_bytes
+
+
+@pytest.mark.parametrize("manners", [PLAIN, HELD], ids=["single calls", "held heartbeats"])
+async def test_should_end_soon_after_sigterm_while_a_rebalance_is_computed_and_everybody_waits(
+    tmp_path: Path, manners: Manners
+) -> None:
+    async with holding_service(tmp_path) as (of, hold):
+        hold.touch()
+        fleet = Fleet(of.address, GROUP, 12, 1)
+        try:
+            await fleet.declare(assignor=held_assignor.CLASS_PATH)
+            fleet.add(4, manners)
+            await fleet.until(lambda: all(each.state == "CompletingRebalance" for each in fleet.processes), "rebalance")
+            caller = HttpConnection(of.address)
+            computation = asyncio.create_task(caller.ask("POST", "/v1/simulate", held_computation()))
+            silent = await asyncio.open_connection(of.address.host, of.address.port)
+            assert (await fleet.describe())["state"] == "CompletingRebalance"
+            tree = process_tree(of.pid)
+
+            asked_s = time.monotonic()
+            assert await of.stop() == 0
+            assert time.monotonic() - asked_s < 8
+
+            await asyncio.to_thread(wait_until_gone, tree)
+            silent[1].transport.abort()
+            with contextlib.suppress(NoAnswer):
+                assert (await computation).status == 503
+            hold.unlink()
+            await of.start()
+            await fleet.until_settled()
+            await fleet.assert_whole(of)
+        finally:
+            fleet.close()
+
+
+def wait_until_gone(pids: list[int], timeout_s: float = 10.0) -> None:
+    """Until none of these processes runs; one that has ended and waits to be reaped does not."""
+    deadline_s = time.monotonic() + timeout_s
+    for pid in pids:
+        while runs(pid):
+            assert time.monotonic() < deadline_s, f"process {pid} runs on"
+            time.sleep(0.02)
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def test_should_leave_no_process_behind_when_it_is_killed(tmp_path: Path) -> None:
+    async with holding_service(tmp_path) as (of, hold):
+        hold.touch()
+        fleet = Fleet(of.address, GROUP, 12, 1)
+        try:
+            await fleet.declare(assignor=held_assignor.CLASS_PATH)
+            fleet.add(2, PLAIN)
+            await fleet.until(lambda: all(each.state == "CompletingRebalance" for each in fleet.processes), "rebalance")
+            tree = process_tree(of.pid)
+            of.signal(signal.SIGKILL)
+            await asyncio.to_thread(wait_until_gone, tree)
+        finally:
+            fleet.close()
