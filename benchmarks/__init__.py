@@ -13,4 +13,5 @@
 | `failover` | the time until a lost task runs again | the session time-out, which a silent death has to wait for |
 | `failover-defaults` | the same for README's application with default settings | Kafka Streams with its defaults |
 | `kafka-log` | records read from and written to Kafka | plain loops of aiokafka on the same broker |
+| `group-load` | a coordinator with thousands of members, and hostile callers | a broker with as many members |
 """

@@ -24,6 +24,7 @@ from benchmarks import (
     restore_rate,
     standby_rate,
 )
+from benchmarks.group_load import running as group_load
 
 BENCHMARKS = {
     "replay": replay.run,
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "failover": failover.run,
     "failover-defaults": failover_defaults.run,
     "kafka-log": kafka_log.run,
+    "group-load": group_load.run,
 }
 
 WITH_OPTIONS = {"failover-defaults": failover_defaults.run_with_options}

@@ -101,7 +101,9 @@ public final class Oracle {
         try {
             final ObjectNode line = (ObjectNode) JSON.readTree(text);
             final ObjectNode output = switch (line.get("format").asText()) {
-                case "rebalance/1" -> new Rebalance(line).output();
+                case "rebalance/1" -> line.has("leader_runs")
+                    ? new Rebalance(line).leaderTimes(line.get("leader_runs").asInt())
+                    : new Rebalance(line).output();
                 case "placement/1" -> Placement.output(line);
                 case "codec/1" -> Codec.output(line.get("op").asText(), line.get("input"));
                 default -> throw new IllegalArgumentException("no such format: " + line.get("format"));
@@ -486,6 +488,31 @@ final class Rebalance {
             output.put("error_cause", Oracle.described(error.getCause()));
         }
         return output;
+    }
+
+    /** What the leader does in the group's protocol, so many times: from all subscriptions' bytes to all assignments'. */
+    ObjectNode leaderTimes(final int runs) {
+        topicsInTheLeadersOrder();
+        final Map<String, byte[]> received = new LinkedHashMap<>();
+        input.get("members").properties().forEach(member ->
+            received.put(member.getKey(), Oracle.fromBase64(member.getValue().get("subscription")).array()));
+        final ObjectNode output = Oracle.JSON.createObjectNode();
+        final ArrayNode times = output.putArray("leader_ms");
+        long bytes = 0;
+        for (int run = 0; run < runs; run++) {
+            final StreamsPartitionAssignor assignor = assignor();
+            final long begun = System.nanoTime();
+            final Map<String, Subscription> subscriptions = new HashMap<>();
+            received.forEach((member, raw) ->
+                subscriptions.put(member, ConsumerProtocol.deserializeSubscription(ByteBuffer.wrap(raw))));
+            bytes = 0;
+            for (final Assignment assignment
+                : assignor.assign(brokers.cluster(), new GroupSubscription(subscriptions)).groupAssignment().values()) {
+                bytes += ConsumerProtocol.serializeAssignment(assignment).remaining();
+            }
+            times.add((System.nanoTime() - begun) / 1e6);
+        }
+        return output.put("bytes", bytes);
     }
 
     /** The bytes of every member, in the order of the line, and what they say of the next round; whether with an error code. */

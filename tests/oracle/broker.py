@@ -19,7 +19,8 @@ class Broker:
     """`directory`: its files. `properties`: of the broker, over those the tests have in common.
 
     `secured`: a security protocol, spoken on a second port, `secured_servers`; `listener.name.secured.*` configure it.
-    `scram`: users that log in there by SCRAM, as `SCRAM-SHA-256=[name=...,password=...]`.
+    `scram`: users that log in there by SCRAM, as `SCRAM-SHA-256=[name=...,password=...]`. `heap_mb`, `starts_fast`: see
+    `KafkaNode`.
     """
 
     def __init__(
@@ -29,6 +30,8 @@ class Broker:
         *,
         secured: str | None = None,
         scram: Sequence[str] = (),
+        heap_mb: int = _HEAP_MB,
+        starts_fast: bool = True,
     ) -> None:
         self.directory = directory
         port, controller_port, self._secured_port = free_ports(3)
@@ -45,7 +48,7 @@ class Broker:
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:{secured or 'SSL'}",
             **(properties or {}),
         }
-        self._node = KafkaNode(directory, port, settings, _HEAP_MB)
+        self._node = KafkaNode(directory, port, settings, heap_mb, starts_fast=starts_fast)
         self._node.format(new_cluster_id(), scram)
 
     @property

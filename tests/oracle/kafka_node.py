@@ -43,12 +43,18 @@ DEFAULT_PROPERTIES = {
 
 
 class KafkaNode:
-    """`port`: where clients are answered. `settings`: all of its server.properties. `heap_mb`: of its JVM."""
+    """`port`: where clients are answered. `settings`: all of its server.properties. `heap_mb`: of its JVM.
 
-    def __init__(self, directory: Path, port: int, settings: Mapping[str, str], heap_mb: int) -> None:
+    `starts_fast`: its JVM compiles quickly rather than well, which suits tests; whoever measures wants the opposite.
+    """
+
+    def __init__(
+        self, directory: Path, port: int, settings: Mapping[str, str], heap_mb: int, *, starts_fast: bool = True
+    ) -> None:
         self.directory = directory
         self.port = port
         self._heap_mb = heap_mb
+        self._starts_fast = starts_fast
         self._process: subprocess.Popen[bytes] | None = None
         self._class_path = jars.class_path()
         directory.mkdir(parents=True)
@@ -138,8 +144,7 @@ class KafkaNode:
     def _command(self, *arguments: str) -> list[str]:
         options = [
             f"-Xmx{self._heap_mb}m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
+            *(("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1") if self._starts_fast else ("-XX:+UseG1GC",)),
             f"-Djava.io.tmpdir={self.directory}",
         ]
         logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]

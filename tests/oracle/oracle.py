@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -27,7 +28,8 @@ HARNESS = Path(__file__).parent / "Oracle.java"
 FAILURES = jars.BUILD / "failures"
 LONGEST_ANSWER_S = 60.0
 _LONGEST_EXIT_S = 10
-_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", _QUIET)
 _MAIN = "org.apache.kafka.streams.processor.internals.Oracle"
 
 
@@ -36,11 +38,14 @@ class OracleFault(Exception):
 
 
 class Oracle:
-    """A context manager. `longest_answer_s`: the Java process is killed when a line takes longer."""
+    """A context manager. `longest_answer_s`: the Java process is killed when a line takes longer.
 
-    def __init__(self, longest_answer_s: float = LONGEST_ANSWER_S) -> None:
+    `jvm`: options in place of those for many short runs, for whoever measures.
+    """
+
+    def __init__(self, longest_answer_s: float = LONGEST_ANSWER_S, jvm: Sequence[str] = _OPTIONS) -> None:
         self._longest_answer_s = longest_answer_s
-        self._command = [jars.java(), *_OPTIONS, "-cp", jars.compiled(HARNESS), _MAIN]
+        self._command = [jars.java(), *jvm, "-cp", jars.compiled(HARNESS), _MAIN]
         self._process: subprocess.Popen[str] | None = None
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the oracle
 
@@ -52,7 +57,10 @@ class Oracle:
         self._words.close()
 
     def ask(self, line: Line) -> Line:
-        """`line` with Kafka's `output`, the one it may have replaced. Raises OracleFault."""
+        """`line` with Kafka's `output`, the one it may have replaced. Raises OracleFault.
+
+        A rebalance/1 with `leader_runs` has its leader run so often, and gets `leader_ms` and `bytes` as `output`.
+        """
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None

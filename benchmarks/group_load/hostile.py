@@ -1,0 +1,290 @@
+"""Callers who mean harm, or might as well: what others feel meanwhile, and whether memory comes back.
+
+Each row has a service of its own with a group of 40 members that goes on living. Its four probing members say what
+others feel; for rows that take connections away, callers with a new connection for each call say it as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.group_load.definitions import definition
+from benchmarks.group_load.http_calls import request
+from benchmarks.group_load.latencies import Latencies
+from benchmarks.group_load.rebalances import GroupSize, GroupUnderLoad, group_under_load
+from benchmarks.group_load.results import Results
+from benchmarks.group_load.service import PeakOfMemory, memory_of
+
+OTHERS = GroupSize(processes=20, threads=2, tasks=100)
+P99_MS = 100.0
+MEMORY_BACK_AFTER_S = 10.0
+MEMORY_BACK_MB = 50.0
+"""What a service may keep of a hostile request's memory: freed pages that the allocator has not given back."""
+
+FILES = 1_024
+SILENT_CONNECTIONS, TRICKLING_CONNECTIONS, SLOW_READERS = 1_100, 900, 200
+CONNECTED_FOR_S = 20.0
+_FRESH_CALL_EVERY_S = 0.05
+_LONGEST_ANSWER_S = 60.0
+
+
+@dataclass(slots=True)
+class Attack:
+    """`answers`: what the hostile callers were told, by words."""
+
+    load: GroupUnderLoad
+    quick: bool
+    member_id: str
+    answers: list[str] = field(default_factory=list)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        url = urlsplit(self.load.service.url)
+        assert url.hostname is not None
+        assert url.port is not None
+        return url.hostname, url.port
+
+    def size(self, full: int) -> int:
+        return full // 50 if self.quick else full
+
+    def call(self, call: bytes, hang_up_after_s: float | None = None) -> str:
+        """One call on a connection of its own; its status, or what happened instead."""
+        begun = time.monotonic()
+        try:
+            with socket.create_connection(self.address, timeout=hang_up_after_s or _LONGEST_ANSWER_S) as connection:
+                connection.sendall(call)
+                told = connection.recv(4_096)[9:12].decode("latin-1") or "closed"
+        except TimeoutError:
+            told = "hung up"
+        except OSError as fault:
+            told = type(fault).__name__
+        said = f"{told} after {time.monotonic() - begun:.1f} s"
+        self.answers.append(said)
+        return said
+
+
+Attacker = Callable[[Attack], None]
+
+
+def unknown_fields(attack: Attack) -> None:
+    fields = {f"field-{number}": number for number in range(attack.size(1_000_000))}
+    attack.call(_heartbeat(attack, {"generation_id": 1, **fields}))
+
+
+def many_offset_sums(attack: Attack) -> None:
+    sums = {f"0_{number}": number for number in range(attack.size(1_000_000))}
+    attack.call(_heartbeat(attack, {"generation_id": 1, "task_offset_sums": sums}))
+
+
+def empty_gzip_members(attack: Attack) -> None:
+    body = gzip.compress(b"", mtime=0) * attack.size(400_000)
+    head = (
+        f"PUT /v1/groups/hostile HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    attack.call(head.encode() + body)
+
+
+def many_subtopologies(attack: Attack) -> None:
+    document = definition(1)
+    (one,) = document["topology"]["subtopologies"]
+    document["topology"]["subtopologies"] = [
+        {**one, "id": number, "stores": []} for number in range(attack.size(100_000))
+    ]
+    attack.call(request("PUT", "/v1/groups/hostile", json.dumps(document).encode()))
+
+
+def simulations_without_callers(attack: Attack) -> None:
+    """Four that take long, whose callers hang up after a second; then somebody who wants one himself."""
+    call = request("POST", "/v1/simulate?jitter=0.5", json.dumps(_long_simulation(attack)).encode())
+    callers = [threading.Thread(target=attack.call, args=(call, 1.0)) for _ in range(4)]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    small = request("POST", "/v1/assign", json.dumps(_small_problem()).encode())
+    begun = time.monotonic()
+    while not (told := attack.call(small)).startswith("200"):
+        assert time.monotonic() - begun < _LONGEST_ANSWER_S, f"nobody else is served: {told}"
+        time.sleep(0.05)
+    attack.answers.append(f"another caller is served {time.monotonic() - begun:.1f} s later")
+
+
+def silent_connections(attack: Attack) -> None:
+    with _connections(attack, attack.size(SILENT_CONNECTIONS)) as opened:
+        _hold(attack, opened, CONNECTED_FOR_S, trickles=False)
+
+
+def trickling_connections(attack: Attack) -> None:
+    with _connections(attack, attack.size(TRICKLING_CONNECTIONS)) as opened:
+        for each in opened:
+            _send(each, b"POST /v1/groups/load/subscriptions HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        _hold(attack, opened, CONNECTED_FOR_S, trickles=True)
+
+
+def slow_readers(attack: Attack) -> None:
+    """They ask for much, on and on, and read nothing."""
+    call = request("GET", "/v1/groups/load/rebalances/1") * 50
+    with _connections(attack, attack.size(SLOW_READERS)) as opened:
+        for each in opened:
+            _send(each, call)
+        _hold(attack, opened, CONNECTED_FOR_S, trickles=False)
+
+
+ATTACKS: dict[str, tuple[str, Attacker, int | None]] = {
+    "hostile-fields": ("a heartbeat with 1 M unknown fields", unknown_fields, None),
+    "hostile-offset-sums": ("a heartbeat with 1 M task_offset_sums", many_offset_sums, None),
+    "hostile-gzip": ("a PUT of 400,000 empty gzip members", empty_gzip_members, None),
+    "hostile-subtopologies": ("a PUT with 100,000 subtopologies", many_subtopologies, None),
+    "hostile-simulate": ("4 simulations whose callers hang up after 1 s", simulations_without_callers, None),
+    "hostile-silent": ("1,100 silent connections at nofile 1024", silent_connections, FILES),
+    "hostile-trickling": ("900 connections that trickle headers", trickling_connections, FILES),
+    "hostile-slow-readers": ("200 callers that read no answer", slow_readers, FILES),
+}
+"""By row: what it is, who does it, and how many files the service may have open (None: as many as this process)."""
+
+
+def hostile(row: str, results: Results) -> None:
+    words, attacker, files = ATTACKS[row]
+    with group_under_load(OTHERS, files=files) as load:
+        load.form()
+        attack = Attack(load, results.quick, load.fleet.member_ids()[0])
+        before = memory_of(load.service.pid)
+        begun = time.monotonic()
+        with PeakOfMemory(load.service.pid) as peak, _fresh_callers(attack) as fresh:
+            attacker(attack)
+        ended = time.monotonic()
+        seen = load.probes.report().heartbeats.between(begun, ended)
+        note = f"{words}: {', '.join(dict.fromkeys(attack.answers))}"
+        results.add(row, "other callers' p99", seen.p99, "ms", P99_MS, f"{note}; {seen}")
+        new = fresh.between(begun, ended)
+        results.add(row, "p99 of callers with a new connection", new.p99, "ms", P99_MS, str(new))
+        results.add(row, "memory at the peak, above that before", (peak.bytes - before) / 1e6, "MB")
+        time.sleep(MEMORY_BACK_AFTER_S)  # the goal is about the memory after this time
+        kept = (memory_of(load.service.pid) - before) / 1e6
+        results.add(row, f"memory kept {MEMORY_BACK_AFTER_S:g} s later", kept, "MB", MEMORY_BACK_MB)
+        results.add(row, "evictions of live members", load.evictions(), "", 0)
+
+
+@contextlib.contextmanager
+def _fresh_callers(attack: Attack) -> Iterator[Latencies]:
+    """Somebody who opens a connection for each call, 20 times a second, as long as the `with` block runs."""
+    latencies, end = Latencies(), threading.Event()
+    call = request("GET", "/livez")
+
+    def ask() -> None:
+        while not end.wait(_FRESH_CALL_EVERY_S):
+            begun = time.monotonic()
+            with contextlib.suppress(OSError), socket.create_connection(attack.address, timeout=5) as connection:
+                connection.sendall(call)
+                connection.recv(4_096)
+            latencies.add(begun, time.monotonic(), _FRESH_CALL_EVERY_S)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    try:
+        yield latencies
+    finally:
+        end.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _connections(attack: Attack, count: int) -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        opened = []
+        for _ in range(count):
+            with contextlib.suppress(OSError):
+                opened.append(stack.enter_context(socket.create_connection(attack.address, timeout=2)))
+        yield opened
+
+
+def _hold(attack: Attack, opened: list[socket.socket], seconds: float, *, trickles: bool) -> None:
+    """Keep the connections for so long, with a byte each second from those that trickle; say how many were cut."""
+    begun = time.monotonic()
+    longest = 0.0
+    cut: set[int] = set()
+    while time.monotonic() - begun < (3.0 if attack.quick else seconds):
+        time.sleep(1.0)  # a byte a second is what trickling means
+        for number, each in enumerate(opened):
+            if number not in cut and (_is_cut(each) or (trickles and not _send(each, b"X"))):
+                cut.add(number)
+                longest = time.monotonic() - begun
+    attack.answers.append(f"{len(cut)} of {len(opened)} cut within {longest:.0f} s")
+
+
+def _send(connection: socket.socket, content: bytes) -> bool:
+    connection.setblocking(False)
+    try:
+        connection.send(content)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _is_cut(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def _heartbeat(attack: Attack, body: dict[str, Any]) -> bytes:
+    return request("POST", f"/v1/groups/load/members/{attack.member_id}/heartbeat", json.dumps(body).encode())
+
+
+def _long_simulation(attack: Attack) -> dict[str, Any]:
+    """A group that needs many rebalances: a new process beside one that has all of the state."""
+    clients, tasks = 60, attack.size(10_000)
+    names = [f"0_{number}" for number in range(tasks)]
+    has_all = {"prev_active": names, "lags": dict.fromkeys(names, 0)}
+    has_nothing = {"prev_active": [], "lags": dict.fromkeys(names, 10**9)}
+    return _problem(names, {_process_id(number): has_nothing if number else has_all for number in range(clients)})
+
+
+def _small_problem() -> dict[str, Any]:
+    return _problem(["0_0"], {_process_id(1): {"prev_active": [], "lags": {"0_0": 0}}})
+
+
+def _problem(tasks: list[str], clients: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """placement/1"""
+    return {
+        "format": "placement/1",
+        "id": "hostile",
+        "assignor": "HighAvailabilityTaskAssignor",
+        "configs": {},
+        "tasks": tasks,
+        "stateful": tasks,
+        "clients": {
+            process: {
+                "capacity": 1,
+                "consumers": [f"consumer-{process}"],
+                "prev_standby": [],
+                "tags": {},
+                "rack": None,
+                **state,
+            }
+            for process, state in clients.items()
+        },
+        "task_partitions": {},
+        "changelog_partitions": {},
+        "partition_racks": {},
+    }
+
+
+def _process_id(number: int) -> str:
+    return f"00000000-0000-0000-0000-{number:012d}"

@@ -1,0 +1,102 @@
+"""Every row of the goals' table by its name, each of which can run alone."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from benchmarks.group_load import large_rebalances, rebalances
+from benchmarks.group_load.hostile import ATTACKS, hostile
+from benchmarks.group_load.kafka_group import first_rebalance, leader_times, peer_broker, peer_line, peer_members
+from benchmarks.group_load.rebalances import INITIAL_DELAY_MS, GroupSize, after_initial_delay_s
+from benchmarks.group_load.results import Results
+from tests.oracle.jars import JarsUnavailable
+
+Row = Callable[[Results], None]
+
+PEER_ROUNDS = 3
+_FIRST = "first join to last assignment, after the initial delay"
+
+SIZES = {
+    200: GroupSize(processes=100, threads=2, tasks=1_000),
+    1_000: GroupSize(processes=500, threads=2, tasks=1_000, single=True),
+    5_000: GroupSize(processes=500, threads=10, tasks=1_000),
+}
+MANY_TASKS = GroupSize(processes=250, threads=2, tasks=50_000)
+GOALS_S = {200: 0.5, 1_000: 2.0, 5_000: 12.0}
+P99_MS = 250.0
+
+
+def sized(size: GroupSize, results: Results) -> GroupSize:
+    """A quick run has a group of a few members, with as many threads each."""
+    if not results.quick:
+        return size
+    return GroupSize(4, size.threads, min(size.tasks, 40), size.single)
+
+
+def members(count: int, results: Results) -> None:
+    rebalances.members(f"members-{count}", sized(SIZES[count], results), GOALS_S[count], P99_MS, results)
+
+
+def broker(count: int, results: Results) -> None:
+    """The peer, and our time divided by its."""
+    row, size = f"broker-{count}", sized(SIZES[count], results)
+    line = peer_line(size.plan("peer"), size.tasks)
+    try:
+        leader = leader_times(line)
+        with tempfile.TemporaryDirectory(prefix="group-load-broker-") as directory:
+            peer = peer_broker(Path(directory) / "broker", INITIAL_DELAY_MS)
+            peer.start()
+            try:
+                taking_part = peer_members(line)
+                rounds = [
+                    asyncio.run(first_rebalance(peer.bootstrap_servers, f"peer-{number}", taking_part))
+                    for number in range(1 if results.quick else PEER_ROUNDS)
+                ]
+            finally:
+                peer.stop()
+    except JarsUnavailable as reason:
+        results.add(row, "not measured", 0, "", note=str(reason))
+        return
+    after = [after_initial_delay_s(0.0, 0.0, each.joined_s, each.last_assignment_s) for each in rounds]
+    shown = ", ".join(f"{each:.2f}" for each in after)
+    results.add(
+        row, "broker: the same, without the leader", min(after), "s", note=f"rounds: {shown}; the fastest counts"
+    )
+    results.add(row, "broker: bytes of assignments sent", rounds[-1].bytes / 1e6, "MB")
+    cold = f"cold {leader.cold_ms:,.0f} ms; median of the runs {statistics.median(leader.each_ms):,.0f} ms"
+    results.add(row, "the JVM leader's assign(), warm", leader.warm_ms / 1_000, "s", note=cold)
+    ours = results.last(f"members-{count}", _FIRST)
+    if ours is not None:
+        theirs = min(after) + leader.warm_ms / 1_000
+        note = f"{ours:.2f} s to {theirs:.2f} s"
+        results.add(row, "ratio: ours / (broker + JVM leader)", ours / theirs, "", 1.0, note)
+
+
+def many_tasks(results: Results) -> None:
+    large_rebalances.many_tasks("tasks-50000", sized(MANY_TASKS, results), results)
+
+
+def memory(results: Results) -> None:
+    large_rebalances.memory("memory-5000", sized(SIZES[5_000], results), results)
+
+
+def stop(results: Results) -> None:
+    large_rebalances.stop("stop", sized(MANY_TASKS, results), results)
+
+
+ROWS: dict[str, Row] = {
+    **{
+        f"{kind}-{count}": partial(row, count)
+        for count in SIZES
+        for kind, row in (("members", members), ("broker", broker))
+    },
+    "tasks-50000": many_tasks,
+    "memory-5000": memory,
+    "stop": stop,
+    **{name: partial(hostile, name) for name in ATTACKS},
+}

@@ -1,0 +1,110 @@
+"""The coordinator under load: `assignor serve` as a process of its own, its memory, and what its metrics say."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+
+from benchmarks.process_tree import descendants
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+
+LONGEST_STOP_S = 120.0
+_LOOK_INTERVAL_S = 0.1
+
+
+class ServiceUnderLoad(CoordinatorProcess):
+    """`files`: how many descriptors it may have open; None for as many as this process."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, object] | None = None, files: int | None = None) -> None:
+        super().__init__(directory, {"log.level": "warning", **(settings or {})})
+        self._files = files
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "start it first"
+        return self._process.pid
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=120, trust_env=False)
+
+    def declare(self, group: str, definition: Mapping[str, object]) -> None:
+        with self.client() as client:
+            client.put(f"/v1/groups/{group}", json=definition).raise_for_status()
+
+    def describe(self, group: str) -> dict[str, Any]:
+        with self.client() as client:
+            document: dict[str, Any] = client.get(f"/v1/groups/{group}").raise_for_status().json()
+        return document
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        with self.client() as client:
+            text = client.get("/metrics").text
+        return sum(float(value) for value in re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", text, re.MULTILINE))
+
+    def ends_in_s(self) -> float:
+        """Send SIGTERM; how long until the process has ended. Raises TimeoutExpired, after it has been killed."""
+        process = self._process
+        assert process is not None, "start it first"
+        begun = time.monotonic()
+        process.terminate()
+        try:
+            process.wait(LONGEST_STOP_S)
+        finally:
+            self._process = None
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        return time.monotonic() - begun
+
+    def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        spawned = super()._spawn(log)
+        if self._files is not None:
+            resource.prlimit(spawned.pid, resource.RLIMIT_NOFILE, (self._files, self._files))
+        return spawned
+
+
+def memory_of(root: int) -> int:
+    """Bytes of a process and all below it; pages that several of them share count once (PSS)."""
+    return sum(_proportional_bytes(pid) for pid in descendants(root))
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:  # it has ended meanwhile
+        return 0
+    found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+class PeakOfMemory:
+    """Looks ten times a second at the memory of a process and all below it, as long as the `with` block runs."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self.bytes = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> PeakOfMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while True:
+            self.bytes = max(self.bytes, memory_of(self._root))
+            if self._end.wait(_LOOK_INTERVAL_S):
+                return
