@@ -24,7 +24,9 @@ A group goes from Empty to PreparingRebalance (members join), CompletingRebalanc
 Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. Where to look:
 
     values   states          the words of the protocol
-             image           the durable state: members, the last rebalance, the group
+             image           the durable state: the group and its last rebalance
+             members         the members in it, found by more than their id
+             persistent_map  what keeps a change from copying them all
              events          what can happen to a group
              records         what a group remembers
              record_codec    records as JSON, under names that never change
@@ -36,6 +38,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              replay          what each record makes of the state
              snapshot        the state as the shortest list of records
              liveness        sessions and timers, in memory only
+             connections     which members were heard on which connection, and which broke
              invariants      what always holds
              story           the last records, for errors
     rules    rebalancing     where every rebalance starts, waits for joins, is computed and stored

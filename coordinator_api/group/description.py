@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assignor.types import ProcessId, Role, TaskId
-from coordinator_api.group.image import ClassicGroupMember, GroupImage, LastRebalance
+from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.liveness import Liveness, Session
+from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, process_of, running_tasks
 
@@ -78,7 +79,7 @@ def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescr
         error=present.error if present else None,
         last_rebalance=last,
         members=tuple(
-            _describe_member(image, member, liveness.sessions.get(member_id))
+            _describe_member(image, member, liveness, liveness.sessions.get(member_id))
             for member_id, member in image.members.items()
         ),
         led_by=image.led_by,
@@ -86,14 +87,16 @@ def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescr
     )
 
 
-def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Session | None) -> DescribedMember:
+def _describe_member(
+    image: GroupImage, member: ClassicGroupMember, liveness: Liveness, session: Session | None
+) -> DescribedMember:
     """`session`: None in a group that is led elsewhere."""
     preparing = image.state is GroupState.PREPARING_REBALANCE
     return DescribedMember(
         member=member,
         process_id=process_of(member.last_join.subscription),
         last_heard_ms=session.last_heard_ms if session else None,
-        session_expires_at_ms=session.expires_at_ms if session else None,
+        session_expires_at_ms=liveness.expires_at_ms(session) if session else None,
         has_joined=image.has_joined(member) if preparing else image.takes_part(member),
         fetched=session is None or session.acknowledged_generation == image.generation_id,
         tasks=_tasks(member, session),

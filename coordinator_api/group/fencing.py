@@ -13,7 +13,8 @@ Source: `ClassicGroup.validateMember`; KIP-345.
 from __future__ import annotations
 
 from coordinator_api.group.events import Join
-from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.states import GroupState, RejectionCode
 
@@ -23,7 +24,7 @@ def refuse_stranger(image: GroupImage, member_id: str, group_instance_id: str | 
     if image.state is GroupState.DEAD:
         return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; declare it again by PUT")
     if group_instance_id is not None:
-        static = image.static_member(group_instance_id)
+        static = image.members.with_instance(group_instance_id)
         if static is None:
             return Rejected(
                 RejectionCode.UNKNOWN_MEMBER_ID,
@@ -33,7 +34,7 @@ def refuse_stranger(image: GroupImage, member_id: str, group_instance_id: str | 
             return _fenced(member_id)
     if member_id in image.members:
         return None
-    if image.is_fenced(member_id):
+    if image.members.has_fenced(member_id):
         return _fenced(member_id)
     return Rejected(RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member {member_id}; join without a member id")
 

@@ -38,7 +38,7 @@ from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import join
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.liveness import Liveness
-from coordinator_api.group.membership import hear, leave
+from coordinator_api.group.membership import connection_lost, hear, leave
 from coordinator_api.group.outcome import Accepted, Heard, Outcome, Rejected, Response
 from coordinator_api.group.rebalancing import (
     followup_is_due,
@@ -121,8 +121,18 @@ class Group:
         answered = answer(image, event)
         if isinstance(answered, Rejected):
             return Heard(answered)
+        network_was_down = self._liveness.connections.most_are_lost
         note(self._liveness, self._image, event, answered, now_ms)
-        return Heard(answered, followup_is_due(self._image, self._liveness))
+        network_is_back = network_was_down and not self._liveness.connections.most_are_lost
+        return Heard(answered, network_is_back or followup_is_due(self._image, self._liveness))
+
+    def credit(self, elapsed_ms: int) -> None:
+        """Give members back the time in which they could not be heard, because the coordinator was away or behind.
+
+        Sessions, graces and the time to rejoin or to fetch end so much later. `next_timer_ms` changes with it. Not
+        durable: after a replay all of them start anew.
+        """
+        self._liveness.credit(elapsed_ms)
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition."""
@@ -169,7 +179,7 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
         case Heartbeat() | ProcessHeartbeat() | RecheckProcess() | FetchAssignment() | RecheckAssignment():
             return hear(step, event)
         case ConnectionLost():
-            return Accepted()
+            return connection_lost(step, event)
         case Join():
             return join(step, event)
         case Leave():

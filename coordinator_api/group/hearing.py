@@ -22,8 +22,9 @@ from coordinator_api.group.events import (
     RecheckProcess,
 )
 from coordinator_api.group.fencing import refuse_after_missed_rebalance, refuse_stranger
-from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Liveness
+from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
@@ -59,12 +60,12 @@ def note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: H
     match event:
         case Heartbeat():
             assert isinstance(answered, HeartbeatAnswered)
-            _note_heartbeat(liveness, working, event, answered.generation_id, answered.state, now_ms)
+            _note_heartbeat(liveness, working, event, answered, now_ms)
         case ProcessHeartbeat():
             assert isinstance(answered, ProcessHeartbeatAnswered)
-            for member_id, heard in event.members.items():
+            for member_id, one in event.members.items():
                 if not isinstance(answered.members[member_id], Rejected):
-                    _note_heartbeat(liveness, working, heard, answered.generation_id, answered.state, now_ms)
+                    _note_heartbeat(liveness, working, one, answered, now_ms, event.connection_id)
         case RecheckProcess():
             pass
         case FetchAssignment() | RecheckAssignment():
@@ -78,16 +79,19 @@ def note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: H
 
 
 def _note_heartbeat(
-    liveness: Liveness, working: GroupImage, event: Heartbeat, generation_id: int, state: GroupState, now_ms: int
+    liveness: Liveness,
+    working: GroupImage,
+    event: Heartbeat,
+    answered: HeartbeatAnswered | ProcessHeartbeatAnswered,
+    now_ms: int,
+    connection_id: int | None = None,
 ) -> None:
     member = working.members.get(event.member_id)
     if member is None:
         return
-    liveness.heard_from(member, now_ms)
-    if event.task_offset_sums is not None:
-        liveness.reported(event.member_id, event.task_offset_sums)
-    if state is GroupState.STABLE and event.generation_id == generation_id:
-        liveness.acknowledged(event.member_id, generation_id)
+    liveness.heard_from(member, now_ms, connection_id, event.task_offset_sums)
+    if answered.state is GroupState.STABLE and event.generation_id == answered.generation_id:
+        liveness.acknowledged(event.member_id, event.generation_id)
 
 
 def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejected:

@@ -1,7 +1,7 @@
 """The durable state of one group, as immutable values. Nothing here changes state: `replay` does, record by record.
 
-A member is what its last join said and what the last rebalance gave it. Records and snapshots carry these same values,
-so each field of a member and of a rebalance is declared once. Source: `ClassicGroup`, `ClassicGroupMember`.
+Records and snapshots carry these same values, so each field of a rebalance is declared once; those of a member stand in
+`members`. Source: `ClassicGroup`.
 """
 
 from __future__ import annotations
@@ -9,59 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.types import TaskId
+from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8
 """How many earlier member ids of a static member stay fenced. The group forgets older ones: they become unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class LastJoin:
-    """What a member's last JoinGroup request said. `generation_id`: the generation that it joined for.
-
-    `group_instance_id`: None for a dynamic member. `incarnation`: how often a static member has been started, None when
-    it does not say. `subscription`: bytes of ConsumerProtocolSubscription. `join_id`: chosen by the sender of the first
-    join. `leave_on_disconnect`: whether its session ends soon after the connection of its process breaks.
-    """
-
-    group_instance_id: str | None
-    incarnation: int | None
-    client_id: str | None
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    subscription: bytes
-    generation_id: int
-    join_id: str | None = None
-    leave_on_disconnect: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LastAssignment:
-    """What the last rebalance gave a member. Before the first one `generation_id` is 0 and `assignment` None.
-
-    `assignment`: ConsumerProtocolAssignment. `warm_ups`: which of its standby tasks are warm-ups.
-    """
-
-    generation_id: int = 0
-    assignment: AssignmentParts | None = None
-    warm_ups: tuple[TaskId, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ClassicGroupMember:
-    """`fenced_member_ids`: the ids of the static member's earlier incarnations, oldest first."""
-
-    member_id: str
-    last_join: LastJoin
-    last_assignment: LastAssignment = LastAssignment()
-    fenced_member_ids: tuple[str, ...] = ()
-
-    @property
-    def is_static(self) -> bool:
-        """Whether it has a `group.instance.id` (KIP-345)."""
-        return self.last_join.group_instance_id is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +87,7 @@ class GroupImage:
     initial: bool = False
     cause: RebalanceCause | None = None
     rebalance_revision: int = 0
-    members: Mapping[str, ClassicGroupMember] = field(default_factory=dict)
+    members: ClassicGroupMembers = field(default_factory=ClassicGroupMembers)
     last_rebalance: LastRebalance | None = None
     led_by: str | None = None
     reported_at_ms: int | None = None
@@ -152,23 +104,7 @@ class GroupImage:
         return member.last_join.generation_id >= self.generation_id
 
     def all_joined(self) -> bool:
-        return all(self.has_joined(member) for member in self.members.values())
-
-    def static_member(self, group_instance_id: str) -> ClassicGroupMember | None:
-        for member in self.members.values():
-            if member.last_join.group_instance_id == group_instance_id:
-                return member
-        return None
-
-    def member_that_joined_by(self, join_id: str) -> ClassicGroupMember | None:
-        for member in self.members.values():
-            if member.last_join.join_id == join_id:
-                return member
-        return None
-
-    def is_fenced(self, member_id: str) -> bool:
-        """Whether a newer incarnation of a static member has replaced this member id."""
-        return any(member_id in member.fenced_member_ids for member in self.members.values())
+        return self.members.count_joined_after(self.generation_id) == len(self.members)
 
     def rebalance_timeout_ms(self) -> int:
         """The longest rebalance timeout of any member; 0 without members."""

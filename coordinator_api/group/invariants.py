@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Liveness
+from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState
 
 
@@ -49,7 +50,7 @@ def _of_identities(image: GroupImage) -> Iterator[str]:
     for member_id, member in image.members.items():
         if member.member_id != member_id:
             yield f"{member.member_id} is stored under the id {member_id}"
-        if image.is_fenced(member_id):
+        if image.members.has_fenced(member_id):
             yield f"{member_id} is a member, and is fenced"
 
 
@@ -72,8 +73,24 @@ def _of_member(image: GroupImage, member: ClassicGroupMember) -> Iterator[str]:
 def _of_liveness(image: GroupImage, liveness: Liveness) -> Iterator[str]:
     if liveness.sessions.keys() != (image.members.keys() if image.led_by is None else set()):
         yield "sessions and members differ"
-    earliest = min((one.expires_at_ms for one in liveness.sessions.values()), default=None)
+    earliest = min(map(liveness.expires_at_ms, liveness.sessions.values()), default=None)
     if earliest is not None and (liveness.next_expiry_ms is None or liveness.next_expiry_ms > earliest):
         yield "a session expires before the next timer"
+    without = {
+        member_id
+        for member_id, session in liveness.sessions.items()
+        if member_id in image.members
+        and image.takes_part(image.members[member_id])
+        and session.acknowledged_generation < image.generation_id
+    }
+    if liveness.unfetched.keys() != (without if image.state is GroupState.STABLE else set()):
+        yield "those who have not fetched are not those who have not acknowledged"
+    belong = {
+        (key, session.connection_id) for key, session in liveness.sessions.items() if session.connection_id is not None
+    }
+    if belong != {(key, number) for number, keys in liveness.connections.members.items() for key in keys}:
+        yield "sessions and connections differ"
+    if not liveness.connections.lost.keys() <= liveness.connections.members.keys():
+        yield "a broken connection is remembered that no member belongs to"
     if image.state is GroupState.PREPARING_REBALANCE and liveness.join_timer is None:
         yield "a rebalance is being prepared, but no timer ends the wait"

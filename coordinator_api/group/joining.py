@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from coordinator_api.group.events import Join
 from coordinator_api.group.fencing import refuse_after_missed_rebalance, refuse_older_incarnation, refuse_stranger
-from coordinator_api.group.image import ClassicGroupMember, LastJoin
+from coordinator_api.group.members import ClassicGroupMember, LastJoin
 from coordinator_api.group.outcome import JoinAnswered, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import MemberReplaced, MemberSubscribed
@@ -32,7 +32,7 @@ def join(step: GroupTransition, event: Join) -> Response:
     repeated = _first_join_again(step, event)
     if repeated is not None:
         return repeated
-    static = step.image.static_member(event.group_instance_id) if event.group_instance_id is not None else None
+    static = step.image.members.with_instance(event.group_instance_id) if event.group_instance_id is not None else None
     if static is None:
         return _join_as_new_member(step, event)
     return _join_as_incarnation(step, event, static)
@@ -54,10 +54,11 @@ def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
         return Rejected(
             RejectionCode.INVALID_REQUEST, f"rebalance_timeout_ms must be at least 1, not {event.rebalance_timeout_ms}"
         )
-    if event.member_id is None and (event.new_member_id in image.members or image.is_fenced(event.new_member_id)):
+    proposed = event.new_member_id
+    if event.member_id is None and (proposed in image.members or image.members.has_fenced(proposed)):
         return Rejected(
             RejectionCode.INVALID_REQUEST,
-            f"the proposed member id {event.new_member_id} is in use; propose another one",
+            f"the proposed member id {proposed} is in use; propose another one",
         )
     return None
 
@@ -69,7 +70,7 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
     one; it hears which generation it has to wait for now. Differs from Kafka, which knows no `join_id` in the classic
     protocol; KIP-1082 lets the consumer choose its member id.
     """
-    known = None if event.join_id is None else step.image.member_that_joined_by(event.join_id)
+    known = None if event.join_id is None else step.image.members.with_join_id(event.join_id)
     if known is None:
         return None
     if known.last_join.group_instance_id != event.group_instance_id:

@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from assignor.types import TaskId
-from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.connections import MemberConnections
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.members import ClassicGroupMember
+from coordinator_api.group.persistent_map import PersistentMap
 from coordinator_api.group.records import (
     CoordinatorRecord,
     MemberRemoved,
@@ -31,19 +34,19 @@ from coordinator_api.group.states import GroupState
 class Session:
     """`last_heard_ms`: when the member's last request arrived. `timeout_ms`: how long it may stay silent after that.
 
-    `never_heard_from`: it has sent nothing since its first join. `acknowledged_generation`: the last generation whose
-    assignment it fetched or named in a heartbeat. `task_offset_sums`: as its last heartbeat reported them.
+    `credited_ms`: what `Liveness.credited_ms` was then. `never_heard_from`: it has sent nothing since its first join.
+    `acknowledged_generation`: the last generation whose assignment it fetched or named in a heartbeat.
+    `task_offset_sums`: as its last heartbeat reported them. `connection_id`: that it belongs to, None for none that is
+    watched.
     """
 
     last_heard_ms: int
     timeout_ms: int
+    credited_ms: int = 0
     never_heard_from: bool = False
     acknowledged_generation: int = -1
     task_offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
-
-    @property
-    def expires_at_ms(self) -> int:
-        return self.last_heard_ms + self.timeout_ms
+    connection_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,46 +68,96 @@ class RejoinTimeout:
 
 @dataclass(slots=True)
 class Liveness:
-    """Mutable; the values in it are not.
+    """Mutable; the values in it are not, so a copy costs nothing.
 
     `next_expiry_ms`: no session expires before it; it may be too early, but never too late. `join_timer`: when the
     coordinator stops waiting for joins. `fetch_due_ms`: until when the members of a stable group have to fetch their
-    assignment.
+    assignment; `unfetched`: those that take part and have not yet. `credited_ms`: how much time was given back so far.
     """
 
     limits: GroupLimits
-    sessions: dict[str, Session] = field(default_factory=dict)
+    sessions: PersistentMap[str, Session] = field(default_factory=PersistentMap)
     next_expiry_ms: int | None = None
     join_timer: InitialDelay | RejoinTimeout | None = None
     fetch_due_ms: int | None = None
+    unfetched: PersistentMap[str, int] = field(default_factory=PersistentMap)
+    connections: MemberConnections = field(default_factory=MemberConnections)
+    credited_ms: int = 0
 
     def copy(self) -> Liveness:
-        return Liveness(self.limits, dict(self.sessions), self.next_expiry_ms, self.join_timer, self.fetch_due_ms)
+        return replace(self)
 
-    def heard_from(self, member: ClassicGroupMember, now_ms: int) -> None:
-        """A request of this member arrived."""
-        timeout_ms = member.last_join.session_timeout_ms
-        self.sessions[member.member_id] = replace(
-            self.sessions[member.member_id], last_heard_ms=now_ms, timeout_ms=timeout_ms, never_heard_from=False
+    def expires_at_ms(self, session: Session) -> int:
+        return session.last_heard_ms + session.timeout_ms + self.credited_ms - session.credited_ms
+
+    def heard_from(
+        self,
+        member: ClassicGroupMember,
+        now_ms: int,
+        connection_id: int | None = None,
+        task_offset_sums: Mapping[TaskId, int] | None = None,
+    ) -> None:
+        """A request of this member arrived. `connection_id`: that of a process heartbeat.
+
+        Any other request leaves the member where it belongs, unless that connection is broken.
+        """
+        member_id, timeout_ms = member.member_id, member.last_join.session_timeout_ms
+        known = self.sessions[member_id]
+        belongs = known.connection_id
+        if connection_id is not None or belongs in self.connections.lost:
+            belongs = connection_id
+        if belongs != known.connection_id:
+            self.connections = self.connections.moved(member_id, known.connection_id, belongs, now_ms)
+        session = Session(
+            last_heard_ms=now_ms,
+            timeout_ms=timeout_ms,
+            credited_ms=self.credited_ms,
+            acknowledged_generation=known.acknowledged_generation,
+            task_offset_sums=known.task_offset_sums if task_offset_sums is None else task_offset_sums,
+            connection_id=belongs,
         )
+        self.sessions = self.sessions.with_value(member_id, session)
         self._expires(now_ms + timeout_ms)
 
     def acknowledged(self, member_id: str, generation_id: int) -> None:
         """The member has the assignment of this generation."""
         known = self.sessions[member_id]
         if generation_id > known.acknowledged_generation:
-            self.sessions[member_id] = replace(known, acknowledged_generation=generation_id)
+            self.sessions = self.sessions.with_value(member_id, replace(known, acknowledged_generation=generation_id))
+        if generation_id >= self.unfetched.get(member_id, generation_id + 1):
+            self.unfetched = self.unfetched.without(member_id)
 
-    def reported(self, member_id: str, task_offset_sums: Mapping[TaskId, int]) -> None:
-        """The member reported how far each of its tasks is."""
-        self.sessions[member_id] = replace(self.sessions[member_id], task_offset_sums=dict(task_offset_sums))
+    def connection_lost(self, connection_id: int, now_ms: int) -> None:
+        self.connections = self.connections.broken(connection_id, now_ms)
+
+    def forget_connection(self, member_id: str, now_ms: int) -> None:
+        """The member no longer belongs to a connection."""
+        known = self.sessions[member_id]
+        self.connections = self.connections.moved(member_id, known.connection_id, None, now_ms)
+        self.sessions = self.sessions.with_value(member_id, replace(known, connection_id=None))
+
+    def credit(self, elapsed_ms: int) -> None:
+        """Nobody could be heard for so long: sessions, graces and the time to rejoin or to fetch last longer by it."""
+        self.credited_ms += elapsed_ms
+        self.connections = self.connections.later(elapsed_ms)
+        if self.next_expiry_ms is not None:
+            self.next_expiry_ms += elapsed_ms
+        if self.fetch_due_ms is not None:
+            self.fetch_due_ms += elapsed_ms
+        if isinstance(self.join_timer, RejoinTimeout):
+            self.join_timer = RejoinTimeout(self.join_timer.due_ms + elapsed_ms)
 
     def expired_members(self, now_ms: int) -> tuple[str, ...]:
         """The members whose sessions have expired. Also makes `next_expiry_ms` exact."""
-        self.next_expiry_ms = min((session.expires_at_ms for session in self.sessions.values()), default=None)
+        self._make_next_expiry_exact()
         if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
             return ()
-        return tuple(key for key, session in self.sessions.items() if session.expires_at_ms <= now_ms)
+        return tuple(key for key, session in self.sessions.items() if self.expires_at_ms(session) <= now_ms)
+
+    def disconnected_members(self, now_ms: int) -> tuple[str, ...]:
+        """The members of broken connections that have not come back in time, in the order of their ids."""
+        due = self.connections.due(self.limits.disconnect_grace_ms, now_ms)
+        return tuple(sorted(member_id for key in due for member_id in self.connections.members[key]))
 
     def next_timer_ms(self, image: GroupImage) -> int | None:
         """The earliest time at which `ticking.tick` may find something to do; None for never."""
@@ -113,6 +166,7 @@ class Liveness:
         due: list[int | None] = []
         if image.members:
             due.append(self.next_expiry_ms)
+            due.append(self.connections.next_due_ms(self.limits.disconnect_grace_ms))
         if image.state is GroupState.PREPARING_REBALANCE and self.join_timer is not None:
             due.append(self.join_timer.due_ms)
         if image.state is GroupState.STABLE:
@@ -125,17 +179,20 @@ class Liveness:
         match record:
             case MemberSubscribed(member_id):
                 self._joined(after.members[member_id], before, now_ms)
+                self._await_fetch(after.members[member_id], after)
             case MemberRestored(member):
                 self._start_session(member, now_ms)
             case MemberReplaced(_, old_member_id, new_member_id):
-                old = self.sessions.pop(old_member_id)
-                self.sessions[new_member_id] = Session(now_ms, old.timeout_ms)
+                old = self.sessions[old_member_id]
+                self._end_session(old_member_id, now_ms)
+                session = Session(now_ms, old.timeout_ms, self.credited_ms)
+                self.sessions = self.sessions.with_value(new_member_id, session)
                 self._await_fetches(after, now_ms)
             case MemberRemoved(member_id):
-                del self.sessions[member_id]
+                self._end_session(member_id, now_ms)
             case RebalanceStarted():
                 self._await_joins(after, now_ms)
-                self.fetch_due_ms = None
+                self.fetch_due_ms, self.unfetched = None, PersistentMap()
             case RebalanceCompleted():
                 self._await_fetches(after, now_ms)
             case _:
@@ -145,11 +202,15 @@ class Liveness:
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:
         """After a replay: treat all members as heard from just now, and start every timeout again."""
-        self.sessions = {}
+        self.sessions = PersistentMap()
         if image.led_by is None:
-            for member in image.members.values():
-                self._start_session(member, now_ms)
-        self.expired_members(now_ms)
+            self.sessions = PersistentMap(
+                {
+                    member_id: Session(now_ms, member.last_join.session_timeout_ms, self.credited_ms)
+                    for member_id, member in image.members.items()
+                }
+            )
+        self._make_next_expiry_exact()
         self.join_timer = None
         if image.state is GroupState.PREPARING_REBALANCE:
             self._await_joins(image, now_ms)
@@ -159,16 +220,26 @@ class Liveness:
         if self.next_expiry_ms is None or at_ms < self.next_expiry_ms:
             self.next_expiry_ms = at_ms
 
+    def _make_next_expiry_exact(self) -> None:
+        self.next_expiry_ms = min(map(self.expires_at_ms, self.sessions.values()), default=None)
+
     def _start_session(self, member: ClassicGroupMember, now_ms: int) -> None:
-        self.sessions[member.member_id] = Session(now_ms, member.last_join.session_timeout_ms)
-        self._expires(now_ms + member.last_join.session_timeout_ms)
+        session = Session(now_ms, member.last_join.session_timeout_ms, self.credited_ms)
+        self.sessions = self.sessions.with_value(member.member_id, session)
+        self._expires(now_ms + session.timeout_ms)
+
+    def _end_session(self, member_id: str, now_ms: int) -> None:
+        self.connections = self.connections.moved(member_id, self.sessions[member_id].connection_id, None, now_ms)
+        self.sessions = self.sessions.without(member_id)
+        self.unfetched = self.unfetched.without(member_id)
 
     def _joined(self, member: ClassicGroupMember, before: GroupImage, now_ms: int) -> None:
         if member.member_id in self.sessions:
             self.heard_from(member, now_ms)
             return
         timeout_ms = min(member.last_join.session_timeout_ms, self.limits.new_member_join_timeout_ms)
-        self.sessions[member.member_id] = Session(now_ms, timeout_ms, never_heard_from=True)
+        session = Session(now_ms, timeout_ms, self.credited_ms, never_heard_from=True)
+        self.sessions = self.sessions.with_value(member.member_id, session)
         self._expires(now_ms + timeout_ms)
         if isinstance(self.join_timer, InitialDelay) and before.initial:
             self.join_timer = replace(self.join_timer, member_added=True)
@@ -181,10 +252,22 @@ class Liveness:
 
     def _await_fetches(self, image: GroupImage, now_ms: int) -> None:
         """Differs from Kafka: the longer of session and rebalance timeout, so that a restart evicts nobody early."""
-        if image.state is GroupState.STABLE and image.led_by is None:
-            self.fetch_due_ms = now_ms + max(image.rebalance_timeout_ms(), image.session_timeout_ms())
-        else:
-            self.fetch_due_ms = None
+        if image.state is not GroupState.STABLE or image.led_by is not None:
+            self.fetch_due_ms, self.unfetched = None, PersistentMap()
+            return
+        self.fetch_due_ms = now_ms + max(image.rebalance_timeout_ms(), image.session_timeout_ms())
+        self.unfetched = PersistentMap(
+            {key: image.generation_id for key, member in image.members.items() if self._has_to_fetch(member, image)}
+        )
+
+    def _await_fetch(self, member: ClassicGroupMember, image: GroupImage) -> None:
+        """A static member may come back while the group is stable."""
+        if image.state is GroupState.STABLE and self._has_to_fetch(member, image):
+            self.unfetched = self.unfetched.with_value(member.member_id, image.generation_id)
+
+    def _has_to_fetch(self, member: ClassicGroupMember, image: GroupImage) -> bool:
+        known = self.sessions[member.member_id].acknowledged_generation
+        return image.takes_part(member) and known < image.generation_id
 
 
 def rejoin_timeout(image: GroupImage, now_ms: int) -> RejoinTimeout:

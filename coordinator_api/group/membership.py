@@ -6,10 +6,10 @@ all have their assignments. Source: `classicGroupLeaveToClassicGroup` for the re
 
 from __future__ import annotations
 
-from coordinator_api.group.events import Heartbeat, Leave, ProcessHeartbeat
+from coordinator_api.group.events import ConnectionLost, Heartbeat, Leave, ProcessHeartbeat
 from coordinator_api.group.fencing import refuse_stranger
 from coordinator_api.group.hearing import HeardEvent, answer, note
-from coordinator_api.group.outcome import Left, Rejected, Response
+from coordinator_api.group.outcome import Accepted, Left, Rejected, Response
 from coordinator_api.group.rebalancing import follow_up_when_acknowledged, start_rebalance
 from coordinator_api.group.records import MemberRemoved
 from coordinator_api.group.states import RebalanceReason, RemovalReason
@@ -24,6 +24,12 @@ def hear(step: GroupTransition, event: HeardEvent) -> Response:
     note(step.liveness, step.image, event, answered, step.now_ms)
     follow_up_when_acknowledged(step)
     return answer(step.image, event) if isinstance(event, Heartbeat | ProcessHeartbeat) else answered
+
+
+def connection_lost(step: GroupTransition, event: ConnectionLost) -> Response:
+    """Not yet the end of its members: `ticking` decides once they have had time to come back."""
+    step.liveness.connection_lost(event.connection_id, step.now_ms)
+    return Accepted()
 
 
 def leave(step: GroupTransition, event: Leave) -> Response:

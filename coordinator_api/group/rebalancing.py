@@ -114,11 +114,7 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
     last = image.last_rebalance
     if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
         return False
-    return all(
-        liveness.sessions[member_id].acknowledged_generation == image.generation_id
-        for member_id, member in image.members.items()
-        if image.takes_part(member)
-    )
+    return not liveness.unfetched
 
 
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:

@@ -14,14 +14,8 @@ from dataclasses import dataclass, field
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
-from coordinator_api.group.image import (
-    ClassicGroupMember,
-    LastJoin,
-    LastRebalance,
-    RebalanceBasis,
-    RebalanceCause,
-    RebalanceEnd,
-)
+from coordinator_api.group.image import LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
+from coordinator_api.group.members import ClassicGroupMember, LastJoin
 from coordinator_api.group.packed_assignments import PackedAssignments
 from coordinator_api.group.states import GroupState, RemovalReason
 

@@ -11,15 +11,8 @@ from dataclasses import replace
 
 from assignor.errors import AssignorFault
 from assignor.protocol.shared_assignments import AssignmentParts
-from coordinator_api.group.image import (
-    MAX_FENCED_MEMBER_IDS,
-    ClassicGroupMember,
-    GroupImage,
-    LastAssignment,
-    LastJoin,
-    LastRebalance,
-    RebalanceCause,
-)
+from coordinator_api.group.image import MAX_FENCED_MEMBER_IDS, GroupImage, LastRebalance, RebalanceCause
+from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
 from coordinator_api.group.records import (
     AssignmentsPacked,
     CoordinatorRecord,
@@ -68,7 +61,7 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return _replaced(image, record)
         case MemberRemoved(member_id):
             _expect(member_id in image.members, image, record)
-            return replace(image, members={key: one for key, one in image.members.items() if key != member_id})
+            return replace(image, members=image.members.without(member_id))
         case RebalanceStarted() | GenerationStarted() | GroupEmptied() | RebalanceCompleted() | GroupDeleted():
             return _moved(image, record)
         case RebalanceLedElsewhere():
@@ -119,7 +112,7 @@ def _moved(
             return _completed(image, record)
         case GroupDeleted():
             _expect(state is GroupState.EMPTY or image.led_by is not None, image, record)
-            return replace(image, state=GroupState.DEAD, members={})
+            return replace(image, state=GroupState.DEAD, members=ClassicGroupMembers())
 
 
 def _replaced(image: GroupImage, record: MemberReplaced) -> GroupImage:
@@ -129,23 +122,21 @@ def _replaced(image: GroupImage, record: MemberReplaced) -> GroupImage:
     assert old is not None
     fenced = (*old.fenced_member_ids, record.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
     member = replace(old, member_id=record.new_member_id, fenced_member_ids=fenced)
-    others = {key: one for key, one in image.members.items() if key != record.old_member_id}
-    return replace(image, members={**others, record.new_member_id: member})
+    return replace(image, members=image.members.without(record.old_member_id).with_member(member))
 
 
 def _completed(image: GroupImage, record: RebalanceCompleted) -> GroupImage:
     _expect(image.state is GroupState.COMPLETING_REBALANCE, image, record)
     _expect(record.generation_id == image.generation_id, image, record)
     _expect(record.assignments.keys() == image.members.keys(), image, record)
-    members = {
-        member_id: replace(
-            member,
-            last_assignment=LastAssignment(
-                record.generation_id, record.assignments.parts[member_id], tuple(record.warm_ups.get(member_id, ()))
-            ),
-        )
-        for member_id, member in image.members.items()
-    }
+    parts, warm_ups = record.assignments.parts, record.warm_ups
+
+    def assigned(member: ClassicGroupMember) -> ClassicGroupMember:
+        key = member.member_id
+        last = LastAssignment(record.generation_id, parts[key], tuple(warm_ups.get(key, ())))
+        return ClassicGroupMember(key, member.last_join, last, member.fenced_member_ids)
+
+    members = image.members.assigned(assigned)
     last_rebalance = LastRebalance(
         record.generation_id, image.cause, image.rebalance_revision, record.end, record.basis
     )
@@ -189,17 +180,20 @@ def _reported(image: GroupImage, record: MemberReported) -> GroupImage:
 
 def _given(image: GroupImage, record: AssignmentsPacked, parts: Mapping[str, AssignmentParts]) -> GroupImage:
     _expect(parts.keys() <= image.members.keys(), image, record)
-    members = dict(image.members)
-    for member_id, assignment in parts.items():
-        last = members[member_id].last_assignment
+
+    def given(member: ClassicGroupMember) -> ClassicGroupMember:
+        assignment = parts.get(member.member_id)
+        if assignment is None:
+            return member
+        last = member.last_assignment
         generation_id = last.generation_id if image.led_by is None else image.generation_id
-        last = replace(last, generation_id=generation_id, assignment=assignment)
-        members[member_id] = replace(members[member_id], last_assignment=last)
-    return replace(image, members=members)
+        return replace(member, last_assignment=replace(last, generation_id=generation_id, assignment=assignment))
+
+    return replace(image, members=image.members.assigned(given))
 
 
 def _with_member(image: GroupImage, member: ClassicGroupMember) -> GroupImage:
-    return replace(image, members={**image.members, member.member_id: member})
+    return replace(image, members=image.members.with_member(member))
 
 
 def _expect(holds: bool, image: GroupImage, record: CoordinatorRecord) -> None:

@@ -62,6 +62,7 @@ class RemovalReason(StrEnum):
     NEVER_HEARD_FROM = "never-heard-from"
     REBALANCE_TIMEOUT = "rebalance-timeout"
     ASSIGNMENT_NOT_FETCHED = "assignment-not-fetched"
+    DISCONNECTED = "disconnected"
 
 
 class RejectionCode(StrEnum):

@@ -26,14 +26,31 @@ def tick(step: GroupTransition) -> None:
 
 
 def _expire_sessions(step: GroupTransition) -> None:
-    """Remove each member that stayed silent for its session timeout, and start a rebalance without them."""
-    expired = step.liveness.expired_members(step.now_ms)
-    for member_id in expired:
-        session = step.liveness.sessions[member_id]
-        reason = RemovalReason.NEVER_HEARD_FROM if session.never_heard_from else RemovalReason.SESSION_EXPIRED
+    """Remove each member that stayed silent for its session timeout, or whose process has lost its connection and not
+    come back, and start a rebalance without them.
+    """
+    expired = {member_id: _expiry(step, member_id) for member_id in step.liveness.expired_members(step.now_ms)}
+    gone = {**dict.fromkeys(_disconnected(step), RemovalReason.DISCONNECTED), **expired}
+    for member_id, reason in gone.items():
         step.emit(MemberRemoved(member_id, reason))
-    if expired:
+    if gone:
         start_rebalance(step, RebalanceReason.MEMBER_REMOVED)
+
+
+def _expiry(step: GroupTransition, member_id: str) -> RemovalReason:
+    silent = step.liveness.sessions[member_id].never_heard_from
+    return RemovalReason.NEVER_HEARD_FROM if silent else RemovalReason.SESSION_EXPIRED
+
+
+def _disconnected(step: GroupTransition) -> list[str]:
+    """Those of them that asked for it. For the others the session timeout counts, as in Kafka."""
+    found: list[str] = []
+    for member_id in step.liveness.disconnected_members(step.now_ms):
+        if step.image.members[member_id].last_join.leave_on_disconnect:
+            found.append(member_id)
+        else:
+            step.liveness.forget_connection(member_id, step.now_ms)
+    return found
 
 
 def _remove_members_that_never_fetched(step: GroupTransition) -> None:
@@ -41,15 +58,10 @@ def _remove_members_that_never_fetched(step: GroupTransition) -> None:
     image, liveness = step.image, step.liveness
     if image.state is not GroupState.STABLE or liveness.fetch_due_ms is None or liveness.fetch_due_ms > step.now_ms:
         return
-    without = [
-        member_id
-        for member_id, member in image.members.items()
-        if image.takes_part(member) and liveness.sessions[member_id].acknowledged_generation < image.generation_id
-    ]
-    if not without:
+    if not liveness.unfetched:
         liveness.fetch_due_ms = None
         return
-    for member_id in without:
+    for member_id in liveness.unfetched:
         step.emit(MemberRemoved(member_id, RemovalReason.ASSIGNMENT_NOT_FETCHED))
     start_rebalance(step, RebalanceReason.MEMBER_REMOVED)
 

@@ -25,15 +25,9 @@ from coordinator_api.group.events import (
     Tick,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import (
-    ClassicGroupMember,
-    LastAssignment,
-    LastJoin,
-    LastRebalance,
-    RebalanceCause,
-    RebalanceEnd,
-)
+from coordinator_api.group.image import LastRebalance, RebalanceCause, RebalanceEnd
 from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.outcome import (
     AssignmentReady,
     AssignmentStored,

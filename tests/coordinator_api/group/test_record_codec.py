@@ -13,15 +13,8 @@ from assignor.errors import InputError
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
-from coordinator_api.group.image import (
-    ClassicGroupMember,
-    LastAssignment,
-    LastJoin,
-    LastRebalance,
-    RebalanceBasis,
-    RebalanceCause,
-    RebalanceEnd,
-)
+from coordinator_api.group.image import LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
+from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.record_codec import STORED_FORMS, decode_record, encode_record
 from coordinator_api.group.records import (
