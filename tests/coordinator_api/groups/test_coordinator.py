@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -9,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.errors import GroupNotFound
+from coordinator_api.errors import GroupNotFound, TooManyGroups
 from coordinator_api.group.events import DeclareGroup
 from coordinator_api.group.outcome import Declared
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording
+from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.store.databases import settings_for
@@ -34,8 +35,8 @@ append = SqlRepository.append
 
 
 @asynccontextmanager
-async def opened(directory: Path) -> AsyncIterator[Coordinator]:
-    coordinator = await Coordinator.open(settings_for(directory))
+async def opened(directory: Path, **changes: object) -> AsyncIterator[Coordinator]:
+    coordinator = await Coordinator.open(settings_for(directory, **changes))
     try:
         yield coordinator
     finally:
@@ -66,3 +67,39 @@ async def test_should_say_which_log_cannot_be_replayed(tmp_path: Path, record: s
 
     with pytest.raises(StoreError, match="the log of group g cannot be replayed"):
         await Coordinator.open(settings_for(tmp_path))
+
+
+async def test_should_declare_a_group_while_the_declaration_of_another_takes_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_group = SqlRepository.load_group
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def load_slowly(self: SqlRepository, group_id: str) -> GroupLog:
+        if group_id == "slow":
+            begun.set()
+            await go_on.wait()
+        return await load_group(self, group_id)
+
+    monkeypatch.setattr(SqlRepository, "load_group", load_slowly)
+    async with opened(tmp_path) as coordinator:
+        slow = asyncio.ensure_future(coordinator.declare("slow", DeclareGroup(DEFINITION)))
+        await begun.wait()
+
+        assert isinstance(await asyncio.wait_for(coordinator.declare("g", DeclareGroup(DEFINITION)), 30), Declared)
+        assert not slow.done()
+        go_on.set()
+        assert isinstance(await slow, Declared)
+
+
+async def test_should_never_have_more_groups_than_allowed_however_they_are_declared(tmp_path: Path) -> None:
+    async with opened(tmp_path, group_max_count=3) as coordinator:
+        declared = await asyncio.gather(
+            *(coordinator.declare(f"g{number}", DeclareGroup(DEFINITION)) for number in range(10)),
+            return_exceptions=True,
+        )
+        again = await coordinator.declare(coordinator.declared()[0].group_id, DeclareGroup(DEFINITION))
+
+        assert sum(isinstance(answer, Declared) for answer in declared) == 3
+        assert {type(answer) for answer in declared} <= {Declared, TooManyGroups}
+        assert isinstance(again, Declared)

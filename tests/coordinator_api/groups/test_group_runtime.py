@@ -36,6 +36,7 @@ from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.store.databases import open_engine
 
 Value = TypeVar("Value")
+NO_DELAY = GroupLimits(initial_rebalance_delay_ms=0)
 PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
 
 
@@ -69,15 +70,14 @@ async def opened(
     directory: Path,
     repository_type: type[FailingRepository] = FailingRepository,
     clock: SteadyClock | None = None,
+    limits: GroupLimits = NO_DELAY,
 ) -> AsyncIterator[tuple[GroupRuntime, FailingRepository]]:
     """The group of the store in `directory`, as a service finds it that has just started."""
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
         repository = repository_type(engine, 10)
         with ThreadPoolExecutor(1) as threads:
-            environment = GroupEnvironment(
-                repository, clock or SteadyClock(), GroupLimits(initial_rebalance_delay_ms=0), 1_024, threads
-            )
+            environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024, threads)
             runner = RebalanceRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
             telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
             runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)

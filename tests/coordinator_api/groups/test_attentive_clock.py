@@ -1,0 +1,126 @@
+"""The time that members are judged by: it stands still while nobody listens, and comes level again slowly."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+from coordinator_api.groups.attentive_clock import (
+    BEAT_MS,
+    CATCH_UP,
+    MOST_A_BEAT_MS,
+    AttentiveClock,
+    sockets_heard,
+)
+from coordinator_api.groups.loop_monitor import LoopMonitor
+
+
+class WatchedClock:
+    """An attentive clock on a time that the test sets. `passed_ms`: by that clock, since the start."""
+
+    def __init__(self) -> None:
+        self.machine_ns = 10**15
+        self.clock = AttentiveClock(lambda: self.machine_ns)
+        self.clock.beat()
+        self._began_ms = self.clock.now_ms()
+
+    @property
+    def passed_ms(self) -> int:
+        return self.clock.now_ms() - self._began_ms
+
+    def passes(self, ms: int) -> None:
+        self.machine_ns += ms * 1_000_000
+
+    def beats_after(self, ms: int) -> None:
+        self.passes(ms)
+        self.clock.beat()
+
+
+def test_should_go_with_the_machine_while_the_loop_turns() -> None:
+    watched = WatchedClock()
+    for _ in range(100):
+        watched.beats_after(BEAT_MS)
+
+    assert watched.passed_ms == 100 * BEAT_MS
+    assert watched.clock.behind_ms == 0
+
+
+def test_should_stand_still_until_the_loop_turns_again() -> None:
+    watched = WatchedClock()
+    watched.passes(60_000)
+    before_the_beat = watched.passed_ms
+    watched.clock.beat()
+
+    assert before_the_beat == MOST_A_BEAT_MS, "also for a timer that runs before the beat"
+    assert watched.passed_ms == MOST_A_BEAT_MS
+    assert watched.clock.behind_ms == 60_000 - MOST_A_BEAT_MS
+
+
+def test_should_go_slower_under_steady_overload_and_never_stop_for_good() -> None:
+    watched = WatchedClock()
+    for _ in range(100):
+        watched.beats_after(500)
+
+    assert watched.passed_ms == 100 * MOST_A_BEAT_MS
+
+
+def test_should_come_level_with_the_machine_again_and_never_go_back() -> None:
+    watched = WatchedClock()
+    watched.beats_after(2_000)
+    lost_ms = watched.clock.behind_ms
+    last_ms = watched.passed_ms
+    for _ in range(CATCH_UP * lost_ms // BEAT_MS):
+        watched.beats_after(BEAT_MS)
+        assert BEAT_MS <= watched.passed_ms - last_ms <= BEAT_MS + BEAT_MS // CATCH_UP + 1
+        last_ms = watched.passed_ms
+
+    assert watched.clock.behind_ms == 0
+
+
+def test_should_not_be_held_up_when_nobody_beats() -> None:
+    watched = WatchedClock()
+    watched.clock.release()
+    watched.passes(60_000)
+
+    assert watched.passed_ms == 60_000
+
+
+async def test_should_have_read_what_had_arrived_when_the_sockets_are_heard() -> None:
+    loop = asyncio.get_running_loop()
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    heard: list[bytes] = []
+    loop.add_reader(near, lambda: heard.append(near.recv(100)))
+    try:
+        far.send(b"a heartbeat")
+        await sockets_heard()
+        assert heard == [b"a heartbeat"]
+    finally:
+        loop.remove_reader(near)
+        near.close()
+        far.close()
+
+
+async def test_should_tell_how_late_the_loop_is() -> None:
+    late: list[float] = []
+    beaten = asyncio.Event()
+
+    def told(late_ms: float) -> None:
+        late.append(late_ms)
+        beaten.set()
+
+    clock = AttentiveClock()
+    monitor = LoopMonitor(clock, told)
+    monitor.start()
+    try:
+        await beaten.wait()
+        beaten.clear()
+        time.sleep(0.4)  # what is tested: the loop does not turn
+        await beaten.wait()
+    finally:
+        monitor.stop()
+
+    assert max(late) >= 300
+    assert monitor.lag_ms >= 0.3 * 300
+    assert clock.behind_ms >= 300

@@ -1,0 +1,256 @@
+"""Many events, one commit: what is shared, what is shown meanwhile, what fails together and what fails alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from structlog.testing import capture_logs
+
+from coordinator_api.group import events
+from coordinator_api.group.group import Group
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import Accepted, HeartbeatAnswered, JoinAnswered, Outcome, Rejected, Response
+from coordinator_api.group.records import CoordinatorRecord, MemberSubscribed
+from coordinator_api.group.replay import IllegalTransition
+from coordinator_api.group.snapshot import snapshot_records
+from coordinator_api.group.states import RejectionCode
+from coordinator_api.groups import durable_group
+from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.repository import Recording
+from tests.coordinator_api.group_members import subscription
+from tests.coordinator_api.groups.test_group_runtime import FailingRepository, declare, opened
+
+Value = TypeVar("Value")
+LONG_DELAY = GroupLimits(initial_rebalance_delay_ms=600_000)
+"""All joins are for the first rebalance, which does not begin during the test."""
+
+
+class SlowRepository(FailingRepository):
+    """`open`: commits wait for it. `commits`: the number of records in each."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.open = asyncio.Event()
+        self.open.set()
+        self.begun = asyncio.Event()
+        self.commits: list[int] = []
+
+    async def append(
+        self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+    ) -> int:
+        self.begun.set()
+        await self.open.wait()
+        self.commits.append(len(records))
+        return await super().append(group_id, expected, records, recording)
+
+
+@asynccontextmanager
+async def slow_group(
+    directory: Path, limits: GroupLimits = LONG_DELAY
+) -> AsyncIterator[tuple[GroupRuntime, SlowRepository]]:
+    async with opened(directory, SlowRepository, limits=limits) as (runtime, repository):
+        assert isinstance(repository, SlowRepository)
+        await declare(runtime)
+        repository.commits.clear()
+        repository.begun.clear()
+        yield runtime, repository
+        repository.open.set()
+
+
+def join(number: int, **changes: object) -> events.Join:
+    raw = subscription(str(uuid.UUID(int=number + 1)))
+    return events.Join(raw, 600_000, 600_000, new_member_id=f"m{number}", **changes)  # type: ignore[arg-type]
+
+
+def asked(runtime: GroupRuntime, event: events.Event) -> asyncio.Task[Response]:
+    return asyncio.ensure_future(runtime.handle(event))
+
+
+async def until_commits_wait(repository: SlowRepository, runtime: GroupRuntime) -> asyncio.Task[Response]:
+    """Some member's join has been taken, and its commit does not come to an end."""
+    repository.open.clear()
+    somebody = asked(runtime, join(1_000))
+    await repository.begun.wait()
+    return somebody
+
+
+async def test_should_answer_a_heartbeat_while_the_commit_of_somebody_else_takes_its_time(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, repository):
+        await runtime.handle(join(0))
+        somebody = await until_commits_wait(repository, runtime)
+
+        beat = await asyncio.wait_for(runtime.handle(events.Heartbeat("m0", 0)), 30)
+        pending = await asyncio.wait_for(runtime.handle(events.FetchAssignment("m0", 1)), 30)
+
+        assert isinstance(beat, HeartbeatAnswered)
+        assert not isinstance(pending, Rejected)
+        assert not somebody.done()
+
+
+async def test_should_commit_together_what_waits_together(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, repository):
+        somebody = await until_commits_wait(repository, runtime)
+        others = [asked(runtime, join(number)) for number in range(200)]
+        await asyncio.sleep(0)
+        repository.open.set()
+        answers = await asyncio.gather(somebody, *others)
+
+        assert all(isinstance(answer, JoinAnswered) for answer in answers)
+        assert len(repository.commits) == 2
+        assert len(runtime.image.members) == 201
+        stored = "".join((await repository.load_group("g")).records)
+        assert [number for number in range(200) if f'"m{number}"' not in stored] == []
+
+
+async def test_should_not_show_what_is_not_committed(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, repository):
+        somebody = await until_commits_wait(repository, runtime)
+        assert "m1000" in runtime.group.image.members, "it has been taken in memory"
+
+        beat = await runtime.handle(events.Heartbeat("m1000", 0))
+        described, image = await runtime.describe()
+
+        assert isinstance(beat, Rejected)
+        assert beat.code is RejectionCode.UNKNOWN_MEMBER_ID
+        assert (described.members, len(image.members), len(runtime.image.members)) == ((), 0, 0)
+        repository.open.set()
+        await somebody
+        assert list(runtime.image.members) == ["m1000"]
+
+
+async def test_should_answer_nobody_of_a_batch_that_could_not_be_stored(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, repository):
+        somebody = await until_commits_wait(repository, runtime)
+        others = [asked(runtime, join(number)) for number in range(20)]
+        await asyncio.sleep(0)
+        repository.times, repository.fails_on = 1, '"m7"'
+        repository.open.set()
+        assert isinstance(await somebody, JoinAnswered)
+        answers = await asyncio.gather(*others, return_exceptions=True)
+
+        assert [type(answer) for answer in answers] == [StoreError] * 20
+        assert len({id(answer) for answer in answers}) == 20, "an error that many raise gathers the traces of all"
+        again = await asyncio.gather(*(runtime.handle(join(number)) for number in range(20)))
+        assert all(isinstance(answer, JoinAnswered) and answer.created for answer in again)
+        assert len(runtime.image.members) == 21
+
+
+async def test_should_let_an_event_that_the_group_fails_on_fail_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = Group.handle
+
+    def fails_on_m3(self: Group, event: events.Event, now_ms: int) -> Outcome:
+        if isinstance(event, events.Join) and event.new_member_id == "m3":
+            raise IllegalTransition("told to fail")
+        return handle(self, event, now_ms)
+
+    monkeypatch.setattr(Group, "handle", fails_on_m3)
+    async with slow_group(tmp_path) as (runtime, repository):
+        answers = await asyncio.gather(*(runtime.handle(join(number)) for number in range(6)), return_exceptions=True)
+
+        assert [type(answer) for answer in answers] == [JoinAnswered] * 3 + [IllegalTransition] + [JoinAnswered] * 2
+        assert len(repository.commits) == 1
+        assert list(runtime.image.members) == ["m0", "m1", "m2", "m4", "m5"]
+
+
+async def test_should_read_the_group_again_when_records_cannot_be_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = Group.apply
+
+    def fails_on_m3(self: Group, records: Sequence[CoordinatorRecord], now_ms: int) -> None:
+        apply(self, records, now_ms)
+        if any(isinstance(record, MemberSubscribed) and record.member_id == "m3" for record in records):
+            raise IllegalTransition("told to fail")
+
+    monkeypatch.setattr(Group, "apply", fails_on_m3)
+    async with slow_group(tmp_path) as (runtime, repository):
+        answers = await asyncio.gather(*(runtime.handle(join(number)) for number in range(6)), return_exceptions=True)
+
+        assert [type(answer) for answer in answers] == [JoinAnswered] * 3 + [IllegalTransition] + [JoinAnswered] * 2
+        assert list(runtime.image.members) == ["m0", "m1", "m2", "m4", "m5"]
+        assert "m3" not in " ".join((await repository.load_group("g")).records)
+
+
+async def test_should_note_at_its_arrival_that_a_member_rejoins(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, repository):
+        await runtime.handle(join(0))
+        (before,) = runtime.group.describe(runtime.image).members
+        await until_commits_wait(repository, runtime)
+        await asyncio.sleep(0.005)
+        asked(runtime, join(0, member_id="m0"))
+        await asyncio.sleep(0)
+
+        (after,) = runtime.group.describe(runtime.image).members
+        assert before.last_heard_ms is not None
+        assert after.last_heard_ms is not None
+        assert after.last_heard_ms > before.last_heard_ms
+
+
+async def test_should_delete_a_group_between_the_events_before_and_after(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, repository):
+        drained, deleted, later = await asyncio.gather(
+            runtime.handle(events.Drain()), runtime.handle(events.DeleteGroup()), runtime.handle(join(1))
+        )
+
+        assert (drained, deleted) == (Accepted(), Accepted())
+        assert isinstance(later, Rejected)
+        assert later.code is RejectionCode.GROUP_ID_NOT_FOUND
+        assert not runtime.is_declared
+        assert (await repository.load_group("g")).sequence == 0
+
+
+async def test_should_finish_the_events_that_wait_when_it_is_closed(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, repository):
+        somebody = await until_commits_wait(repository, runtime)
+        other = asked(runtime, join(1))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(runtime.close())
+        repository.open.set()
+        await closing
+
+        assert isinstance(await somebody, JoinAnswered)
+        assert isinstance(await other, JoinAnswered)
+
+
+async def test_should_encode_a_large_snapshot_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[int] = set()
+
+    def watched(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
+        threads.add(threading.get_ident())
+        return snapshot_records(image)
+
+    monkeypatch.setattr(durable_group, "snapshot_records", watched)
+    async with slow_group(tmp_path) as (runtime, repository):
+        await asyncio.gather(*(runtime.handle(join(number)) for number in range(50)))
+        await runtime.close()
+        kinds = [json.loads(line)["type"] for line in (await repository.load_group("g")).records]
+
+    assert kinds.count("MemberRestored") == 50
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_should_log_one_line_for_many_members_that_change_together(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, _):
+        with capture_logs() as few:
+            await runtime.handle(join(0))
+        with capture_logs() as many:
+            await asyncio.gather(*(runtime.handle(join(number)) for number in range(1, 100)))
+
+    assert [line["member"] for line in few if line["event"] == "member_subscribed"] == ["m0"]
+    of_members = [line for line in many if line["log_level"] == "info" and "subscribed" in line["event"]]
+    assert [(line["event"], line["members"]) for line in of_members] == [("members_subscribed", 99)]

@@ -1,0 +1,105 @@
+"""What is refused under load, in which order; which groups hear of a broken connection; locks that keep nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from coordinator_api.errors import TooManyRequests
+from coordinator_api.groups.connections import Connections
+from coordinator_api.groups.keyed_locks import KeyedLocks
+from coordinator_api.groups.overload import MOST_EVENTS_WAITING, Kind, Overload
+
+KINDS: tuple[Kind, ...] = ("computation", "describe", "join")
+
+
+def refused(lag_ms: float, waiting: int = 0) -> list[Kind]:
+    """The kinds that this service refuses; each of them is counted."""
+    counted: list[Kind] = []
+    overload = Overload(lambda: lag_ms, lambda: waiting, counted.append)
+    told = []
+    for kind in KINDS:
+        try:
+            overload.admit(kind)
+        except TooManyRequests:
+            told.append(kind)
+    assert counted == told
+    return told
+
+
+@pytest.mark.parametrize(
+    "lag_ms, kinds",
+    [
+        (0, []),
+        (100, []),
+        (300, ["computation"]),
+        (700, ["computation", "describe"]),
+        (1_500, ["computation", "describe", "join"]),
+    ],
+)
+def test_should_refuse_computations_first_then_describes_then_joins(lag_ms: float, kinds: list[Kind]) -> None:
+    assert refused(lag_ms) == kinds
+
+
+def test_should_refuse_joins_when_very_many_wait_for_their_commit() -> None:
+    assert refused(0, MOST_EVENTS_WAITING - 1) == []
+    assert refused(0, MOST_EVENTS_WAITING) == ["join"]
+
+
+def test_should_ask_for_a_longer_pause_the_further_it_is_behind() -> None:
+    overload = Overload(lambda: 4_000, lambda: 0, lambda _kind: None)
+    with pytest.raises(TooManyRequests) as raised:
+        overload.admit("join")
+
+    assert raised.value.retry_after_s == 8
+    assert "4000 ms behind" in str(raised.value)
+
+
+def test_should_tell_each_group_once_of_a_connection_that_broke() -> None:
+    connections = Connections()
+    told: list[tuple[str, int]] = []
+    for group_id in ("a", "b", "a"):
+        connections.bind(7, group_id, partial(lambda group_id, number: told.append((group_id, number)), group_id))
+    connections.bind(8, "a", lambda number: told.append(("a", number)))
+    connections.lost(7)
+    connections.lost(7)
+    connections.lost(99)
+
+    assert told == [("a", 7), ("b", 7)]
+    assert connections.count == 1
+
+
+def test_should_forget_a_connection_that_the_service_closed() -> None:
+    connections = Connections()
+    told: list[int] = []
+    connections.bind(7, "a", told.append)
+    connections.closed(7)
+    connections.lost(7)
+
+    assert (told, connections.count) == ([], 0)
+
+
+async def test_should_lock_one_key_and_no_other_and_keep_none() -> None:
+    locks = KeyedLocks()
+    order: list[str] = []
+
+    async def hold(key: str, name: str, release: asyncio.Event) -> None:
+        async with locks.lock(key):
+            order.append(name)
+            await release.wait()
+
+    first, done = asyncio.Event(), asyncio.Event()
+    done.set()
+    holding = asyncio.ensure_future(hold("a", "first of a", first))
+    await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(hold("a", "second of a", done))
+    await hold("b", "b", done)
+    assert order == ["first of a", "b"]
+    assert locks.held() == {"a"}
+    first.set()
+    await asyncio.gather(holding, waiting)
+
+    assert order == ["first of a", "b", "second of a"]
+    assert not locks.held()
