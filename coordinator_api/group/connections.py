@@ -64,12 +64,6 @@ class MemberConnections:
             return None
         return min(self._due_ms(lost_ms, grace_ms) for lost_ms in self.lost.values())
 
-    def later(self, elapsed_ms: int) -> MemberConnections:
-        """As if all that happened had happened `elapsed_ms` later."""
-        came_back_ms = None if self.came_back_ms is None else self.came_back_ms + elapsed_ms
-        lost = self.lost.mapped(lambda _, lost_ms: lost_ms + elapsed_ms)
-        return replace(self, lost=lost, came_back_ms=came_back_ms)
-
     def _due_ms(self, lost_ms: int, grace_ms: int) -> int:
         if self.came_back_ms is None or lost_ms > self.came_back_ms:
             return lost_ms + grace_ms

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.types import ProcessId, Role, TaskId
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.liveness import Liveness, Session
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.group.subscriptions import assigned_tasks, process_of, running_tasks
+from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,15 @@ class DescribedTask:
 class DescribedMember:
     """`has_joined`: it sent its subscription for the rebalance that is being prepared or computed.
 
-    `tasks`: what its last assignment gives it. `running`: the active tasks that its last subscription named. `fetched`:
-    whether it is known to have the assignment of the current generation. `last_heard_ms`, `session_expires_at_ms`: None
-    in a group that is led elsewhere, which knows its members only by the reports.
+    `subscribed`: the user data of its last subscription, None when they cannot be read. `process_id`: None as well when
+    they are of an unknown future version. `tasks`: what its last assignment gives it. `running`: the active tasks that
+    its last subscription named. `fetched`: whether it is known to have the assignment of the current generation.
+    `last_heard_ms`, `session_expires_at_ms`: None in a group that is led elsewhere, which knows its members only by the
+    reports.
     """
 
     member: ClassicGroupMember
+    subscribed: SubscriptionInfo | None
     process_id: ProcessId | None
     last_heard_ms: int | None
     session_expires_at_ms: int | None
@@ -65,7 +69,7 @@ class GroupDescription:
 
 
 def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescription:
-    last = image.last_rebalance
+    last, sessions = image.last_rebalance, liveness.sessions
     present = last.end if last is not None and image.state is GroupState.STABLE else None
     return GroupDescription(
         group_id=group_id,
@@ -79,28 +83,28 @@ def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescr
         error=present.error if present else None,
         last_rebalance=last,
         members=tuple(
-            _describe_member(image, member, liveness, liveness.sessions.get(member_id))
-            for member_id, member in image.members.items()
+            _describe_member(image, member, sessions.get(member_id)) for member_id, member in image.members.items()
         ),
         led_by=image.led_by,
         reported_at_ms=image.reported_at_ms,
     )
 
 
-def _describe_member(
-    image: GroupImage, member: ClassicGroupMember, liveness: Liveness, session: Session | None
-) -> DescribedMember:
+def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Session | None) -> DescribedMember:
     """`session`: None in a group that is led elsewhere."""
     preparing = image.state is GroupState.PREPARING_REBALANCE
+    subscribed = subscription_info(member.last_join.subscription)
+    known = None if subscribed is None or subscribed.is_future else subscribed
     return DescribedMember(
         member=member,
-        process_id=process_of(member.last_join.subscription),
+        subscribed=subscribed,
+        process_id=known.process_id if known else None,
         last_heard_ms=session.last_heard_ms if session else None,
-        session_expires_at_ms=liveness.expires_at_ms(session) if session else None,
+        session_expires_at_ms=session.expires_at_ms if session else None,
         has_joined=image.has_joined(member) if preparing else image.takes_part(member),
         fetched=session is None or session.acknowledged_generation == image.generation_id,
         tasks=_tasks(member, session),
-        running=running_tasks(member.last_join.subscription),
+        running=tuple(sorted(known.prev_tasks)) if known else (),
     )
 
 

@@ -126,14 +126,6 @@ class Group:
         network_is_back = network_was_down and not self._liveness.connections.most_are_lost
         return Heard(answered, network_is_back or followup_is_due(self._image, self._liveness))
 
-    def credit(self, elapsed_ms: int) -> None:
-        """Give members back the time in which they could not be heard, because the coordinator was away or behind.
-
-        Sessions, graces and the time to rejoin or to fetch end so much later. `next_timer_ms` changes with it. Not
-        durable: after a replay all of them start anew.
-        """
-        self._liveness.credit(elapsed_ms)
-
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition."""
         for record in records:

@@ -73,7 +73,7 @@ def _of_member(image: GroupImage, member: ClassicGroupMember) -> Iterator[str]:
 def _of_liveness(image: GroupImage, liveness: Liveness) -> Iterator[str]:
     if liveness.sessions.keys() != (image.members.keys() if image.led_by is None else set()):
         yield "sessions and members differ"
-    earliest = min(map(liveness.expires_at_ms, liveness.sessions.values()), default=None)
+    earliest = min((one.expires_at_ms for one in liveness.sessions.values()), default=None)
     if earliest is not None and (liveness.next_expiry_ms is None or liveness.next_expiry_ms > earliest):
         yield "a session expires before the next timer"
     without = {

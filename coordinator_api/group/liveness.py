@@ -34,19 +34,22 @@ from coordinator_api.group.states import GroupState
 class Session:
     """`last_heard_ms`: when the member's last request arrived. `timeout_ms`: how long it may stay silent after that.
 
-    `credited_ms`: what `Liveness.credited_ms` was then. `never_heard_from`: it has sent nothing since its first join.
-    `acknowledged_generation`: the last generation whose assignment it fetched or named in a heartbeat.
+    `never_heard_from`: it has sent nothing since its first join. `acknowledged_generation`: the last generation whose
+    assignment it fetched or named in a heartbeat.
     `task_offset_sums`: as its last heartbeat reported them. `connection_id`: that it belongs to, None for none that is
     watched.
     """
 
     last_heard_ms: int
     timeout_ms: int
-    credited_ms: int = 0
     never_heard_from: bool = False
     acknowledged_generation: int = -1
     task_offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
     connection_id: int | None = None
+
+    @property
+    def expires_at_ms(self) -> int:
+        return self.last_heard_ms + self.timeout_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class Liveness:
 
     `next_expiry_ms`: no session expires before it; it may be too early, but never too late. `join_timer`: when the
     coordinator stops waiting for joins. `fetch_due_ms`: until when the members of a stable group have to fetch their
-    assignment; `unfetched`: those that take part and have not yet. `credited_ms`: how much time was given back so far.
+    assignment; `unfetched`: those that take part and have not yet.
     """
 
     limits: GroupLimits
@@ -82,13 +85,9 @@ class Liveness:
     fetch_due_ms: int | None = None
     unfetched: PersistentMap[str, int] = field(default_factory=PersistentMap)
     connections: MemberConnections = field(default_factory=MemberConnections)
-    credited_ms: int = 0
 
     def copy(self) -> Liveness:
         return replace(self)
-
-    def expires_at_ms(self, session: Session) -> int:
-        return session.last_heard_ms + session.timeout_ms + self.credited_ms - session.credited_ms
 
     def heard_from(
         self,
@@ -111,7 +110,6 @@ class Liveness:
         session = Session(
             last_heard_ms=now_ms,
             timeout_ms=timeout_ms,
-            credited_ms=self.credited_ms,
             acknowledged_generation=known.acknowledged_generation,
             task_offset_sums=known.task_offset_sums if task_offset_sums is None else task_offset_sums,
             connection_id=belongs,
@@ -136,23 +134,12 @@ class Liveness:
         self.connections = self.connections.moved(member_id, known.connection_id, None, now_ms)
         self.sessions = self.sessions.with_value(member_id, replace(known, connection_id=None))
 
-    def credit(self, elapsed_ms: int) -> None:
-        """Nobody could be heard for so long: sessions, graces and the time to rejoin or to fetch last longer by it."""
-        self.credited_ms += elapsed_ms
-        self.connections = self.connections.later(elapsed_ms)
-        if self.next_expiry_ms is not None:
-            self.next_expiry_ms += elapsed_ms
-        if self.fetch_due_ms is not None:
-            self.fetch_due_ms += elapsed_ms
-        if isinstance(self.join_timer, RejoinTimeout):
-            self.join_timer = RejoinTimeout(self.join_timer.due_ms + elapsed_ms)
-
     def expired_members(self, now_ms: int) -> tuple[str, ...]:
         """The members whose sessions have expired. Also makes `next_expiry_ms` exact."""
         self._make_next_expiry_exact()
         if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
             return ()
-        return tuple(key for key, session in self.sessions.items() if self.expires_at_ms(session) <= now_ms)
+        return tuple(key for key, session in self.sessions.items() if session.expires_at_ms <= now_ms)
 
     def disconnected_members(self, now_ms: int) -> tuple[str, ...]:
         """The members of broken connections that have not come back in time, in the order of their ids."""
@@ -185,7 +172,7 @@ class Liveness:
             case MemberReplaced(_, old_member_id, new_member_id):
                 old = self.sessions[old_member_id]
                 self._end_session(old_member_id, now_ms)
-                session = Session(now_ms, old.timeout_ms, self.credited_ms)
+                session = Session(now_ms, old.timeout_ms)
                 self.sessions = self.sessions.with_value(new_member_id, session)
                 self._await_fetches(after, now_ms)
             case MemberRemoved(member_id):
@@ -206,7 +193,7 @@ class Liveness:
         if image.led_by is None:
             self.sessions = PersistentMap(
                 {
-                    member_id: Session(now_ms, member.last_join.session_timeout_ms, self.credited_ms)
+                    member_id: Session(now_ms, member.last_join.session_timeout_ms)
                     for member_id, member in image.members.items()
                 }
             )
@@ -221,10 +208,10 @@ class Liveness:
             self.next_expiry_ms = at_ms
 
     def _make_next_expiry_exact(self) -> None:
-        self.next_expiry_ms = min(map(self.expires_at_ms, self.sessions.values()), default=None)
+        self.next_expiry_ms = min((session.expires_at_ms for session in self.sessions.values()), default=None)
 
     def _start_session(self, member: ClassicGroupMember, now_ms: int) -> None:
-        session = Session(now_ms, member.last_join.session_timeout_ms, self.credited_ms)
+        session = Session(now_ms, member.last_join.session_timeout_ms)
         self.sessions = self.sessions.with_value(member.member_id, session)
         self._expires(now_ms + session.timeout_ms)
 
@@ -238,7 +225,7 @@ class Liveness:
             self.heard_from(member, now_ms)
             return
         timeout_ms = min(member.last_join.session_timeout_ms, self.limits.new_member_join_timeout_ms)
-        session = Session(now_ms, timeout_ms, self.credited_ms, never_heard_from=True)
+        session = Session(now_ms, timeout_ms, never_heard_from=True)
         self.sessions = self.sessions.with_value(member.member_id, session)
         self._expires(now_ms + timeout_ms)
         if isinstance(self.join_timer, InitialDelay) and before.initial:

@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Mapping
 
 from assignor.errors import IllegalStateError
+from assignor.protocol.assignment_packing import share
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, AssignmentParts, SharedAssignments
 from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import Placement
@@ -113,10 +114,15 @@ def _all_held_the_last_assignment(image: GroupImage) -> bool:
     return held <= {None, image.generation_id - 1}
 
 
-def _fingerprint(revision: int, subscriptions: Mapping[str, bytes], assignments: Mapping[str, bytes]) -> str:
+def _fingerprint(revision: int, subscriptions: Mapping[str, bytes], assignments: SharedAssignments) -> str:
+    shared: dict[bytes, bytes] = {}
     digest = hashlib.sha256(str(revision).encode())
     for member_id in sorted(subscriptions):
-        for part in (member_id.encode(), rebalance_input(subscriptions[member_id]), assignments[member_id]):
+        parts = assignments.parts[member_id]
+        if parts.shared not in shared:
+            shared[parts.shared] = hashlib.sha256(parts.shared).digest()
+        inputs = rebalance_input(subscriptions[member_id])
+        for part in (member_id.encode(), inputs, parts.head, shared[parts.shared], parts.tail):
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
     return digest.hexdigest()
@@ -128,11 +134,12 @@ def warm_ups_of(
     """By member: the warm-ups of its process that its own assignment lists as standbys."""
     if placement is None or not any(client.warm_ups for client in placement.clients.values()):
         return {}
+    parts = share(assignments).parts
     found: dict[str, tuple[TaskId, ...]] = {}
     for member_id, subscription in subscriptions.items():
         process_id = process_of(subscription)
         client = None if process_id is None else placement.clients.get(process_id)
         if client is not None and client.warm_ups:
-            standby = assigned_tasks(assignments[member_id]).standby
+            standby = assigned_tasks(parts[member_id]).standby
             found[member_id] = tuple(task for task in standby if task in client.warm_ups)
     return {member_id: tasks for member_id, tasks in found.items() if tasks}

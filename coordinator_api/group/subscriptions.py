@@ -9,10 +9,14 @@ Bytes that cannot be read are compared as they are. Source: `ConsumerProtocolSub
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from assignor.errors import AssignorFault, InputError
-from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
+from assignor.protocol.assignment_info import (
+    AssignmentInfo,
+    TasksOfMember,
+    decode_assignment_info,
+    read_tasks,
+)
 from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
@@ -30,13 +34,6 @@ from assignor.protocol.subscription_info import (
 )
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
-
-
-class TasksByRole(NamedTuple):
-    """The tasks an assignment gives to one member."""
-
-    active: tuple[TaskId, ...] = ()
-    standby: tuple[TaskId, ...] = ()
 
 
 def read_subscription(subscription: bytes) -> SubscriptionInfo:
@@ -69,6 +66,14 @@ def static_identity(subscription: bytes) -> bytes:
     )
 
 
+def subscription_info(subscription: bytes) -> SubscriptionInfo | None:
+    """The user data of the subscription; None when there are none of Kafka Streams to read."""
+    try:
+        return read_subscription(subscription)
+    except AssignorFault:
+        return None
+
+
 def process_of(subscription: bytes) -> ProcessId | None:
     """The process that the member runs in; None when its subscription is of an unknown future version."""
     decoded = _decoded(subscription)
@@ -98,17 +103,12 @@ def claims_tasks(subscription: bytes) -> bool:
     return bool(owned or running_tasks(subscription))
 
 
-def assigned_tasks(assignment: AssignmentParts | bytes) -> TasksByRole:
+def assigned_tasks(assignment: AssignmentParts | bytes) -> TasksOfMember:
     """Empty for an assignment without readable user data of Kafka Streams, such as one of a user's own assignor."""
     try:
-        user_data = decode_assignment(bytes(assignment)).user_data
-        if not user_data:
-            return TasksByRole()
-        info = decode_assignment_info(user_data)
+        return read_tasks(assignment.head if isinstance(assignment, AssignmentParts) else assignment)
     except AssignorFault:
-        return TasksByRole()
-    # the wire lists a task once for each of its partitions
-    return TasksByRole(tuple(dict.fromkeys(info.active_tasks)), tuple(info.standby_tasks))
+        return TasksOfMember()
 
 
 def assignment_error(assignment: AssignmentParts | bytes) -> int:

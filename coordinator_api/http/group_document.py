@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 
 from assignor.clients.end_offsets import EndOffsets, end_offset_sums
 from assignor.clients.task_lags import compute_task_lags
-from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import Subtopology
@@ -24,7 +23,6 @@ from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.description import DescribedMember, GroupDescription
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState
-from coordinator_api.group.subscriptions import read_subscription
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.advice import advice
 
@@ -90,9 +88,8 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
     """`definition`: with the cluster as it looks now, without offsets where they are not known."""
     changelogs = _Changelogs(definition)
     tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
-    subscribed = [read_subscription(each.member.last_join.subscription) for each in group.members]
-    for member, info in zip(group.members, subscribed, strict=True):
-        sums = {**info.task_offset_sums, **_reported(member)}
+    for member in group.members:
+        sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
         lags = changelogs.lags([copy.task_id for copy in member.tasks], sums)
         for copy in member.tasks:
             entry: dict[str, object] = {
@@ -120,7 +117,7 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
         "application_id": definition.application_id,
         "assignor": definition.assignor,
         "configs": dotted_configs(definition.configs),
-        "members": [_member(*each) for each in zip(group.members, subscribed, strict=True)],
+        "members": [_member(member) for member in group.members],
         "tasks": [entry for _, entry in tasks],
     }
 
@@ -139,7 +136,7 @@ def _last_rebalance(last: LastRebalance | None) -> dict[str, object] | None:
     }
 
 
-def _member(member: DescribedMember, subscribed: SubscriptionInfo) -> dict[str, object]:
+def _member(member: DescribedMember) -> dict[str, object]:
     join = member.member.last_join
 
     def held(role: Role) -> list[str]:
@@ -151,7 +148,7 @@ def _member(member: DescribedMember, subscribed: SubscriptionInfo) -> dict[str, 
         "group_instance_id": join.group_instance_id,
         "incarnation": join.incarnation,
         "process_id": None if member.process_id is None else str(member.process_id),
-        "user_endpoint": subscribed.user_end_point or None,
+        "user_endpoint": (member.subscribed.user_end_point or None) if member.subscribed else None,
         "generation_id": member.member.last_assignment.generation_id,
         "joined": member.has_joined,
         "fetched": member.fetched,

@@ -47,7 +47,7 @@ from coordinator_api.group.states import (
     RejectionCode,
     RemovalReason,
 )
-from coordinator_api.group.subscriptions import error_assignment
+from coordinator_api.group.subscriptions import error_assignment, read_subscription
 from tests.coordinator_api.group.declarations import declared, definition_text
 from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, process_named, subscription
 from tests.coordinator_api.group.recorded_group import RecordedGroup
@@ -204,6 +204,7 @@ def test_should_describe_everything() -> None:
         warm_ups = (C,) if name == "a" else ()
         return DescribedMember(
             member=ClassicGroupMember(name, last_join, LastAssignment(1, split_assignment(given[name]), warm_ups)),
+            subscribed=read_subscription(subscription(MemberState(name))),
             process_id=process_named(name),
             last_heard_ms=heard_ms,
             session_expires_at_ms=heard_ms + 10_000,

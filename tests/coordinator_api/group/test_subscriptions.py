@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from assignor.protocol.assignment_info import TasksOfMember
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.subscriptions import (
-    TasksByRole,
     assigned_tasks,
     claims_tasks,
     error_assignment,
@@ -92,8 +92,8 @@ def test_should_read_what_a_member_holds() -> None:
 
 
 def test_should_read_assigned_tasks_and_find_none_in_anything_else() -> None:
-    assert assigned_tasks(assignment((TASK,), (OTHER,))) == TasksByRole((TASK,), (OTHER,))
-    assert assigned_tasks(b"nonsense") == TasksByRole()
+    assert assigned_tasks(assignment((TASK,), (OTHER,))) == TasksOfMember((TASK,), (OTHER,))
+    assert assigned_tasks(b"nonsense") == TasksOfMember()
 
 
 def test_should_give_an_error_without_tasks() -> None:
