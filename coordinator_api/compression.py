@@ -31,7 +31,7 @@ def compress(content: bytes) -> bytes:
 
 def decompress(stored: bytes, most: int) -> bytes:
     """What `compress` was given, or what gzip holds. `most`: in bytes. Raises InputError, TooManyBytes."""
-    if stored.startswith(_GZIP_MAGIC):
+    if is_gzip(stored):
         return gunzip(stored, most)
     try:
         size = zstandard.frame_content_size(stored)
@@ -42,6 +42,10 @@ def decompress(stored: bytes, most: int) -> bytes:
         return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise InputError(f"neither zstandard nor gzip: {error}") from None
+
+
+def is_gzip(stored: bytes) -> bool:
+    return stored.startswith(_GZIP_MAGIC)
 
 
 def gunzip(packed: bytes, most: int) -> bytes:

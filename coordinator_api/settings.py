@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     group_max_partitions: int = Field(
         200_000, ge=1, description="Most partitions of all topics that one definition or recording may have; 422 above."
     )
+    group_max_subtopologies: int = Field(
+        1_000, ge=1, description="Most subtopologies that one definition or recording may have; 422 above."
+    )
     group_max_count: int = Field(1_000, ge=1, description="Most groups of this service; 429 above.")
 
     max_connections: int = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 from assignor.errors import InputError
 from assignor.recording import is_class_path
@@ -19,6 +20,11 @@ class AllowedAssignors:
         """Loads each, so that a wrong setting fails the start. Raises SettingsError."""
         self._loaded = {path: _load(path) for path in class_paths}
 
+    @property
+    def class_paths(self) -> tuple[str, ...]:
+        """What another process needs to allow the same ones."""
+        return tuple(self._loaded)
+
     def check(self, assignor: str) -> None:
         """Raises AssignorNotListed for a class that the settings do not list."""
         if is_class_path(assignor) and assignor not in self._loaded:
@@ -33,6 +39,12 @@ class AllowedAssignors:
         if assignor not in self._loaded:
             raise InputError(f"{assignor} is no longer listed in the setting task.assignor.classes", "assignor")
         return self._loaded[assignor]
+
+
+@lru_cache(maxsize=1)
+def allowed_here(class_paths: tuple[str, ...]) -> AllowedAssignors:
+    """In a worker process: the same ones, loaded once."""
+    return AllowedAssignors(class_paths)
 
 
 def _load(path: str) -> TaskAssignor:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Self
 
@@ -29,6 +27,7 @@ from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.attentive_clock import AttentiveClock
 from coordinator_api.groups.connections import Connections
+from coordinator_api.groups.definitions import DocumentBounds
 from coordinator_api.groups.group_environment import Backlog, GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.keyed_locks import KeyedLocks
@@ -36,6 +35,7 @@ from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
 from coordinator_api.groups.overload import Overload
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
+from coordinator_api.groups.service_workers import ServiceWorkers
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import StoreError
@@ -72,10 +72,16 @@ class Coordinator:
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
         self.computations = Admission(settings.computation_max_count, "computation.max.count")
         self.stopping = False
+        self.document_bounds = DocumentBounds(
+            settings.group_max_partitions,
+            settings.group_max_subtopologies,
+            self.allowed_assignors.class_paths,
+            settings.cluster_bootstrap_servers,
+        )
         self._resources = resources
         self._one_at_a_time = KeyedLocks()
-        rebalance_threads = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="rebalance")
-        resources.callback(rebalance_threads.shutdown, wait=False, cancel_futures=True)
+        self.workers = ServiceWorkers(settings.computation_max_count)
+        resources.push_async_callback(self.workers.close)
         self._environment = GroupEnvironment(
             repository=repository,
             clock=clock,
@@ -87,7 +93,6 @@ class Coordinator:
                 disconnect_grace_ms=settings.group_disconnect_grace_ms,
             ),
             compaction_bytes=settings.records_compaction_bytes,
-            rebalance_threads=rebalance_threads,
             metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
             backlog=backlog,
             connections=self.connections,
@@ -99,6 +104,7 @@ class Coordinator:
         async with AsyncExitStack() as resources:
             store = await resources.enter_async_context(open_store(settings))
             coordinator = cls(settings, store.repository, resources)
+            coordinator.workers.warm_up()
             for log in await store.repository.load():
                 await coordinator._replay(log)
             structlog.get_logger("coordinator_api").info(
@@ -206,7 +212,9 @@ class Coordinator:
             ) from error
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
-        runner = RebalanceRunner(log.group_id, self.allowed_assignors, _random_process_id, self.clusters)
+        runner = RebalanceRunner(
+            log.group_id, self.allowed_assignors, _random_process_id, self.workers.rebalances, self.clusters
+        )
         return GroupRuntime(log, runner, GroupTelemetry(log.group_id, self.metrics), self._environment)
 
     def _census(self) -> tuple[Mapping[str, int], int]:

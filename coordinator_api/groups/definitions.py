@@ -14,6 +14,7 @@ from assignor.errors import InputError
 from assignor.recording import parse_rebalance_input
 from assignor.snapshot import RebalanceSnapshot
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress, provider_address
+from coordinator_api.groups.allowed_assignors import allowed_here
 
 _DEFAULTS: Mapping[str, object] = {
     "configs": {},
@@ -35,6 +36,36 @@ class Definition:
 
     snapshot: RebalanceSnapshot
     provider: ProviderAddress | None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBounds:
+    """What a caller's document may ask for, as the settings say: `group.max.partitions`, `group.max.subtopologies`,
+    `task.assignor.classes`, `cluster.bootstrap.servers`. Documents are read in worker processes, so it can be sent.
+    """
+
+    max_partitions: int
+    max_subtopologies: int
+    assignor_classes: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+
+
+def declared_definition(document: dict[str, object], group_id: str, bounds: DocumentBounds) -> str:
+    """The definition of a PUT, for a worker process. Raises as `read_definition` does, and AssignorNotListed."""
+    check_subtopologies(document, "", bounds.max_subtopologies)
+    input_json = read_definition(document, group_id, bounds.max_partitions, ClusterProviders(bounds.clusters))
+    allowed_here(bounds.assignor_classes).check(str(document.get("assignor")))
+    return input_json
+
+
+def check_subtopologies(known: object, where: str, most: int) -> None:
+    """Before anything that takes time. `known`: `input` of rebalance/1, not yet checked. Raises InputError."""
+    topology = known.get("topology") if isinstance(known, dict) else None
+    subtopologies = topology.get("subtopologies") if isinstance(topology, dict) else None
+    if isinstance(subtopologies, list) and len(subtopologies) > most:
+        raise InputError(
+            f"{len(subtopologies)} are more than group.max.subtopologies, {most}", f"{where}topology.subtopologies"
+        )
 
 
 def read_definition(

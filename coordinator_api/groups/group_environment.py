@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from coordinator_api.clock import SteadyClock
@@ -20,15 +19,14 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class GroupEnvironment:
-    """`compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `rebalance_threads`: where
-    rebalances are computed. `metadata_max_age_ms`: how often a group's cluster is looked at.
+    """`compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `metadata_max_age_ms`: how
+    often a group's cluster is looked at.
     """
 
     repository: Repository
     clock: SteadyClock
     limits: GroupLimits
     compaction_bytes: int
-    rebalance_threads: Executor
     metadata_max_age_ms: int = 30_000
     backlog: Backlog = field(default_factory=Backlog)
     connections: Connections = field(default_factory=Connections)

@@ -1,8 +1,8 @@
 """Runs the rebalances that a group asks for, one after the other, and hands each result back to the group.
 
-Rules: a rebalance that becomes due while another one is computed makes that one void; the group itself discards its
-result. A rebalance whose cluster is out of reach stays due and runs again after a while. One that fails in any other
-way is handed back as failed, so that members do not wait for ever.
+Rules: a rebalance that becomes due while another one is computed makes that one void: it is given up, unless it is done
+in a moment, and then the group itself discards its result. A rebalance whose cluster is out of reach stays due and runs
+again after a while. One that fails in any other way is handed back as failed, so that members do not wait for ever.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from assignor.errors import AssignorFault
 from coordinator_api.clusters.clusters import ClusterOutOfReach
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
@@ -19,16 +20,25 @@ from coordinator_api.group.outcome import AssignmentStored, Response, RunRebalan
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.durable_group import RecordingFor
 from coordinator_api.groups.group_environment import GroupEnvironment
-from coordinator_api.groups.rebalance_runner import ComputedRebalance, RebalanceRunner
+from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.groups.rebalance_work import ComputedRebalance
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry
+from coordinator_api.workers.worker_pool import PoolClosed
 
 HandBack = Callable[[AssignmentComputed | RebalanceFailed, RecordingFor | None], Awaitable[object]]
 """Gives the group the result of a rebalance, and what to store with it. Raises StoreError."""
 
+VOID_AFTER_S = 0.2
+"""A rebalance that has become void may go on for as long: ending its process costs more than a short one."""
+
 IsWanted = Callable[[RunRebalance], bool]
 """Whether the group still waits for this rebalance."""
+
+
+class GivenUp(AssignorFault):
+    """The rebalance has become void, or the service stops."""
 
 
 class RebalanceLoop:
@@ -55,6 +65,8 @@ class RebalanceLoop:
         self._hand_back = hand_back
         self._is_wanted = is_wanted
         self._due: RunRebalance | None = None
+        self._computing: asyncio.Task[ComputedRebalance] | None = None
+        self._began_at_s = 0.0
         self._interrupted = asyncio.Event()
         self._running = False
         self._stopped = False
@@ -67,14 +79,18 @@ class RebalanceLoop:
         """Run this rebalance next, in place of one that is due already."""
         self._due = effect
         self._interrupted.set()
+        if self._computing is not None:
+            asyncio.get_running_loop().call_at(self._began_at_s + VOID_AFTER_S, self._computing.cancel)
         if not self._running and not self._stopped:
             self._running = True
             self._tasks.start(self._run_all())
 
     def stop(self) -> None:
-        """Start no more rebalances; drop the result of the one that is computed. A restart finds it due again."""
+        """Start no more rebalances; give up the one that is computed, at once. A restart finds it due again."""
         self._stopped = True
         self._interrupted.set()
+        if self._computing is not None:
+            self._computing.cancel()
 
     async def _run_all(self) -> None:
         try:
@@ -87,6 +103,8 @@ class RebalanceLoop:
     async def _run(self, effect: RunRebalance) -> None:
         try:
             computed = await self._compute(effect)
+        except (GivenUp, PoolClosed):
+            return
         except ClusterOutOfReach as error:
             self._cluster.failed(error)
             await self._wait_for_cluster(effect)
@@ -98,11 +116,22 @@ class RebalanceLoop:
             return
         if computed.cluster_answered:
             self._cluster.answered()
-        await self._store(effect, computed.event, partial(_recording, effect, computed))
+        await self._store(effect, computed.event, partial(_recording, computed))
 
     async def _compute(self, effect: RunRebalance) -> ComputedRebalance:
+        """Raises GivenUp for one that has become void, and whatever the runner raises."""
+        loop = asyncio.get_running_loop()
         with self._telemetry.assignment_latency():
-            return await self._runner.run(effect, self._environment.clock, self._environment.rebalance_threads)
+            self._began_at_s = loop.time()
+            computing = self._computing = loop.create_task(self._runner.run(effect, self._environment.clock))
+            try:
+                await asyncio.wait([computing])
+            finally:
+                self._computing = None
+                computing.cancel()  # no effect on one that is done
+        if computing.cancelled():
+            raise GivenUp
+        return computing.result()
 
     async def _store(
         self, effect: RunRebalance, event: AssignmentComputed | RebalanceFailed, recording_for: RecordingFor | None
@@ -126,6 +155,6 @@ class RebalanceLoop:
             self._due = effect
 
 
-def _recording(effect: RunRebalance, computed: ComputedRebalance, response: Response) -> Recording | None:
+def _recording(computed: ComputedRebalance, response: Response) -> Recording | None:
     """A rebalance that the group has not taken is no part of its history."""
-    return computed.recording(effect, response.outcome) if isinstance(response, AssignmentStored) else None
+    return computed.recording(response.outcome) if isinstance(response, AssignmentStored) else None

@@ -8,16 +8,18 @@ available here.
 
 from __future__ import annotations
 
-import gzip
 import json
+import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from assignor import pipeline
 from assignor.errors import DecodeError, InputError
-from assignor.protocol.assignment_info import decode_assignment_info
-from assignor.protocol.consumer_protocol import decode_assignment
+from assignor.protocol.assignment_info import decode_assignment_info, read_tasks
+from assignor.protocol.assignment_packing import share
+from assignor.protocol.consumer_protocol import decode_assignment, user_data_of_head
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
 from assignor.recording.fields import child
 from assignor.recording.written import rebalance_input
@@ -27,9 +29,12 @@ from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import reported_end
 from coordinator_api.group.subscriptions import read_subscription
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.definitions import check_size
+from coordinator_api.groups.allowed_assignors import AllowedAssignors, allowed_here
+from coordinator_api.groups.definitions import DocumentBounds, check_size, check_subtopologies
+from coordinator_api.recorded_documents import pack_whole_document
 from coordinator_api.store.repository import Recording
+
+_LENGTH = struct.Struct(">i")
 
 LED_ELSEWHERE = "kafka"
 """The `source` of a rebalance of a group on a Kafka cluster, and the name of whoever leads that group."""
@@ -40,21 +45,22 @@ class ReportedRebalance(NamedTuple):
     recording: Recording
 
 
-def read_report(
-    document: Mapping[str, object], group_id: str, max_partitions: int, allowed: AllowedAssignors
-) -> ReportedRebalance:
-    """Takes as long as a rebalance. Raises InputError with the path of what is wrong, UnreadableBytes."""
+def read_report(document: dict[str, object], group_id: str, bounds: DocumentBounds) -> ReportedRebalance:
+    """Takes as long as a rebalance: for a worker process. Raises InputError with the path of what is wrong,
+    UnreadableBytes.
+    """
+    check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded_rebalance(document)
+    check_size(recorded.snapshot, bounds.max_partitions)
     _check(recorded, group_id)
-    check_size(recorded.snapshot, max_partitions)
     assert recorded.output is not None, "checked"
     event = ReportRebalance(
         led_by=LED_ELSEWHERE,
         generation_id=recorded.generation_id,
         input_json=_definition(recorded),
         members=recorded.snapshot.members,
-        assignments=recorded.output.assignments,
-        warm_ups=_warm_ups(recorded, allowed),
+        assignments=share(recorded.output.assignments),
+        warm_ups=_warm_ups(recorded, allowed_here(bounds.assignor_classes)),
         followup_rebalance=recorded.output.followup_rebalance,
         probing_rebalance_at_ms=recorded.output.probing_rebalance_at_ms,
         error=recorded.output.error,
@@ -78,8 +84,7 @@ def _check(recorded: RecordedRebalance, group_id: str) -> None:
         raise InputError("is not a member of input.members", child("output.assignments", min(strangers)))
     for member_id, member in recorded.snapshot.members.items():
         _check_subscription(member.subscription, f"{child('input.members', member_id)}.subscription")
-    for member_id, assignment in recorded.output.assignments.items():
-        _check_assignment(assignment, child("output.assignments", member_id))
+    _check_assignments(share(recorded.output.assignments))
 
 
 def _check_subscription(subscription: bytes, where: str) -> None:
@@ -91,13 +96,35 @@ def _check_subscription(subscription: bytes, where: str) -> None:
         raise InputError(str(error), where) from None
 
 
-def _check_assignment(assignment: bytes, where: str) -> None:
-    try:
-        user_data = decode_assignment(assignment).user_data
-        if user_data:
-            decode_assignment_info(user_data)
-    except DecodeError as error:
-        raise UnreadableBytes(error, where) from None
+def _check_assignments(assignments: SharedAssignments) -> None:
+    """What assignments share, which is nearly all of them, is decoded once."""
+    decoded: set[tuple[object, ...]] = set()
+    for member_id, parts in assignments.parts.items():
+        try:
+            form = _form(parts)
+            if form is not None and form in decoded:
+                continue
+            user_data = decode_assignment(bytes(parts)).user_data
+            if user_data:
+                decode_assignment_info(user_data)
+            decoded.add(form or ())
+        except DecodeError as error:
+            raise UnreadableBytes(error, child("output.assignments", member_id)) from None
+
+
+def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
+    """What says, beside its tasks, whether an assignment can be decoded. Raises DecodeError for tasks that cannot.
+
+    None when nothing is shared, and for lengths that do not fit: then the whole has to be decoded.
+    """
+    reader = user_data_of_head(parts.head)
+    if not parts.shared or reader is None:
+        return None
+    start = reader.offset
+    read_tasks(parts.head)
+    (length,) = _LENGTH.unpack_from(parts.head, start - _LENGTH.size)
+    version = parts.head[start : start + _LENGTH.size]
+    return (id(parts.shared), version, len(parts.tail)) if length == parts.size - start else None
 
 
 def _definition(recorded: RecordedRebalance) -> str:
@@ -113,7 +140,7 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
         placement = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor)).placement
     except Exception:  # an assignor that is not available here, or whatever it raises: show standbys
         return {}
-    assignments = recorded.output.assignments
+    assignments = share(recorded.output.assignments)
     subscriptions = {member_id: snapshot.members[member_id].subscription for member_id in assignments}
     return warm_ups_of(subscriptions, assignments, placement)
 
@@ -132,5 +159,4 @@ def _recording(document: Mapping[str, object], recorded: RecordedRebalance, even
         "error": end.error,
         "led_by": event.led_by,
     }
-    stored = gzip.compress(json.dumps(document, separators=(",", ":")).encode("ascii"), mtime=0)
-    return Recording(event.generation_id, recorded.now_ms, json.dumps(summary), stored)
+    return Recording(event.generation_id, recorded.now_ms, json.dumps(summary), pack_whole_document(document))

@@ -1,14 +1,13 @@
 """What the service computes for a caller and does not keep: a rebalance, a forecast, why a task is where it is.
 
-Each function takes one rebalance/1 or placement/1 document through the library. A forecast may be as much work as one
-rebalance of the largest group that the service takes: that bounds rebalances times size.
+Each function takes one rebalance/1 or placement/1 document through the library, in a worker process. A forecast may be
+as much work as one rebalance of the largest group that the service takes: that bounds rebalances times size.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignor import pipeline
@@ -31,42 +30,52 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem, TaskAssignor
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
-from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.definitions import check_size, partition_total
+from coordinator_api.groups.allowed_assignors import allowed_here
+from coordinator_api.groups.definitions import DocumentBounds, check_size, check_subtopologies, partition_total
+from coordinator_api.recorded_documents import read_recorded
 
 MAX_ROUNDS = 1_000
 """Of one forecast."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestBounds:
-    """What a caller may ask for."""
-
-    allowed: AllowedAssignors
-    max_partitions: int
+MAX_ANSWER_BYTES = 67_108_864
+"""Of one answer: it is in memory whole. The library and `assignor assign` have no such bound."""
 
 
-def assign(document: Mapping[str, object], bounds: RequestBounds) -> dict[str, object]:
-    """`{"id", "output"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, AssignorNotListed."""
+def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
+    """`{"id", "output"}` of one rebalance/1 or placement/1, as JSON.
+
+    Raises InputError, DecodeError, AssignorNotListed.
+    """
     run = _RUNNERS.get(str(document.get("format")))
     if run is None:
         raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}", "format")
-    return run(document, bounds)
+    return _json(run(document, bounds))
 
 
-def _assign_rebalance(document: Mapping[str, object], bounds: RequestBounds) -> dict[str, object]:
+def _assign_rebalance(document: Mapping[str, object], bounds: DocumentBounds) -> dict[str, object]:
+    check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded_rebalance(document)
     snapshot = recorded.snapshot
-    bounds.allowed.check(snapshot.assignor)
+    allowed = allowed_here(bounds.assignor_classes)
+    allowed.check(snapshot.assignor)
     check_size(snapshot, bounds.max_partitions)
-    result = pipeline.assign(snapshot, recorded.now_ms, bounds.allowed.load(snapshot.assignor))
+    result = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor))
+    size = sum(parts.size for parts in result.assignments.parts.values())
+    if size > MAX_ANSWER_BYTES:
+        raise InputError(
+            f"the assignments have {size} bytes, more than the {MAX_ANSWER_BYTES} of an answer; "
+            "run `assignor assign` on the document",
+            "input.members",
+        )
     return {"id": recorded.id, "output": rebalance_output(result)}
 
 
-def _assign_placement(document: Mapping[str, object], bounds: RequestBounds) -> dict[str, object]:
+def _assign_placement(document: Mapping[str, object], bounds: DocumentBounds) -> dict[str, object]:
     recorded = parse_recorded_placement(document)
-    bounds.allowed.check(recorded.assignor)
-    assignor = bounds.allowed.load(recorded.assignor) or task_assignor_named(recorded.assignor)
+    allowed = allowed_here(bounds.assignor_classes)
+    allowed.check(recorded.assignor)
+    assignor = allowed.load(recorded.assignor) or task_assignor_named(recorded.assignor)
     log: list[Decision] = []
     try:
         placement = assignor.assign(recorded.problem, log)
@@ -75,7 +84,7 @@ def _assign_placement(document: Mapping[str, object], bounds: RequestBounds) -> 
     return {"id": recorded.id, "output": placement_output(placement)}
 
 
-_RUNNERS: Mapping[str, Callable[[Mapping[str, object], RequestBounds], dict[str, object]]] = {
+_RUNNERS: Mapping[str, Callable[[Mapping[str, object], DocumentBounds], dict[str, object]]] = {
     REBALANCE_FORMAT: _assign_rebalance,
     PLACEMENT_FORMAT: _assign_placement,
 }
@@ -88,11 +97,15 @@ class ForecastRequest(NamedTuple):
     max_rounds: int | None
 
 
-def simulate(document: Mapping[str, object], request: ForecastRequest, bounds: RequestBounds) -> dict[str, object]:
-    """`{"id", "forecast"}` of one rebalance/1 or placement/1. Raises InputError, DecodeError, AssignorNotListed."""
+def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: ForecastRequest) -> bytes:
+    """`{"id", "forecast"}` of one rebalance/1 or placement/1, as JSON. Raises InputError, DecodeError,
+    AssignorNotListed.
+    """
+    check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded(document)
     assignor, size = _assignor_and_size(recorded, bounds)
-    bounds.allowed.check(assignor)
+    allowed = allowed_here(bounds.assignor_classes)
+    allowed.check(assignor)
     most = max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
     max_rounds = most if request.max_rounds is None else request.max_rounds
     if max_rounds > most:
@@ -101,15 +114,15 @@ def simulate(document: Mapping[str, object], request: ForecastRequest, bounds: R
         )
 
     def load(path: str) -> TaskAssignor:
-        own = bounds.allowed.load(path)
+        own = allowed.load(path)
         assert own is not None, f"{path} is no class path"
         return own
 
     ahead = forecast(recorded, request.model, max_rounds=max_rounds, load_own=load)
-    return {"id": recorded.id, "forecast": forecast_document(ahead, request.model)}
+    return _json({"id": recorded.id, "forecast": forecast_document(ahead, request.model)})
 
 
-def _assignor_and_size(recorded: RecordedRebalance | RecordedPlacement, bounds: RequestBounds) -> tuple[str, int]:
+def _assignor_and_size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBounds) -> tuple[str, int]:
     """Raises InputError for a group larger than the service takes."""
     if isinstance(recorded, RecordedRebalance):
         check_size(recorded.snapshot, bounds.max_partitions)
@@ -132,19 +145,31 @@ def _size_of_problem(problem: PlacementProblem) -> int:
     return len(problem.tasks) + sum(client.capacity + len(client.lags.reported) for client in clients)
 
 
-def explain(recording: bytes, task: TaskId | None, allowed: AllowedAssignors) -> dict[str, object]:
-    """Run a recorded rebalance again and say why. `same_result`: whether it decided what is recorded, as it must.
+def explain(stored: bytes, task: TaskId | None, classes: tuple[str, ...]) -> bytes | None:
+    """Run a recorded rebalance again and say why, as JSON. `same_result`: whether it decided what is recorded, as it
+    must. None when it placed no such task.
 
-    Raises InputError when its assignor is not available any more.
+    `stored`: as the repository has it. `classes`: those of `AllowedAssignors`. Raises InputError when its assignor is
+    not available any more.
     """
-    document = json.loads(recording)
+    document, assignments = read_recorded(stored)
     recorded = parse_recorded_rebalance(document)
-    result = pipeline.assign(recorded.snapshot, recorded.now_ms, allowed.load(recorded.snapshot.assignor))
-    output = document["output"]
-    return {
-        "group_id": recorded.group_id,
-        "generation_id": recorded.generation_id,
-        "error": output["error"],
-        "same_result": rebalance_output(result)["assignments"] == output["assignments"],
-        "explanations": [explanation_document(each) for each in explain_rebalance(result, task)],
-    }
+    own_assignor = allowed_here(classes).load(recorded.snapshot.assignor)
+    result = pipeline.assign(recorded.snapshot, recorded.now_ms, own_assignor)
+    explanations = [explanation_document(each) for each in explain_rebalance(result, task)]
+    if task is not None and not explanations:
+        return None
+    assert recorded.output is not None, "every stored rebalance has an output"
+    return _json(
+        {
+            "group_id": recorded.group_id,
+            "generation_id": recorded.generation_id,
+            "error": recorded.output.error,
+            "same_result": result.assignments == assignments,
+            "explanations": explanations,
+        }
+    )
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document).encode("ascii")

@@ -7,9 +7,7 @@ log. A rebalance that the coordinator drops in the meantime (`rebalances.retaine
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from asyncio import Runner
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,15 +20,16 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from assignor.errors import InputError
+from assignor.errors import AssignorFault, InputError
 from assignor.reading.sources import RawLine, shown
+from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema
 from coordinator_api.store.engine import parse_url, reason, sqlite_file
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.tables import rebalances
 
 PAGE = 32
-"""How many stored documents are in memory at a time. One has some kilobytes; with a thousand members, a megabyte."""
+"""How many stored documents are in memory at a time, packed; one has some kilobytes, a large one some megabytes."""
 
 Answer = TypeVar("Answer")
 
@@ -150,8 +149,8 @@ async def _page(engine: AsyncEngine, after: _Stored | None, called: str) -> list
 def _unpacked(document: bytes) -> bytes:
     """A damaged document is returned as it is. The caller sets it aside, since it is no line of JSON, and goes on."""
     try:
-        return gzip.decompress(document)
-    except (EOFError, OSError, zlib.error):
+        return b"".join(expanded(document))
+    except AssignorFault:
         return document
 
 

@@ -14,7 +14,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One rebalance to keep. `document`: rebalance/1, gzip. `summary`: what a list shows of it, as JSON."""
+    """One rebalance to keep. `document`: rebalance/1, packed (`recorded_documents`). `summary`: what a list shows of
+    it, as JSON.
+    """
 
     generation_id: int
     now_ms: int
@@ -68,4 +70,6 @@ class Repository(Protocol):
         """Summaries, newest first, at most `limit`. `before`: only generations below it."""
 
     async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
-        """The recorded rebalance/1 as JSON bytes; None when it was never recorded, or is no longer kept."""
+        """The recorded rebalance/1 as it is stored (`recorded_documents`); None when it was never recorded, or is no
+        longer kept.
+        """

@@ -6,7 +6,6 @@ A write takes one transaction, and one write is made at a time. Reads go on besi
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -82,8 +81,8 @@ class SqlRepository(Repository):
     async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
         chosen = (rebalances.c.group_id == group_id) & (rebalances.c.generation_id == generation_id)
         async with self._reading() as connection:
-            document = (await connection.execute(select(rebalances.c.document).where(chosen))).scalar()
-        return None if document is None else await asyncio.to_thread(gzip.decompress, document)
+            document: bytes | None = (await connection.execute(select(rebalances.c.document).where(chosen))).scalar()
+        return document
 
     async def _write(
         self,

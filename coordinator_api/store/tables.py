@@ -33,6 +33,6 @@ rebalances = Table(
     Column("generation_id", Integer, primary_key=True, autoincrement=False),
     Column("now_ms", BigInteger, nullable=False),
     Column("summary", Text, nullable=False),
-    # one rebalance/1 document, gzip
+    # one rebalance/1 document, packed; gzip in rows of earlier releases
     Column("document", LargeBinary, nullable=False),
 )

@@ -8,7 +8,6 @@ import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,11 +28,13 @@ from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
+from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
+from tests.coordinator_api.rebalance_workers import rebalance_workers
 from tests.coordinator_api.store.databases import open_engine
 
 Value = TypeVar("Value")
@@ -146,7 +147,7 @@ class WatchedGroup:
     async def recorded(self, generation_id: int) -> dict[str, Any]:
         document = await self.repository.rebalance("g", generation_id)
         assert document is not None
-        recorded: dict[str, Any] = json.loads(document)
+        recorded: dict[str, Any] = json.loads(b"".join(expanded(document)))
         return recorded
 
     async def until(self, holds: Callable[[], object], what: str) -> None:
@@ -169,11 +170,11 @@ async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_00
         await schema.upgrade(engine)
         repository = SqlRepository(engine, 100)
         clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
-        with ThreadPoolExecutor(1) as threads:
+        async with rebalance_workers() as workers:
             limits = GroupLimits(initial_rebalance_delay_ms=0)
-            environment = GroupEnvironment(repository, SteadyClock(), limits, 2**30, threads, MAX_AGE_MS)
+            environment = GroupEnvironment(repository, SteadyClock(), limits, 2**30, MAX_AGE_MS)
             runner = RebalanceRunner(
-                "g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes), clusters
+                "g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes), workers, clusters
             )
             telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
             runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted, Declared
-from coordinator_api.groups.definitions import read_definition
-from coordinator_api.http.bodies import read_document_in_thread
+from coordinator_api.groups.definitions import declared_definition
+from coordinator_api.http.bodies import run_on_document
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, problems
 from coordinator_api.http.schemas import DeclareAnswer
@@ -34,14 +34,10 @@ async def declare_group(
     While the group has members, another topology is refused (409 `INCONSISTENT_GROUP_PROTOCOL`) unless `replace=true`.
     """
 
-    def read(document: dict[str, object]) -> str:
-        input_json = read_definition(
-            document, group_id, coordinator.settings.group_max_partitions, coordinator.clusters.providers
-        )
-        coordinator.allowed_assignors.check(str(document.get("assignor")))
-        return input_json
-
-    declaration = events.DeclareGroup(await read_document_in_thread(request, read), replaces_topology=replace)
+    input_json = await run_on_document(
+        request, coordinator, "body", declared_definition, group_id, coordinator.document_bounds
+    )
+    declaration = events.DeclareGroup(input_json, replaces_topology=replace)
     declared = accepted(await coordinator.declare(group_id, declaration), Declared)
     response.status_code = 201 if declared.created else 200
     return DeclareAnswer(group_id=group_id, revision=declared.revision)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, ReportedRebalance, read_report
-from coordinator_api.http.bodies import GZIP_HEADER, read_document_in_thread
+from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, read_report
+from coordinator_api.http.bodies import GZIP_HEADER, run_in_worker, run_on_document
 from coordinator_api.http.computations import explain
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, problems
 from coordinator_api.http.schemas import ReportAnswer
+from coordinator_api.recorded_documents import expanded
 
 router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
@@ -64,12 +65,8 @@ async def report_rebalance(
     The first report creates the group, which is shown like any other. Its members cannot join here.
     """
 
-    def read(document: dict[str, object]) -> ReportedRebalance:
-        return read_report(document, group_id, coordinator.settings.group_max_partitions, coordinator.allowed_assignors)
-
-    reported = accepted(
-        await coordinator.report(group_id, await read_document_in_thread(request, read)), RebalanceReported
-    )
+    read = await run_on_document(request, coordinator, "body", read_report, group_id, coordinator.document_bounds)
+    reported = accepted(await coordinator.report(group_id, read), RebalanceReported)
     response.status_code = 201 if reported.created else 200
     return ReportAnswer(generation_id=reported.generation_id)
 
@@ -77,11 +74,14 @@ async def report_rebalance(
 @router.get("/{generation}")
 async def show_rebalance(group_id: GroupId, generation: Generation, coordinator: TheCoordinator) -> Response:
     """One recorded rebalance (rebalance/1), enough to run it again."""
-    return Response(await _recorded(coordinator, group_id, generation), media_type="application/json")
+    stored = await _recorded(coordinator, group_id, generation)
+    # each chunk is made in a thread when the one before has been sent: the whole may be very long
+    return StreamingResponse(expanded(stored), media_type="application/json")
 
 
 @router.get("/{generation}/explain")
 async def explain_rebalance(
+    request: Request,
     group_id: GroupId,
     generation: Generation,
     coordinator: TheCoordinator,
@@ -89,15 +89,16 @@ async def explain_rebalance(
 ) -> Response:
     """Why every task, or one (`task=0_3`), is where it is."""
     chosen = None if task is None else _parse_task(task)
-    recording = await _recorded(coordinator, group_id, generation)
+    stored = await _recorded(coordinator, group_id, generation)
     try:
         with coordinator.computations.one():
-            document = await asyncio.to_thread(explain, recording, chosen, coordinator.allowed_assignors)
+            classes = coordinator.allowed_assignors.class_paths
+            explained = await run_in_worker(request, coordinator, explain, stored, chosen, classes)
     except InputError as error:
         raise from_input_error(error) from None
-    if chosen is not None and not document["explanations"]:
+    if explained is None:
         raise Problem("RESOURCE_NOT_FOUND", f"the rebalance of generation {generation} placed no task {chosen}")
-    return json_response(document)
+    return Response(explained, media_type="application/json")
 
 
 async def _recorded(coordinator: Coordinator, group_id: str, generation: int) -> bytes:

@@ -1,12 +1,11 @@
 """`POST /v1/assign`, `POST /v1/simulate`: one recorded rebalance or placement problem in, an answer out.
 
-The answer is computed beside the event loop; nothing is kept.
+The answer is computed in a worker process; nothing is kept.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -14,11 +13,9 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.bodies import read_document
-from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, RequestBounds, assign, simulate
-from coordinator_api.http.hang_ups import unless_hung_up
-from coordinator_api.http.problems import input_as_problems
-from coordinator_api.http.routes.surface import TheCoordinator, json_response, problems
+from coordinator_api.http.bodies import run_on_document
+from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
+from coordinator_api.http.routes.surface import TheCoordinator, problems
 from coordinator_api.http.schemas import AssignAnswer, SimulateAnswer
 
 router = APIRouter(prefix="/v1", tags=["stateless"], responses=problems())
@@ -30,8 +27,6 @@ _RECORDED_DOCUMENT = {
         "content": {"application/json": {"schema": {"type": "object", "required": ["format", "id"]}}},
     }
 }
-
-Compute = Callable[[Mapping[str, object], RequestBounds], Mapping[str, object]]
 
 
 @router.post("/assign", response_model=AssignAnswer, openapi_extra=_RECORDED_DOCUMENT)
@@ -85,16 +80,15 @@ async def forecast_once(
     request: Request, coordinator: TheCoordinator, asked: Annotated[ForecastRequest, Depends(_request)]
 ) -> Response:
     """The rebalances that follow, until the group is stable, repeats itself, or has had `max_rounds` of them."""
-    return await _computed(request, coordinator, lambda document, bounds: simulate(document, asked, bounds))
+    return await _computed(request, coordinator, simulate, asked)
 
 
-async def _computed(request: Request, coordinator: Coordinator, compute: Compute) -> Response:
+async def _computed(
+    request: Request, coordinator: Coordinator, compute: Callable[..., bytes], *asked: ForecastRequest
+) -> Response:
     """What `compute` makes of the document. Raises Problem for a body, or bytes in it, that cannot be used."""
-    document = await read_document(request, lambda document: document)
-    bounds = RequestBounds(coordinator.allowed_assignors, coordinator.settings.group_max_partitions)
-
-    def run() -> Response:
-        return json_response(compute(document, bounds))
-
-    with input_as_problems(bytes_in="input.members"), coordinator.computations.one():
-        return await unless_hung_up(request, asyncio.to_thread(run))
+    with coordinator.computations.one():
+        answer = await run_on_document(
+            request, coordinator, "input.members", compute, coordinator.document_bounds, *asked
+        )
+    return Response(answer, media_type="application/json")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +31,7 @@ from coordinator_api.store.repository import Recording
 from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
+from tests.coordinator_api.rebalance_workers import rebalance_workers
 from tests.coordinator_api.store.databases import open_engine
 
 Value = TypeVar("Value")
@@ -76,9 +75,9 @@ async def opened(
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
         repository = repository_type(engine, 10)
-        with ThreadPoolExecutor(1) as threads:
-            environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024, threads)
-            runner = RebalanceRunner("g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes))
+        async with rebalance_workers() as workers:
+            environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024)
+            runner = RebalanceRunner("g", AllowedAssignors(()), lambda: ProcessId(1, 2), workers)
             telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
             runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
             try:

@@ -1,0 +1,226 @@
+"""What a worker process does of a rebalance: everything that takes time. Only small values go in and out.
+
+The definition's text is sent when the worker has not got it yet, and is kept there parsed. The members' subscriptions
+go in as bytes; what comes back is ready to be stored, packed and compressed. What is recorded is what ran: the same
+`rebalance/1` line gives the same result through `assignor assign --check`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from assignor import pipeline
+from assignor.protocol.shared_assignments import NO_ASSIGNMENTS
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.recording import rebalance_document
+from assignor.snapshot import ClusterView, Member, RebalanceResult, RebalanceSnapshot
+from assignor.topology.group_topology import GroupTopology
+from assignor.topology.internal_topics import CreatedTopic
+from assignor.topology.repartition_topics import missing_source_topics
+from assignor.types import AssignorErrorCode, ProcessId
+from coordinator_api.clusters.providers import ProviderAddress
+from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
+from coordinator_api.group.rebalance_result import computed_assignments
+from coordinator_api.group.states import RebalanceOutcome
+from coordinator_api.group.subscriptions import read_subscription
+from coordinator_api.groups.allowed_assignors import allowed_here
+from coordinator_api.groups.definitions import Definition, read_input
+from coordinator_api.recorded_documents import pack_document
+from coordinator_api.store.repository import Recording
+
+_KEPT_DEFINITIONS = 8
+
+_parsed: OrderedDict[str, Definition] = OrderedDict()
+"""In a worker: the definitions that its last rebalances used, by digest."""
+
+MemberRow = tuple[str, bytes, str | None, str | None]
+"""Member id and the fields of `Member`: thousands of plain tuples are pickled in a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceJob:
+    """`definition`: the digest of the definition's text; `input_json`: the text, None when the worker may know it.
+
+    `members`: in the order in which they joined. `future_process_id`: taken when a member is of an unknown future
+    version. `view`: of the cluster that the definition names. `assignor_classes`: what `AllowedAssignors` takes.
+    `failure`: why the rebalance has failed outside; then it is only recorded.
+    """
+
+    group_id: str
+    generation_id: int
+    definition_revision: int
+    reason: str
+    now_ms: int
+    definition: str
+    input_json: str | None
+    members: tuple[MemberRow, ...]
+    future_process_id: ProcessId
+    assignor_classes: tuple[str, ...]
+    view: ClusterView | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionUnknown:
+    """Send the job again, with the definition's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNamed:
+    """The definition names a cluster: look at it, and send the job again with what was seen."""
+
+    provider: ProviderAddress
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedRebalance:
+    """`event` goes back to the group. `created_topics` have to be created before. The rest is what to keep once the
+    group has taken the event: `document`, as it is stored, and `summary`, which only lacks the outcome.
+    """
+
+    event: AssignmentComputed | RebalanceFailed
+    created_topics: Mapping[str, CreatedTopic]
+    now_ms: int
+    summary: Mapping[str, object]
+    document: bytes
+
+    @property
+    def cluster_answered(self) -> bool:
+        """Whether a cluster was looked at, and answered."""
+        return bool(self.event.topics)
+
+    def recording(self, outcome: RebalanceOutcome) -> Recording:
+        """The rebalance as it is stored. Costs nothing."""
+        summary = {**self.summary, "outcome": str(outcome)}
+        return Recording(self.event.generation_id, self.now_ms, json.dumps(summary), self.document)
+
+
+def member_rows(members: Mapping[str, Member]) -> tuple[MemberRow, ...]:
+    return tuple([(name, each.subscription, each.client_id, each.group_instance_id) for name, each in members.items()])
+
+
+def compute(job: RebalanceJob) -> ComputedRebalance | DefinitionUnknown | ClusterNamed:
+    """Whatever an assignor raises makes a failed rebalance. Raises InputError for a definition that cannot be read."""
+    definition = _definition(job)
+    if definition is None:
+        return DefinitionUnknown()
+    if definition.provider is not None and job.view is None and job.failure is None:
+        return ClusterNamed(definition.provider)
+    snapshot = _snapshot(job, definition.snapshot)
+    if job.failure is not None:
+        return _failed(job, snapshot, job.failure)
+    try:
+        own_assignor = allowed_here(job.assignor_classes).load(snapshot.assignor)
+        result = pipeline.assign(snapshot, job.now_ms, own_assignor)
+    except Exception as fault:  # a user's own assignor may raise anything
+        return _failed(job, snapshot, f"{type(fault).__name__}: {fault}")
+    return _computed(job, snapshot, result)
+
+
+def _definition(job: RebalanceJob) -> Definition | None:
+    known = _parsed.get(job.definition)
+    if known is None and job.input_json is not None:
+        known = _parsed[job.definition] = read_input(job.input_json)
+        if len(_parsed) > _KEPT_DEFINITIONS:
+            _parsed.popitem(last=False)
+    if known is not None:
+        _parsed.move_to_end(job.definition)
+    return known
+
+
+def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapshot:
+    members = {name: Member(subscription, client, instance) for name, subscription, client, instance in job.members}
+    future = declared.future_process_id
+    if future is None and _has_future_member(members):
+        future = job.future_process_id
+    snapshot = replace(declared, members=members, future_process_id=future)
+    return snapshot if job.view is None else snapshot.seen(job.view)
+
+
+def _has_future_member(members: Mapping[str, Member]) -> bool:
+    """Whether Kafka's leader would draw a random id for members of a version it does not know."""
+    return any(read_subscription(member.subscription).version > LATEST_SUPPORTED_VERSION for member in members.values())
+
+
+def _computed(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult) -> ComputedRebalance:
+    rebalance = computed_assignments(snapshot.members, job.definition_revision, result)
+    topics: Mapping[str, int] = {}
+    missing: tuple[str, ...] = ()
+    if job.view is not None:
+        topics = topics_after(snapshot, result)
+        if result.error_code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
+            missing = missing_source_topics(snapshot.topology, snapshot.cluster)
+    error = rebalance.error
+    if error is None and result.error_code is not AssignorErrorCode.NONE:
+        error = f"{result.error_code.name}: {', '.join(missing)}" if missing else result.error_code.name
+    return ComputedRebalance(
+        AssignmentComputed(job.generation_id, rebalance, topics, missing),
+        result.created_topics,
+        job.now_ms,
+        _summary(job, result, error),
+        pack_document(_document(job, snapshot, result), result.assignments),
+    )
+
+
+def _failed(job: RebalanceJob, snapshot: RebalanceSnapshot, error: str) -> ComputedRebalance:
+    result = RebalanceResult()
+    topics = {} if job.view is None else topics_after(snapshot, result)
+    document = _document(job, snapshot, result)
+    output = document["output"]
+    assert isinstance(output, dict)
+    output["error"] = error
+    return ComputedRebalance(
+        RebalanceFailed(job.generation_id, error, topics),
+        {},
+        job.now_ms,
+        _summary(job, result, error),
+        pack_document(document, NO_ASSIGNMENTS),
+    )
+
+
+def _document(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult) -> dict[str, object]:
+    """Without the assignments, which are packed beside it."""
+    document = rebalance_document(
+        id=f"{job.group_id}-{job.generation_id}",
+        group_id=job.group_id,
+        generation_id=job.generation_id,
+        now_ms=job.now_ms,
+        source="coordinator",
+        snapshot=snapshot,
+        result=replace(result, assignments=NO_ASSIGNMENTS),
+    )
+    return {**document, "note": job.reason}
+
+
+def _summary(job: RebalanceJob, result: RebalanceResult, error: str | None) -> dict[str, object]:
+    return {
+        "generation_id": job.generation_id,
+        "now_ms": job.now_ms,
+        "reason": job.reason,
+        "outcome": None,
+        "members": len(job.members),
+        "definition_revision": job.definition_revision,
+        "probing_rebalance_at_ms": result.probing_rebalance_at_ms,
+        "followup_rebalance": result.followup_rebalance,
+        "error": error,
+    }
+
+
+def topic_counts(topology: GroupTopology, existing: Mapping[str, int]) -> dict[str, int]:
+    """The partitions of every topic that the topology reads or keeps, 0 for one that does not exist."""
+    names = {topic for each in topology.subtopologies for topic in each.source_topics}
+    names |= {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
+    stores = [store for each in topology.subtopologies for store in each.stores]
+    names |= {store.changelog_topic for store in stores if store.changelog_topic is not None}
+    return {topic: existing.get(topic, 0) for topic in sorted(names)}
+
+
+def topics_after(snapshot: RebalanceSnapshot, result: RebalanceResult) -> dict[str, int]:
+    """The topics as the rebalance left them: those it saw, and those that were created for it."""
+    known = {**snapshot.cluster.topics, **snapshot.existing_internal_topics}
+    existing = {topic: metadata.partitions for topic, metadata in known.items()}
+    created = {topic: one.partitions for topic, one in result.created_topics.items()}
+    return topic_counts(snapshot.topology, {**existing, **created})
