@@ -12,6 +12,7 @@ from streams_runtime.logs.base import Log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.metrics import InstanceMetrics
@@ -42,7 +43,7 @@ class ThreadAlone:
                 application=application,
                 log=log,
                 directory=self._directory,
-                client=client,
+                membership=ProcessMembership(client, application.id, session_timeout_ms=configs.session_timeout_ms),
                 member=MemberSettings(application.id, _NAME),
                 subscriptions=SubscriptionWriter(self._directory.process_id, (EVENTS_0.topic,)),
                 transactional_id=_NAME if configs.exactly_once else None,

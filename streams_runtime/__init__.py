@@ -21,8 +21,9 @@ read its stores           `GET /v1/stores/...` of an instance; `queries.client` 
 watch a restore           `RestoreProgress`, or their own `RestoreListener`              `restore/`
 ========================  =============================================================  ==============================
 
-Inside, from the group to the bytes: `group_member` and `heartbeats` talk to the coordinator. `rebalance_mailbox` hands
-their orders to the `stream_thread`, whose passes are made of the steps in `thread_work`. It works on `tasks/`,
+Inside, from the group to the bytes: a `member_machine` decides what a member does, and `process_membership` talks to
+the coordinator for all members of the process. `rebalance_mailbox` hands their orders to the `stream_thread`, whose
+passes are made of the steps in `thread_work`. It works on `tasks/`,
 `restore/` fills their stores, and all records live in `logs/`. docs/runtime/ describes how each of them behaves.
 """
 

@@ -67,6 +67,7 @@ class StreamsConfig:
     session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int | None = None
     rebalance_timeout_ms: int = 300_000
+    leave_on_disconnect: bool = True
     errors_dead_letter_queue_topic_name: str | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
     assignment: Mapping[str, object] = field(default_factory=dict)
@@ -135,7 +136,7 @@ _FIELD_OF = {
 
 _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     "commit.interval.ms": (0, JAVA_LONG_MAX),
-    "num.stream.threads": (1, JAVA_INT_MAX),
+    "num.stream.threads": (1, 1_000),  # Kafka: no limit; one heartbeat speaks for all of them
     "max.task.idle.ms": (-1, JAVA_LONG_MAX),
     "task.timeout.ms": (0, JAVA_LONG_MAX),
     "poll.ms": (0, JAVA_LONG_MAX),
@@ -151,6 +152,7 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     "record.pass.ms": (1, JAVA_INT_MAX),
 }
 _CHOICES: dict[str, type[StrEnum]] = {"processing.guarantee": ProcessingGuarantee, "auto.offset.reset": OffsetReset}
+_BOOLEANS = frozenset({"leave.on.disconnect"})
 _OPTIONAL = frozenset(
     {
         "commit.interval.ms",
@@ -167,6 +169,8 @@ def _read(key: str, value: object, where: str) -> object:
         return None
     if key in _INTEGER_BOUNDS:
         return _integer(key, value, where)
+    if key in _BOOLEANS:
+        return _boolean(key, value, where)
     if key in _CHOICES:
         return _choice(key, value, where)
     if key == "state.dir":
@@ -187,6 +191,14 @@ def _integer(key: str, value: object, where: str) -> int:
     if not low <= value <= high:
         raise InputError(f"{key} must be from {low} to {high}, not {value}", where)
     return value
+
+
+def _boolean(key: str, value: object, where: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise InputError(f"{key} must be true or false, not {value!r}", where)
 
 
 def _choice(key: str, value: object, where: str) -> StrEnum:

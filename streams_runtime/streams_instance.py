@@ -27,9 +27,10 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import MemberEnd
+from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
@@ -219,6 +220,12 @@ class StreamsInstance:
         self._housekeeping = Housekeeping(
             self.application_id, self._directory, self._log, configs.state_cleanup_delay_ms
         )
+        self._membership = ProcessMembership(
+            self._client,
+            self.application_id,
+            session_timeout_ms=configs.session_timeout_ms,
+            heartbeat_interval_ms=configs.heartbeat_interval_ms,
+        )
         self._threads = [self._new_thread(index) for index in range(configs.num_stream_threads)]
 
     def _new_thread(self, index: int) -> StreamThread:
@@ -234,7 +241,7 @@ class StreamsInstance:
                 application=self.application,
                 log=self._log,
                 directory=self._directory,
-                client=self._client,
+                membership=self._membership,
                 member=MemberSettings(
                     group_id=self.application_id,
                     client_id=name,
@@ -242,7 +249,7 @@ class StreamsInstance:
                     incarnation=options.incarnation,
                     session_timeout_ms=configs.session_timeout_ms,
                     rebalance_timeout_ms=configs.rebalance_timeout_ms,
-                    heartbeat_interval_ms=configs.heartbeat_interval_ms,
+                    leave_on_disconnect=configs.leave_on_disconnect,
                 ),
                 subscriptions=SubscriptionWriter(
                     self._directory.process_id,
@@ -313,13 +320,11 @@ class StreamsInstance:
         self._failed = self._closing = True
 
     def _end(self) -> None:
-        closers = [threading.Thread(target=thread.close, name=f"{thread.name}-close") for thread in self._threads]
-        for closer in closers:
-            closer.start()
-        for closer in closers:
-            closer.join()
+        for thread in self._threads:  # all of them at the same time
+            thread.ask_to_close()
         for thread in self._threads:
             thread.join()
+        self._membership.close()
         self._errors += [thread.error for thread in self._threads if thread.error and thread.error not in self._errors]
         self._housekeeping.close()
         for name, closing in (("state directory", self._directory.close), ("log", self._log.close)):

@@ -9,10 +9,13 @@ Heartbeat and LeaveGroup of Kafka's classic group protocol.
 from __future__ import annotations
 
 import base64
+import contextlib
+import random
+import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
@@ -20,58 +23,23 @@ import tenacity
 
 from assignor.coordinator_calls import authorization, check_url, group_path, refusal_of
 from assignor.types import TaskId
-from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable, coordinator_error
+from streams_runtime.membership.calls import (
+    FetchedAssignment,
+    HeartbeatReply,
+    JoinReply,
+    JoinRequest,
+    MemberHeartbeat,
+    MemberNews,
+    ProcessHeartbeatReply,
+)
+from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
 
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
-    """A first join (`member_id` None) or a rejoin.
-
-    `subscription`: ConsumerProtocolSubscription. Times are in milliseconds.
-    """
-
-    subscription: bytes
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    member_id: str | None = None
-    group_instance_id: str | None = None
-    incarnation: int | None = None
-    client_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JoinReply:
-    """`generation_id`: the generation whose assignment the member has to wait for."""
-
-    member_id: str
-    generation_id: int
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedAssignment:
-    """`assignment`: ConsumerProtocolAssignment.
-
-    `followup`: another rebalance follows as soon as all members have fetched their assignments.
-    """
-
-    generation_id: int
-    assignment: bytes
-    followup: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatReply:
-    """`rejoin`: a rebalance is being prepared and waits for this member. `stop`: leave the group and end."""
-
-    state: str
-    rejoin: bool
-    stop: bool
+LONGEST_RETRY_AFTER_S = 60.0
+RAW = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +62,9 @@ class CoordinatorClient:
 
     def __init__(self, base_url: str, *, token: str | None = None) -> None:
         check_url(base_url)
-        self._http = httpx.Client(
-            base_url=base_url.rstrip("/"),
-            headers=authorization(token),
-            timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=False,  # a proxy that the environment names must not see loopback calls
-        )
+        self._base_url = base_url
+        self._token = token
+        self._http = _http_client(base_url, token, httpx.Limits(max_connections=None, max_keepalive_connections=64))
 
     def __enter__(self) -> Self:
         return self
@@ -118,10 +82,12 @@ class CoordinatorClient:
             "rebalance_timeout_ms": request.rebalance_timeout_ms,
             "subscription": base64.b64encode(request.subscription).decode("ascii"),
         }
-        for name in ("member_id", "group_instance_id", "incarnation", "client_id"):
+        for name in ("member_id", "group_instance_id", "incarnation", "client_id", "join_id"):
             value = getattr(request, name)
             if value is not None:
                 body[name] = value
+        if request.leave_on_disconnect:
+            body["leave_on_disconnect"] = True
         answer = self._call("POST", f"{group_path(group_id)}/subscriptions", body=body, patience=patience)
         return JoinReply(_text(answer, "member_id"), _integer(answer, "generation_id"), _text(answer, "state"))
 
@@ -133,11 +99,14 @@ class CoordinatorClient:
             "GET",
             f"{_member_path(group_id, member_id)}/assignment",
             params={"min_generation": min_generation, "wait_ms": wait_ms},
+            headers={"Accept": RAW},
             timeout_s=wait_ms / 1000 + ANSWER_TIMEOUT_S,
             patience=patience,
         )
         if response.status_code == httpx.codes.NO_CONTENT:
             return None
+        if response.headers.get("Content-Type", "").startswith(RAW):
+            return _raw_assignment(response)
         answer = _document(response)
         return FetchedAssignment(
             _integer(answer, "generation_id"),
@@ -163,6 +132,10 @@ class CoordinatorClient:
             body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in task_offset_sums.items()}
         answer = self._call("POST", f"{_member_path(group_id, member_id)}/heartbeat", body=body, timeout_s=timeout_s)
         return HeartbeatReply(_text(answer, "state"), bool(answer.get("rejoin")), bool(answer.get("stop")))
+
+    def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
+        """A connection of its own for the heartbeats of this process. The caller closes it."""
+        return ProcessHeartbeats(self._base_url, self._token, group_id)
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Leave the group. Returns as well when the group does not know the member. Raises CoordinatorUnavailable."""
@@ -210,28 +183,151 @@ class CoordinatorClient:
         *,
         body: Mapping[str, object] | None = None,
         params: Mapping[str, int] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
         patience: Patience = NO_PATIENCE,
         accept: tuple[int, ...] = (),
     ) -> httpx.Response:
         def once() -> httpx.Response:
-            timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
-            try:
-                response = self._http.request(method, path, json=body, params=params, timeout=timeout)
-            except httpx.TransportError as fault:
-                raise CoordinatorUnavailable(f"{method} {path}: {type(fault).__name__}: {fault}") from fault
+            response = _send(self._http, method, path, timeout_s, json=body, params=params, headers=headers)
             if response.status_code not in accept:
                 _raise_for_problem(response)
             return response
 
         repeated = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(CoordinatorUnavailable),
-            wait=tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S),
+            wait=_pause_s,
             stop=tenacity.stop_after_delay(patience.seconds) | tenacity.stop_when_event_set(patience.stop),
             sleep=tenacity.sleep_using_event(patience.stop),
             reraise=True,
         )
         return repeated(once)
+
+
+class ProcessHeartbeats:
+    """The connection that the heartbeats of one process go over, one after the other.
+
+    It is one TCP connection, used for nothing else, because the coordinator takes its end for the end of the process.
+    When it breaks, the next heartbeat opens another.
+    """
+
+    def __init__(self, base_url: str, token: str | None, group_id: str) -> None:
+        self._path = f"{group_path(group_id)}/heartbeat"
+        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
+        self._http = _http_client(base_url, token, limits)
+        self._socket: socket.socket | None = None
+        self._broken_off = False
+
+    def send(
+        self,
+        members: Mapping[str, MemberHeartbeat],
+        *,
+        known: str | None = None,
+        wait_ms: int = 0,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> ProcessHeartbeatReply:
+        """One heartbeat for all members. While `known` is the present news, the answer is held for up to `wait_ms`.
+
+        Never repeated, because the next heartbeat is the repetition. `timeout_s`: beyond `wait_ms`. Raises
+        CoordinatorError when all are refused, CoordinatorUnavailable.
+        """
+        body: dict[str, object] = {"members": {member_id: _heartbeat_body(each) for member_id, each in members.items()}}
+        if known is not None:
+            body["known"] = known
+        response = _send(
+            self._http,
+            "POST",
+            self._path,
+            wait_ms / 1000 + timeout_s,
+            json=body,
+            params={"wait_ms": wait_ms},
+            extensions={"trace": self._trace},
+        )
+        _raise_for_problem(response)
+        answer = _document(response)
+        answered = answer.get("members")
+        if not isinstance(answered, dict):
+            raise CoordinatorUnavailable("the answer has no 'members'")
+        return ProcessHeartbeatReply(
+            _text(answer, "state"),
+            _integer(answer, "generation_id"),
+            _text(answer, "news"),
+            {str(member_id): _member_news(news) for member_id, news in answered.items()},
+        )
+
+    def break_off(self) -> None:
+        """End the heartbeat that is being held, and all later ones. Any thread may call this."""
+        self._broken_off = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """By the thread that sends."""
+        self._http.close()
+
+    def _trace(self, event: str, info: Mapping[str, object]) -> None:
+        """Remember the socket: the HTTP client itself offers no way to end a request from another thread."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            stream = info["return_value"]
+            self._socket = stream.get_extra_info("socket")  # type: ignore[attr-defined]
+            if self._broken_off:
+                self.break_off()
+
+
+def _http_client(base_url: str, token: str | None, limits: httpx.Limits) -> httpx.Client:
+    return httpx.Client(
+        base_url=base_url.rstrip("/"),
+        headers=authorization(token),
+        timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+        limits=limits,
+        trust_env=False,  # a proxy that the environment names must not see loopback calls
+    )
+
+
+def _send(http: httpx.Client, method: str, path: str, timeout_s: float, **more: Any) -> httpx.Response:
+    """Raises CoordinatorUnavailable when no answer came."""
+    timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
+    try:
+        return http.request(method, path, timeout=timeout, **more)
+    except httpx.TransportError as fault:
+        raise CoordinatorUnavailable(f"{method} {path}: {type(fault).__name__}: {fault}") from fault
+
+
+def _pause_s(repeated: tenacity.RetryCallState) -> float:
+    """Before a call is repeated: pauses that grow, or what the coordinator asked for and up to as much again."""
+    failure = None if repeated.outcome is None else repeated.outcome.exception()
+    if isinstance(failure, CoordinatorUnavailable) and failure.retry_after_s is not None:
+        return failure.retry_after_s * (1 + random.random())  # noqa: S311 (it spreads callers)
+    return _GROWING_PAUSES(repeated)
+
+
+_GROWING_PAUSES = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S)
+
+
+def _heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
+    body: dict[str, object] = {"generation_id": heartbeat.generation_id}
+    if heartbeat.task_offset_sums is not None:
+        body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in heartbeat.task_offset_sums.items()}
+    return body
+
+
+def _member_news(news: object) -> MemberNews | CoordinatorError:
+    if not isinstance(news, dict):
+        raise CoordinatorUnavailable("the answer has no news of a member")
+    if "code" in news:
+        return coordinator_error(_text(news, "code"), httpx.codes.OK, str(news.get("detail", "")))
+    return MemberNews(bool(news.get("rejoin")), bool(news.get("stop")), _integer(news, "assignment_generation"))
+
+
+def _raw_assignment(response: httpx.Response) -> FetchedAssignment:
+    try:
+        generation_id = int(response.headers["Assignor-Generation-Id"])
+    except (KeyError, ValueError) as fault:
+        raise CoordinatorUnavailable("the answer does not say which generation its assignment is of") from fault
+    return FetchedAssignment(
+        generation_id, response.content, followup=response.headers.get("Assignor-Followup") == "true"
+    )
 
 
 def _member_path(group_id: str, member_id: str) -> str:
@@ -245,8 +341,18 @@ def _raise_for_problem(response: httpx.Response) -> None:
     code = refusal.code or f"HTTP_{refusal.status}"
     detail = refusal.detail or response.reason_phrase
     if refusal.may_be_repeated:
-        raise CoordinatorUnavailable(f"{code} ({refusal.status}): {detail}")
+        raise CoordinatorUnavailable(f"{code} ({refusal.status}): {detail}", _retry_after_s(response))
     raise coordinator_error(code, refusal.status, detail)
+
+
+def _retry_after_s(response: httpx.Response) -> float | None:
+    """Of an overloaded coordinator, in seconds; a date, which HTTP allows as well, may come from a proxy and is left
+    out. One that starts or stops is asked again sooner than it says, because a member that waits does not work.
+    """
+    if response.status_code != httpx.codes.TOO_MANY_REQUESTS:
+        return None
+    text = response.headers.get("Retry-After", "")
+    return min(float(text), LONGEST_RETRY_AFTER_S) if text.isascii() and text.isdigit() else None
 
 
 def _document(response: httpx.Response) -> dict[str, object]:

@@ -54,7 +54,11 @@ class GroupMaxSizeReached(CoordinatorError):
 
 class CoordinatorUnavailable(AssignorFault):
     """The coordinator gave no usable answer: it was not reachable, went away during the call, was starting, stopping or
-    overloaded. The call can be tried again."""
+    overloaded. The call can be tried again. `retry_after_s`: not before this time, if the coordinator said so."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 _KNOWN: dict[str, type[CoordinatorError]] = {

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
+"""Kafka's default of heartbeat.interval.ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
     """Times are in milliseconds.
 
     `incarnation`: rises each time the static member `group_instance_id` is started again; the older one is fenced.
-    `heartbeat_interval_ms`: None for a third of the session timeout.
+    `leave_on_disconnect`: the coordinator may take the member for dead when the connection of its process breaks and
+    does not come back within a fraction of a second. Differs from Kafka, where only the session timeout counts.
     """
 
     group_id: str
@@ -19,12 +23,9 @@ class MemberSettings:
     incarnation: int | None = None
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
-    heartbeat_interval_ms: int | None = None
+    leave_on_disconnect: bool = True
 
-    @property
-    def session_timeout_s(self) -> float:
-        return self.session_timeout_ms / 1000
 
-    @property
-    def heartbeat_interval_s(self) -> float:
-        return (self.heartbeat_interval_ms or self.session_timeout_ms / 3) / 1000
+def default_heartbeat_interval_ms(session_timeout_ms: int) -> int:
+    """Kafka's 3 s, or a third of the session when that is shorter, so that two heartbeats of a session may be lost."""
+    return max(1, min(LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3))

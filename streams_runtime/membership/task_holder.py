@@ -1,13 +1,12 @@
-"""What a member does with its tasks, behind one small interface.
+"""What a member does with its tasks, behind one small interface: orders in, each answered when it has been carried out.
 
-The group protocol (`group_member`) decides when tasks come and go; a `TaskHolder` does the work on them. The member's
-thread makes the calls one at a time, in Kafka's order: first revoked, then assigned. `offset_sums` may also be called
-by its heartbeat thread, and `close` by whoever ends the member. Source: `StreamsRebalanceListener`, `TaskManager`.
+The group protocol (`member_machine`) decides when tasks come and go; a `TaskHolder` does the work on them. Orders come
+one after the other in Kafka's order: first revoked, then assigned. Source: `StreamsRebalanceListener`, `TaskManager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,30 +37,51 @@ class HeldTasks:
     hosts: PartitionHosts = field(default_factory=PartitionHosts)
 
 
-class TaskHolder(Protocol):
-    """A call that raises ends the member: its tasks are lost, and it leaves the group."""
+@dataclass(frozen=True, slots=True)
+class StartRebalance:
+    """A subscription is about to be sent: take over state on disk that no other thread of this process reports."""
 
-    def rebalance_started(self) -> None:
-        """A subscription is about to be sent: take over state on disk that no other thread of this process reports."""
+
+@dataclass(frozen=True, slots=True)
+class RevokeTasks:
+    """Stop working on these active tasks. Once it is done, the group may give them to others. The others stay."""
+
+    tasks: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignTasks:
+    """Hold exactly these tasks from now on. Active tasks that are new start here."""
+
+    held: HeldTasks
+
+
+@dataclass(frozen=True, slots=True)
+class LoseTasks:
+    """Drop every task at once. The group may already have given them to others."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTasks:
+    """Close every task in good order. The member leaves the group afterwards."""
+
+
+Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks
+
+Done = Callable[[BaseException | None], None]
+"""Called once when the order has been carried out (None), or has failed. It returns soon."""
+
+
+class TaskHolder(Protocol):
+    """An order that fails ends the member: its tasks are lost, and it leaves the group."""
+
+    def hand_over(self, order: Order, done: Done) -> None:
+        """Take the order and return at once. Orders are carried out in the order of these calls."""
         ...
 
     def offset_sums(self) -> Mapping[TaskId, int]:
         """By task that this thread reports: LATEST_OFFSET for a running active one, else the sum of its changelog
-        offsets."""
-        ...
-
-    def revoke(self, tasks: frozenset[TaskId]) -> None:
-        """Stop working on these active tasks. When this returns, the group may give them to others."""
-        ...
-
-    def assign(self, held: HeldTasks) -> None:
-        """Hold exactly these tasks from now on. Active tasks that are new start here."""
-        ...
-
-    def lost(self, reason: str) -> None:
-        """Drop everything at once: the group has taken the tasks away, and others may have them already."""
-        ...
-
-    def close(self) -> None:
-        """Close all tasks in good order. The member leaves the group afterwards."""
+        offsets. Any thread may call this; it never waits."""
         ...

@@ -4,8 +4,8 @@ Rules:
 - One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit. The
   thread waits only when there is nothing to do, not past the next punctuation or commit, and not when the group has
   given an order.
-- The member runs in a Python thread of its own and hands over the group's orders (`rebalance_mailbox`). The stream
-  thread carries them out between two passes.
+- The member is one of its process (`process_membership`), which hands over the group's orders (`rebalance_mailbox`).
+  The stream thread carries them out between two passes.
 - TaskMigrated means that the group took the thread for dead: the thread drops its active tasks, and the member joins
   again as one that owns nothing. A corrupt task starts over. Any other error ends the thread, uncleanly.
 - The thread closes its tasks before its member leaves, so that the next owners find them closed.
@@ -21,17 +21,17 @@ import threading
 from assignor.types import TaskId
 from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
-from streams_runtime.membership.group_member import GroupMember, MemberEnd
-from streams_runtime.membership.rebalance_mailbox import (
+from streams_runtime.membership.member_events import MemberEnd
+from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
+from streams_runtime.membership.task_holder import (
     AssignTasks,
     CloseTasks,
+    HeldTasks,
     LoseTasks,
     Order,
-    RebalanceMailbox,
     RevokeTasks,
     StartRebalance,
 )
-from streams_runtime.membership.task_holder import HeldTasks
 from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
 from streams_runtime.threads.thread_work import ThreadWork
@@ -56,13 +56,12 @@ class StreamThread:
         self._listener = setting.listener
         self._work = ThreadWork(setting)
         self._mailbox = RebalanceMailbox(setting.name, self._work.wakeup)
-        self._member = GroupMember(setting.client, setting.member, setting.subscriptions, self._mailbox)
-        self._member_thread = threading.Thread(target=self._be_member, name=f"{self.name}-member", daemon=True)
+        self._member = setting.membership.member(
+            setting.member, setting.subscriptions, self._mailbox, when_ended=self._mailbox.wake
+        )
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._state = ThreadState.CREATED
         self._held = _NOTHING
-        self._member_failure: Exception | None = None
-        self._member_done = threading.Event()
         self._closed = False
 
     # --- from any thread
@@ -78,11 +77,16 @@ class StreamThread:
     def start(self) -> None:
         self._thread.start()
 
-    def close(self) -> None:
-        """Commit, checkpoint, leave the group; on return the tasks are closed. Not from the stream thread itself."""
+    def ask_to_close(self) -> None:
+        """Commit, checkpoint, leave the group, and end. Returns at once; from any thread."""
         if self._state is ThreadState.CREATED:
             self._mailbox.end()  # no stream thread would carry out an order
-        self._member.close()
+        self._member.ask_to_close()
+
+    def close(self) -> None:
+        """As `ask_to_close`, and wait until it has left. Not from the stream thread itself."""
+        self.ask_to_close()
+        self._member.wait()
 
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
@@ -108,12 +112,12 @@ class StreamThread:
 
     def _run(self) -> None:
         self._change_state(ThreadState.STARTING)
-        self._member_thread.start()
+        self._member.start()
         try:
-            while not self._closed and not self._member_done.is_set():
+            while not self._closed and not self._member.has_ended:
                 self._run_pass()
-            if self._member_failure is not None:
-                raise self._member_failure
+            if self._member.failure is not None:
+                raise self._member.failure
         except BaseException as error:  # not even a SystemExit of user code may look like a good end
             _logger.exception("stream thread %s failed", self.name)
             self.error = error if isinstance(error, Exception) else StreamsRuntimeError(f"ended by {error!r}")
@@ -156,7 +160,7 @@ class StreamThread:
             except BaseException as error:
                 waiting.done(error)
                 raise
-            waiting.done()
+            waiting.done(None)
 
     def _do_and_recover(self, order: Order) -> None:
         try:
@@ -239,7 +243,10 @@ class StreamThread:
         self._member.tasks_were_lost(str(migrated))
 
     def _shut_down(self) -> None:
-        """In any case close the tasks, answer every order, and take the member out of the group."""
+        """In any case close the tasks, answer every order, and take the member out of the group.
+
+        The log's clients are closed while the member leaves.
+        """
         try:
             if not self._closed:
                 self._shut_tasks("the member ended" if self.error is None else f"failed: {self.error}")
@@ -247,9 +254,10 @@ class StreamThread:
                 self._pass_on_shutdown()
         finally:
             self._mailbox.end()
-            self._member.close()
-            self._member_thread.join()
+            self._member.ask_to_close()
             self._work.close()
+            self._member.wait()
+            self.end = self._member.end
             self._change_state(ThreadState.DEAD)
 
     def _ask_user(self, error: Exception) -> ThreadErrorResponse:
@@ -263,7 +271,7 @@ class StreamThread:
         """Keep the member alive, without tasks, until the leader knows that all instances are to end."""
         self._mailbox.end_quietly()
         self._member.request_shutdown()
-        self._member_done.wait(self._setting.member.session_timeout_s)
+        self._member.wait(self._setting.member.session_timeout_ms / 1000)
 
     def _change_state(self, state: ThreadState) -> None:
         pending = self._state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
@@ -271,14 +279,3 @@ class StreamThread:
             return
         self._state = state
         self._setting.state_changed()
-
-    # --- the member's thread
-
-    def _be_member(self) -> None:
-        try:
-            self.end = self._member.run()
-        except Exception as failure:
-            self._member_failure = failure
-        finally:
-            self._member_done.set()
-            self._work.wakeup()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from streams_runtime.application import Application
 from streams_runtime.clock import Clock
 from streams_runtime.logs.base import Log
-from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.task_manager.thread_listener import ThreadListener
@@ -28,7 +28,7 @@ class ThreadSetting:
     application: Application
     log: Log
     directory: StateDirectory
-    client: CoordinatorClient
+    membership: ProcessMembership
     member: MemberSettings
     subscriptions: SubscriptionWriter
     transactional_id: str | None

@@ -1,4 +1,4 @@
-"""A real `GroupMember` in a thread, with a holder that remembers every call it got."""
+"""A real member of a process of its own, with a holder that remembers every order it got."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from dataclasses import dataclass, field
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import GroupMember, MemberEnd
+from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.task_holder import HeldTasks
+from streams_runtime.membership.process_membership import ProcessMembership
+from streams_runtime.membership.task_holder import (
+    AssignTasks,
+    CloseTasks,
+    Done,
+    HeldTasks,
+    LoseTasks,
+    Order,
+    RevokeTasks,
+    StartRebalance,
+)
 from tests.streams_runtime.small_group import GroupDefinition
 
 TIMEOUT_S = 20.0
@@ -21,7 +31,7 @@ TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the holder and what it holds afterwards; `at_s` on the monotonic clock."""
+    """One order and what the holder holds afterwards; `at_s` on the monotonic clock."""
 
     name: str
     active: frozenset[str]
@@ -32,33 +42,45 @@ class Call:
 
 @dataclass(slots=True)
 class RememberingHolder:
-    """Holds tasks and remembers calls. `fail_on`: the name of a call that raises."""
+    """Holds tasks and remembers orders, which it carries out at once. `fail_on`: the name of an order that fails.
+
+    `before_close`: called when it is told to close its tasks.
+    """
 
     fail_on: str = ""
+    before_close: Callable[[], None] = lambda: None
     calls: list[Call] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
     held: HeldTasks = field(default_factory=lambda: HeldTasks("", 0))
 
-    def rebalance_started(self) -> None:
-        pass
+    def hand_over(self, order: Order, done: Done) -> None:
+        try:
+            self._carry_out(order)
+        except Exception as error:
+            done(error)
+        else:
+            done(None)
 
     def offset_sums(self) -> Mapping[TaskId, int]:
         if self.fail_on == "offset_sums":
             raise RuntimeError("offset_sums failed on purpose")
         return {**dict.fromkeys(self.held.standby, 0), **dict.fromkeys(self.held.active, LATEST_OFFSET)}
 
-    def revoke(self, tasks: frozenset[TaskId]) -> None:
-        kept = {task: of_task for task, of_task in self.held.active.items() if task not in tasks}
-        self._now("revoke", HeldTasks(self.held.member_id, self.held.generation_id, kept, self.held.standby))
-
-    def assign(self, held: HeldTasks) -> None:
-        self._now("assign", held)
-
-    def lost(self, reason: str) -> None:
-        self._now("lost", HeldTasks("", 0))
-
-    def close(self) -> None:
-        self._now("close", HeldTasks("", 0))
+    def _carry_out(self, order: Order) -> None:
+        held = self.held
+        match order:
+            case StartRebalance():
+                pass
+            case RevokeTasks(tasks):
+                kept = {task: of_task for task, of_task in held.active.items() if task not in tasks}
+                self._now("revoke", HeldTasks(held.member_id, held.generation_id, kept, held.standby))
+            case AssignTasks(given):
+                self._now("assign", given)
+            case LoseTasks():
+                self._now("lost", HeldTasks("", 0))
+            case CloseTasks():
+                self.before_close()
+                self._now("close", HeldTasks("", 0))
 
     def _now(self, name: str, held: HeldTasks) -> None:
         if name == self.fail_on:
@@ -86,7 +108,7 @@ class RememberingHolder:
 
 
 class RunningMember:
-    """A member in a thread; as a context it is closed at the end."""
+    """A member that joins on entry; as a context it is closed at the end. `heartbeat_interval_ms` None: the default."""
 
     def __init__(
         self,
@@ -97,12 +119,17 @@ class RunningMember:
         incarnation: int | None = None,
         static: bool = False,
         session_timeout_ms: int = 10_000,
-        heartbeat_interval_ms: int = 50,
+        heartbeat_interval_ms: int | None = None,
         fail_on: str = "",
     ) -> None:
         self.holder = RememberingHolder(fail_on)
-        self.member = GroupMember(
+        self.process = ProcessMembership(
             client,
+            definition.group_id,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+        )
+        self.member = self.process.member(
             MemberSettings(
                 definition.group_id,
                 name,
@@ -110,35 +137,33 @@ class RunningMember:
                 incarnation=incarnation,
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=10_000,
-                heartbeat_interval_ms=heartbeat_interval_ms,
             ),
             SubscriptionWriter(
                 ProcessId.from_bytes(uuid.uuid5(uuid.NAMESPACE_URL, name).bytes), definition.source_topics()
             ),
             self.holder,
         )
-        self.end: MemberEnd | None = None
-        self.failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def __enter__(self) -> RunningMember:
-        self._thread.start()
+        self.member.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.member.close()
+        self.member.ask_to_close()
         self.join()
+        self.process.close()
+
+    @property
+    def end(self) -> MemberEnd | None:
+        return self.member.end
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self.member.failure
 
     def join(self) -> None:
-        """Wait until `run` has returned."""
-        self._thread.join(TIMEOUT_S)
-        assert not self._thread.is_alive(), "the member did not end"
-
-    def _run(self) -> None:
-        try:
-            self.end = self.member.run()
-        except BaseException as failure:
-            self.failure = failure
+        """Wait until the member has ended."""
+        assert self.member.wait(TIMEOUT_S), "the member did not end"
 
 
 def wait_until_owned_once(members: list[RunningMember], tasks: set[str]) -> None:

@@ -14,7 +14,7 @@ from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.errors import LockError, StreamsRuntimeError
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import AssignmentFailed
+from streams_runtime.membership.member_events import AssignmentFailed
 from streams_runtime.streams_instance import InstanceState, StreamsInstance
 from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
 from tests.streams_runtime.small_group import without_source_topic

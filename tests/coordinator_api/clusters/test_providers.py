@@ -17,7 +17,7 @@ from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import MemberEnd
+from streams_runtime.membership.member_events import MemberEnd
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.streams_runtime.running_member import RunningMember, wait_until_owned_once

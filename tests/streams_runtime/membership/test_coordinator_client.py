@@ -9,14 +9,8 @@ import threading
 import pytest
 
 from assignor.types import LATEST_OFFSET, TaskId
-from streams_runtime.membership.coordinator_client import (
-    CoordinatorClient,
-    FetchedAssignment,
-    HeartbeatReply,
-    JoinReply,
-    JoinRequest,
-    Patience,
-)
+from streams_runtime.membership.calls import FetchedAssignment, HeartbeatReply, JoinReply, JoinRequest
+from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 from streams_runtime.membership.coordinator_errors import (
     CoordinatorError,
     CoordinatorUnavailable,

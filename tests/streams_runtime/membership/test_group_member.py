@@ -1,4 +1,4 @@
-"""Members as threads against a real coordinator process: uvicorn, SQLite, HTTP."""
+"""Members against a real coordinator process: uvicorn, SQLite, HTTP."""
 
 from __future__ import annotations
 
@@ -11,15 +11,8 @@ from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.group_view import group_view, wait_for_group
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import GroupIdNotFound
-from streams_runtime.membership.group_member import AssignmentFailed, MemberEnd
-from streams_runtime.membership.member_settings import MemberSettings
-from tests.streams_runtime.running_member import (
-    TIMEOUT_S,
-    RememberingHolder,
-    RunningMember,
-    owned_twice,
-    wait_until_owned_once,
-)
+from streams_runtime.membership.member_events import AssignmentFailed, MemberEnd
+from tests.streams_runtime.running_member import TIMEOUT_S, RunningMember, owned_twice, wait_until_owned_once
 from tests.streams_runtime.small_group import small_definition, task_names, without_source_topic
 
 LONG_ENOUGH_TO_LEAVE_S = 0.3
@@ -170,12 +163,14 @@ def test_should_leave_the_group_when_its_heartbeats_fail(client: CoordinatorClie
 
 
 def test_should_be_evicted_after_its_session_when_it_is_silent(client: CoordinatorClient) -> None:
+    """A heartbeat that is being held is no sign of life, and hears of the eviction."""
     definition = small_definition("silent")
     client.declare("silent", definition.body())
     silent = RunningMember(client, definition, "a", session_timeout_ms=1_000, heartbeat_interval_ms=3_600_000)
     with silent, RunningMember(client, definition, "b", session_timeout_ms=1_000) as other:
         wait_until_owned_once([silent, other], task_names(4))
-        other.holder.wait_for(lambda: other.holder.active == task_names(4), "the silent member's tasks")
+        silent.holder.wait_for(lambda: "lost" in silent.holder.names(), "the silent member to hear of its eviction")
+        assert "lost" not in other.holder.names()
 
 
 def test_should_report_how_far_it_is_when_it_heartbeats(client: CoordinatorClient) -> None:
@@ -261,14 +256,9 @@ def test_should_leave_only_after_its_tasks_are_closed_when_news_come_while_it_cl
 
         wait_until_owned_once([member], task_names(4))
         monkeypatch.setattr(client, "leave", leave)
-        monkeypatch.setattr(RememberingHolder, "close", lambda _holder: close())
+        member.holder.before_close = close
     assert order == ["closed", "leave"]
     assert member.end is MemberEnd.LEFT
-
-
-def test_should_heartbeat_three_times_a_session_unless_told_otherwise() -> None:
-    assert MemberSettings("g", "c", session_timeout_ms=6_000).heartbeat_interval_s == 2.0
-    assert MemberSettings("g", "c", session_timeout_ms=6_000, heartbeat_interval_ms=250).heartbeat_interval_s == 0.25
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -277,7 +267,7 @@ def test_should_end_at_once_when_closed_before_it_could_join(client: Coordinator
     client.declare(definition.group_id, definition.body())
     member = RunningMember(client, definition, "a")
     for _ in range(times):
-        member.member.close()
+        member.member.ask_to_close()
     with member:
         member.join()
         assert member.end is MemberEnd.LEFT

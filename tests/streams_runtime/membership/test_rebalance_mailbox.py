@@ -1,147 +1,117 @@
-"""A member's calls wait for the stream thread, and never for one that has ended."""
+"""A member's orders reach the stream thread at once, and each is answered, also by one that has ended."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.membership.rebalance_mailbox import (
+from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox, StreamThreadEnded, WaitingOrder
+from streams_runtime.membership.task_holder import (
     AssignTasks,
     CloseTasks,
+    HeldTasks,
     LoseTasks,
     Order,
-    RebalanceMailbox,
     RevokeTasks,
     StartRebalance,
-    StreamThreadEnded,
-    WaitingOrder,
 )
-from streams_runtime.membership.task_holder import HeldTasks
 
-TIMEOUT_S = 10.0
 TASK = TaskId(0, 0)
-HELD = HeldTasks("m", 3)
-
-
-class Calling:
-    """One call in its own thread. `error`: what the call raised."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self.error: BaseException | None = None
-        self._call = call
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._call()
-        except BaseException as error:
-            self.error = error
-
-    @property
-    def waits(self) -> bool:
-        return self._thread.is_alive()
-
-    def join(self) -> None:
-        self._thread.join(TIMEOUT_S)
-        assert not self._thread.is_alive(), "the call did not return"
+GIVES_OR_TAKES: list[Order] = [StartRebalance(), RevokeTasks(frozenset({TASK})), AssignTasks(HeldTasks("m", 3))]
+DROPS_ALL: list[Order] = [LoseTasks("why"), CloseTasks()]
 
 
 class Mailbox:
+    """`answers`: to orders, in the order in which they came."""
+
     def __init__(self) -> None:
         self.woken = threading.Semaphore(0)
         self.box = RebalanceMailbox("t-1", self.woken.release)
+        self.answers: list[BaseException | None] = []
+
+    def hand_over(self, order: Order) -> None:
+        self.box.hand_over(order, self.answers.append)
 
     def next_order(self) -> WaitingOrder:
-        assert self.woken.acquire(timeout=TIMEOUT_S), "the stream thread was not woken"
+        assert self.woken.acquire(blocking=False), "the stream thread was not woken"
         waiting = self.box.next_order()
         assert waiting is not None
         return waiting
 
 
-@pytest.mark.parametrize(
-    "call,order",
-    [
-        (RebalanceMailbox.rebalance_started, StartRebalance()),
-        (lambda box: box.revoke(frozenset({TASK})), RevokeTasks(frozenset({TASK}))),
-        (lambda box: box.assign(HELD), AssignTasks(HELD)),
-        (lambda box: box.lost("why"), LoseTasks("why")),
-        (RebalanceMailbox.close, CloseTasks()),
-    ],
-)
-def test_should_wake_the_stream_thread_and_wait_until_the_order_is_done(
-    call: Callable[[RebalanceMailbox], None], order: Order
-) -> None:
+@pytest.mark.parametrize("order", GIVES_OR_TAKES + DROPS_ALL)
+def test_should_wake_the_stream_thread_and_be_answered_when_the_order_is_done(order: Order) -> None:
     mailbox = Mailbox()
-    calling = Calling(lambda: call(mailbox.box))
+    mailbox.hand_over(order)
+    assert mailbox.box.has_orders
     waiting = mailbox.next_order()
     assert waiting.order == order
-    assert calling.waits
-    waiting.done()
-    calling.join()
-    assert calling.error is None
+    assert mailbox.answers == []
+    waiting.done(None)
+    assert mailbox.answers == [None]
     assert mailbox.box.next_order() is None
 
 
 def test_should_hand_orders_over_in_the_order_of_the_calls() -> None:
     mailbox = Mailbox()
-    calls = [Calling(lambda: mailbox.box.revoke(frozenset({TASK})))]
-    assert mailbox.woken.acquire(timeout=TIMEOUT_S)
-    calls.append(Calling(lambda: mailbox.box.assign(HELD)))
-    assert mailbox.woken.acquire(timeout=TIMEOUT_S)
-    orders = []
-    for calling in calls:
-        waiting = mailbox.box.next_order()
-        assert waiting is not None
-        orders.append(waiting.order)
-        waiting.done()
-        calling.join()
-    assert orders == [RevokeTasks(frozenset({TASK})), AssignTasks(HELD)]
+    for order in GIVES_OR_TAKES:
+        mailbox.hand_over(order)
+    assert [mailbox.next_order().order for _ in GIVES_OR_TAKES] == GIVES_OR_TAKES
 
 
-def test_should_raise_in_the_caller_what_the_stream_thread_failed_with() -> None:
+def test_should_answer_with_what_the_stream_thread_failed_with() -> None:
     mailbox = Mailbox()
-    calling = Calling(lambda: mailbox.box.assign(HELD))
+    mailbox.hand_over(GIVES_OR_TAKES[2])
     error = RuntimeError("no disk")
     mailbox.next_order().done(error)
-    calling.join()
-    assert calling.error is error
+    assert mailbox.answers == [error]
 
 
-@pytest.mark.parametrize("call,raises", [("rebalance_started", True), ("close", False)])
-def test_should_let_a_waiting_call_go_when_the_stream_thread_ends(call: str, raises: bool) -> None:
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("order", GIVES_OR_TAKES + DROPS_ALL)
+def test_should_answer_every_order_when_the_stream_thread_has_ended(order: Order, waits: bool) -> None:
     mailbox = Mailbox()
-    calling = Calling(getattr(mailbox.box, call))
-    assert mailbox.woken.acquire(timeout=TIMEOUT_S)
+    if waits:
+        mailbox.hand_over(order)
+        mailbox.box.end()
+    else:
+        mailbox.box.end()
+        mailbox.hand_over(order)
+    (answer,) = mailbox.answers
+    if order in DROPS_ALL:
+        assert answer is None, "an ended thread holds nothing"
+    else:
+        assert isinstance(answer, StreamThreadEnded)
+        assert "stream thread t-1 has ended" in str(answer)
+
+
+def test_should_not_wake_a_stream_thread_that_has_ended() -> None:
+    """Its consumers are closed by then."""
+    mailbox = Mailbox()
+    mailbox.box.wake()
+    assert mailbox.woken.acquire(blocking=False)
     mailbox.box.end()
-    calling.join()
-    assert isinstance(calling.error, StreamThreadEnded) is raises
+    mailbox.box.wake()
+    mailbox.hand_over(CloseTasks())
+    assert not mailbox.woken.acquire(blocking=False)
 
 
-def test_should_raise_at_once_when_the_stream_thread_has_ended() -> None:
+def test_should_refuse_to_tell_offset_sums_when_the_stream_thread_has_ended() -> None:
     mailbox = Mailbox()
     mailbox.box.end()
-    for call in (
-        mailbox.box.rebalance_started,
-        mailbox.box.offset_sums,
-        lambda: mailbox.box.revoke(frozenset({TASK})),
-        lambda: mailbox.box.assign(HELD),
-    ):
-        with pytest.raises(StreamThreadEnded, match="stream thread t-1 has ended"):
-            call()
-    mailbox.box.lost("an ended thread holds nothing")
-    mailbox.box.close()
+    with pytest.raises(StreamThreadEnded):
+        mailbox.box.offset_sums()
 
 
-def test_should_say_nothing_when_the_thread_ended_but_its_member_still_has_something_to_tell() -> None:
+def test_should_fail_no_order_when_the_thread_ended_but_its_member_still_has_something_to_tell() -> None:
     mailbox = Mailbox()
     mailbox.box.publish({TASK: 7})
     mailbox.box.end_quietly()
-    mailbox.box.rebalance_started()
-    mailbox.box.assign(HELD)
+    for order in GIVES_OR_TAKES:
+        mailbox.hand_over(order)
+    assert mailbox.answers == [None] * len(GIVES_OR_TAKES)
     assert mailbox.box.offset_sums() == {}
 
 

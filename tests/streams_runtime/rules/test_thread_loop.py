@@ -11,7 +11,9 @@ from assignor.types import TopicPartition
 from streams_runtime.clock import SystemClock
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_settings import MemberSettings
+from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
@@ -29,6 +31,7 @@ from tests.streams_runtime.tasks.running_task import START_MS, RunningTask
 from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MovableClock, rig
 from tests.streams_runtime.word_counting import counting_application
 
+UNUSED_URL = "http://127.0.0.1:1"
 STEPS = ["poll", "initialise_and_restore", "process", "punctuate", "maybe_commit"]
 
 
@@ -38,7 +41,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
         application=counting_application(APPLICATION, state_dir, state_dir, guarantee="exactly_once_v2"),
         log=log,
         directory=directory,
-        client=cast(Any, None),
+        membership=ProcessMembership(CoordinatorClient(UNUSED_URL), APPLICATION, session_timeout_ms=45_000),
         member=MemberSettings(APPLICATION, name),
         subscriptions=cast(Any, None),
         transactional_id=f"{APPLICATION}-{name}",

@@ -157,7 +157,7 @@ def rig(
             application=application,
             log=shared,
             directory=held,
-            client=cast(Any, None),
+            membership=cast(Any, None),
             member=cast(Any, None),
             subscriptions=cast(Any, None),
             transactional_id=f"{APPLICATION}-{name}" if application.configs.exactly_once else None,

@@ -1,0 +1,224 @@
+"""What happens to a member, and what a member wants done: the values that go into and come out of `MemberMachine`.
+
+Every call, order and timer has a number. The event that answers it names that number, so that the answer to something
+that the member has given up meanwhile changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from assignor.errors import AssignorFault
+from assignor.types import TaskId
+from streams_runtime.membership.calls import FetchedAssignment, JoinReply, JoinRequest, MemberHeartbeat, MemberNews
+from streams_runtime.membership.coordinator_errors import CoordinatorError
+from streams_runtime.membership.task_holder import Order
+
+
+class MemberEnd(StrEnum):
+    """Why a member has ended. LEFT: its owner closed it; STOPPED: the coordinator told it to end."""
+
+    LEFT = "left"
+    STOPPED = "stopped"
+    FENCED = "fenced"
+    SHUTDOWN_REQUESTED = "shutdown-requested"
+
+
+class AssignmentFailed(AssignorFault):
+    """The leader sent an error assignment: the group cannot run as it is declared (missing source topics, for
+    example).
+    """
+
+
+# --- what happens
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The holder carries out orders from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswered:
+    call: int
+    reply: JoinReply
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentAnswered:
+    """`fetched` None: it is not there yet."""
+
+    call: int
+    fetched: FetchedAssignment | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAnswered:
+    """Also when the call failed: then the session timeout takes the member out."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallRefused:
+    call: int
+    error: CoordinatorError
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailed:
+    """There was no usable answer. `retry_after_ms`: the pause that the coordinator asked for. `chance`: from 0 to 1,
+    drawn by the caller; it spreads the repetitions of many members.
+    """
+
+    call: int
+    retry_after_ms: int | None = None
+    chance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SentHeartbeat:
+    """A heartbeat, with the standing in which it was sent.
+
+    `epoch`: rises with every join, when it is sent and when it is answered, and whenever the group has forgotten the
+    member. `offset_sums`: what the holder reported then.
+    """
+
+    member_id: str
+    epoch: int
+    body: MemberHeartbeat
+    offset_sums: Mapping[TaskId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswered:
+    """`generation_id`: of the group."""
+
+    sent: SentHeartbeat
+    generation_id: int
+    answer: MemberNews | CoordinatorError
+
+
+@dataclass(frozen=True, slots=True)
+class OrderDone:
+    """`offset_sums`: what the holder reports now."""
+
+    order: int
+    offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderFailed:
+    order: int
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFailed:
+    """Something that the member cannot do without has failed: it loses its tasks, leaves, and ends with the error."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class TasksLost:
+    """The holder found that others have its tasks. Source: `StreamThread.handleTaskMigrated`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinAsked:
+    """The holder wants a rebalance. Source: `Consumer.enforceRebalance`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAsked:
+    """The leader shall end every member of the group, this one included. Source: KIP-671."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAsked:
+    """Close all tasks in good order, leave, and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimerDue:
+    timer: int
+
+
+MemberEvent = (
+    Started
+    | JoinAnswered
+    | AssignmentAnswered
+    | LeaveAnswered
+    | CallRefused
+    | CallFailed
+    | HeartbeatAnswered
+    | OrderDone
+    | OrderFailed
+    | MemberFailed
+    | TasksLost
+    | RejoinAsked
+    | ShutdownAsked
+    | CloseAsked
+    | TimerDue
+)
+
+
+# --- what a member wants done
+
+
+@dataclass(frozen=True, slots=True)
+class SendJoin:
+    call: int
+    request: JoinRequest
+
+
+@dataclass(frozen=True, slots=True)
+class SendFetch:
+    """Fetch the assignment of `min_generation` or later, without waiting for it."""
+
+    call: int
+    member_id: str
+    min_generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendLeave:
+    call: int
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveOrder:
+    number: int
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """`at_ms`: on the clock of `MemberMachine.handle`."""
+
+    timer: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTopics:
+    """For people: the member waits until the source topics that are missing exist. `topics`: all that it reads."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last effect. `end` None: `failure` ended it."""
+
+    end: MemberEnd | None
+    failure: BaseException | None = None
+
+
+MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | MissingTopics | Ended

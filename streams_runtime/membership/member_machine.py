@@ -1,0 +1,648 @@
+"""One member's side of the group protocol, pure: events and time in; calls, orders and timers out.
+
+    NEW -> PREPARING -> JOINING -> AWAITING -> FETCHING -> CHANGING -> HOLDING -> PREPARING -> ...
+                                             any of these -> LOSING -> PREPARING, or LEAVING
+                                             any of these -> CLOSING -> LEAVING -> ENDED
+
+Rules, all of them Kafka's own for the cooperative protocol (KIP-429) unless said otherwise:
+- The member keeps working through a rebalance. It gives up what the new assignment no longer has, then takes the rest.
+  When it gave something up it rejoins at once, so that others can have it.
+- UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, and the member joins again. REBALANCE_IN_PROGRESS: the
+  member keeps working and rejoins. FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH: a newer incarnation has taken over; all
+  tasks are lost, and the member ends. Any other refusal ends it.
+- A holder that has dropped its tasks by itself (another thread had them already) reports it, and the member joins again
+  without owned partitions. A holder may also ask for a rebalance, or for the end of the whole application.
+- An error assignment ends the member, as it ends a Kafka Streams instance. One for missing source topics does not when
+  the coordinator says that another rebalance follows by itself: then the member gives up its tasks and waits for it.
+- A coordinator that cannot be reached takes nothing away: the member keeps its tasks and repeats its call, with the
+  same bytes, so that a join that did arrive is not a second one. A first join is repeated with its `join_id`.
+- Old answers do not count. "Rejoin" counts when the group has reached the generation that the member waits for or has:
+  a join answers every "rejoin" of an earlier generation. A refusal of a heartbeat counts in the standing in which the
+  heartbeat was sent; one for an unknown member id counts as long as the member has that id.
+
+Time-outs are the caller's, apart from the pauses between repeated calls. Ids and chance come with the events. Source:
+`AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`, `HeartbeatResponseHandler`;
+`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: a join is answered at once, and the member hears by a
+heartbeat that its assignment can be fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from assignor.types import AssignorErrorCode, TaskId
+from streams_runtime.membership.calls import FetchedAssignment, JoinReply, JoinRequest, MemberHeartbeat, MemberNews
+from streams_runtime.membership.coordinator_errors import (
+    CoordinatorError,
+    FencedInstanceId,
+    FencedMemberEpoch,
+    IllegalGeneration,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from streams_runtime.membership.member_events import (
+    AssignmentAnswered,
+    AssignmentFailed,
+    CallFailed,
+    CallRefused,
+    CloseAsked,
+    Ended,
+    GiveOrder,
+    HeartbeatAnswered,
+    JoinAnswered,
+    LeaveAnswered,
+    MemberEffect,
+    MemberEnd,
+    MemberEvent,
+    MemberFailed,
+    MissingTopics,
+    OrderDone,
+    OrderFailed,
+    RejoinAsked,
+    SendFetch,
+    SendJoin,
+    SendLeave,
+    SentHeartbeat,
+    SetTimer,
+    ShutdownAsked,
+    Started,
+    TasksLost,
+    TimerDue,
+)
+from streams_runtime.membership.member_settings import MemberSettings
+from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
+from streams_runtime.membership.task_holder import (
+    AssignTasks,
+    CloseTasks,
+    LoseTasks,
+    Order,
+    Partitions,
+    RevokeTasks,
+    StartRebalance,
+)
+
+BEFORE_FIRST_ASSIGNMENT = 0
+STABLE = "Stable"
+
+FIRST_PAUSE_MS = 50
+LONGEST_PAUSE_MS = 500
+LAST_JOIN_WAIT_MS = 2_000
+"""How long a closing member waits for the answer to its first join, without which it cannot leave."""
+
+
+class Phase(StrEnum):
+    """What the member is waiting for.
+
+    PREPARING: its holder to get ready for a rebalance. JOINING: the join. AWAITING: word that its assignment is there.
+    FETCHING: the assignment. CHANGING: its holder to change its tasks. HOLDING: news. LOSING, CLOSING: its holder to
+    drop or to close everything. LEAVING: the last call.
+    """
+
+    NEW = "new"
+    PREPARING = "preparing"
+    JOINING = "joining"
+    AWAITING = "awaiting"
+    FETCHING = "fetching"
+    CHANGING = "changing"
+    HOLDING = "holding"
+    LOSING = "losing"
+    CLOSING = "closing"
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What the group knows the member by. `first_joins`: how many it has begun; each has a `join_id` of its own."""
+
+    member_id: str | None = None
+    generation_id: int = BEFORE_FIRST_ASSIGNMENT
+    epoch: int = 0
+    awaited: int = BEFORE_FIRST_ASSIGNMENT
+    first_joins: int = 1
+    reported: Mapping[TaskId, int] | None = None
+
+
+@dataclass(slots=True)
+class _News:
+    """What the member has heard and not yet acted on.
+
+    `rejoin_generation`: the latest generation of the group under which it was told to rejoin. `lost`: why the holder
+    has dropped its tasks by itself.
+    """
+
+    refused: CoordinatorError | None = None
+    stop: bool = False
+    lost: str | None = None
+    rejoin_asked: bool = False
+    rejoin_generation: int = -1
+    assignment_generation: int = BEFORE_FIRST_ASSIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    """The active tasks that the member holds."""
+
+    generation_id: int | None = None
+    partitions: Partitions = frozenset()
+    tasks: Mapping[TaskId, Partitions] = field(default_factory=dict)
+
+    def tasks_with(self, partitions: Partitions) -> frozenset[TaskId]:
+        return frozenset(task for task, of_task in self.tasks.items() if of_task & partitions)
+
+
+class MemberMachine:
+    """Hand it every event in turn, and carry out what it returns, in that order.
+
+    `join_ids`: the beginning of the ids of its first joins, which no other member of the group may have.
+    """
+
+    def __init__(self, settings: MemberSettings, writer: SubscriptionWriter, join_ids: str) -> None:
+        self._settings = settings
+        self._writer = writer
+        self._join_ids = join_ids
+        self._phase = Phase.NEW
+        self._standing = _Standing()
+        self._news = _News()
+        self._owned = _Owned()
+        self._shutdown_requested = False
+        self._request: JoinRequest | None = None
+        self._taking: ReceivedAssignment | None = None
+        self._rejoins_after_change = False
+        self._end: MemberEnd | None = None
+        self._failure: BaseException | None = None
+        self._call = 0
+        self._call_is_out = False
+        self._failures = 0
+        self._timer = 0
+        self._order = 0
+        self._first_order = 0
+        self._now_ms = 0
+        self._effects: list[MemberEffect] = []
+
+    # --- what a caller may look at
+
+    @property
+    def name(self) -> str:
+        return self._settings.client_id
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    @property
+    def member_id(self) -> str | None:
+        """None while the group knows no such member."""
+        return self._standing.member_id
+
+    @property
+    def is_about_to_join(self) -> bool:
+        """A join is on its way. Its answer, which comes soon, changes what a heartbeat has to say."""
+        return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._call_is_out)
+
+    @property
+    def sends_heartbeats(self) -> bool:
+        """False when the group knows no such member: before the first join, after leaving."""
+        return self._standing.member_id is not None and self._phase not in (Phase.LEAVING, Phase.ENDED)
+
+    def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
+        """The heartbeat to send now, if it `sends_heartbeats`. `offset_sums`: what the holder reports now."""
+        standing = self._standing
+        assert standing.member_id is not None, "the group knows it"
+        body = MemberHeartbeat(standing.generation_id, None if offset_sums == standing.reported else offset_sums)
+        return SentHeartbeat(standing.member_id, standing.epoch, body, offset_sums)
+
+    def would_count(self, heard: HeartbeatAnswered) -> bool:
+        """Whether the member acts on this answer, now or soon, or needs not. If False, it has to be told again."""
+        return isinstance(heard.answer, MemberNews) or self._refusal_counts(heard)
+
+    # --- events
+
+    def handle(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
+        """What is to be done now. `now_ms`: on any clock that never goes back."""
+        self._now_ms = now_ms
+        if self._phase is not Phase.ENDED:
+            self._take_in(event)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _take_in(self, event: MemberEvent) -> None:
+        match event:
+            case Started():
+                if self._phase is Phase.NEW:
+                    self._prepare()
+            case JoinAnswered() | AssignmentAnswered() | LeaveAnswered() | CallRefused() | CallFailed():
+                if event.call == self._call and self._call_is_out:
+                    self._call_is_out = False
+                    self._answered(event)
+            case HeartbeatAnswered():
+                self._hear(event)
+            case OrderDone(number, offset_sums):
+                if number == self._order:
+                    self._carried_out(offset_sums)
+            case OrderFailed(number, error):
+                if number >= self._first_order:
+                    self._fail(error)
+            case MemberFailed(error):
+                self._fail(error)
+            case TimerDue(timer):
+                if timer == self._timer:
+                    self._waited()
+            case CloseAsked():
+                self._asked_to_close()
+            case TasksLost() | RejoinAsked() | ShutdownAsked():
+                self._asked_by_holder(event)
+
+    def _asked_by_holder(self, event: TasksLost | RejoinAsked | ShutdownAsked) -> None:
+        match event:
+            case TasksLost(reason):
+                if self._phase is not Phase.LOSING:
+                    self._news.lost = reason
+            case RejoinAsked():
+                self._news.rejoin_asked = True
+            case ShutdownAsked():
+                self._shutdown_requested = True
+                self._news.rejoin_asked = True
+        self._act_when_free()
+
+    def _asked_to_close(self) -> None:
+        if self._phase is Phase.NEW:
+            self._end = MemberEnd.LEFT
+            self._finish()
+        elif self._phase not in (Phase.CLOSING, Phase.LEAVING) and not self._is_ending:
+            self._close(MemberEnd.LEFT)
+
+    # --- joining
+
+    def _prepare(self) -> None:
+        self._phase = Phase.PREPARING
+        self._give(StartRebalance())
+
+    def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
+        """Write a subscription. What the holder asks for from here on is not part of it."""
+        self._news.rejoin_asked = False
+        standing, settings = self._standing, self._settings
+        self._request = JoinRequest(
+            self._writer.next_subscription(
+                offset_sums,
+                self._owned.partitions,
+                self._owned.generation_id,
+                AssignorErrorCode.SHUTDOWN_REQUESTED if self._shutdown_requested else AssignorErrorCode.NONE,
+            ),
+            settings.session_timeout_ms,
+            settings.rebalance_timeout_ms,
+            standing.member_id,
+            settings.group_instance_id,
+            settings.incarnation,
+            settings.client_id,
+            f"{self._join_ids}-{standing.first_joins}" if standing.member_id is None else None,
+            settings.leave_on_disconnect,
+        )
+        standing.epoch += 1
+        standing.reported = offset_sums
+        self._failures = 0
+        self._phase = Phase.JOINING
+        self._send_join()
+
+    def _send_join(self) -> None:
+        assert self._request is not None, "a subscription has been written"
+        self._effects.append(SendJoin(self._next_call(), self._request))
+
+    def _joined(self, reply: JoinReply) -> None:
+        standing, news = self._standing, self._news
+        standing.member_id = reply.member_id
+        standing.awaited = reply.generation_id
+        standing.epoch += 1
+        news.refused = None  # whatever was refused, the group has accepted the member since
+        self._request = None
+        if self._has_news():
+            self._act()
+        elif reply.state == STABLE or news.assignment_generation >= standing.awaited:
+            self._fetch()  # a static member that came back, or a repeated join: the assignment may be there already
+        else:
+            self._phase = Phase.AWAITING
+
+    # --- the assignment
+
+    def _fetch(self) -> None:
+        standing = self._standing
+        assert standing.member_id is not None, "it has joined"
+        self._phase = Phase.FETCHING
+        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # what is heard from here on, is heard again
+        self._effects.append(SendFetch(self._next_call(), standing.member_id, standing.awaited))
+
+    def _fetched(self, fetched: FetchedAssignment | None) -> None:
+        self._failures = 0
+        news = self._news
+        if news.refused is not None or news.stop or news.lost is not None:
+            self._act()
+        elif fetched is not None:
+            self._read(fetched)
+        else:
+            self._await_assignment()
+
+    def _await_assignment(self) -> None:
+        self._phase = Phase.AWAITING
+        if self._has_news():
+            self._act()
+        elif self._news.assignment_generation >= self._standing.awaited:
+            self._fetch()
+
+    def _read(self, fetched: FetchedAssignment) -> None:
+        assert self._standing.member_id is not None, "it has joined"
+        try:
+            received = self._writer.read(fetched.assignment, self._standing.member_id, fetched.generation_id)
+        except Exception as error:  # bytes that cannot be read, or that contradict themselves
+            self._fail(error)
+            return
+        code = received.error_code
+        if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
+            # Differs from Kafka, where the application ends: the coordinator watches the topics for its members
+            self._effects.append(MissingTopics(self._writer.topics))
+            self._change(received, rejoins=False)
+        elif code is AssignorErrorCode.SHUTDOWN_REQUESTED:
+            self._close(MemberEnd.SHUTDOWN_REQUESTED)
+        elif code is not AssignorErrorCode.NONE:
+            self._fail(AssignmentFailed(f"the group's leader answered {code.name}: {self._why(code)}"))
+        else:
+            self._change(received, rejoins=fetched.followup and received.rejoin_now)
+
+    def _why(self, code: AssignorErrorCode) -> str:
+        if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
+            return f"source topics are missing; the topology reads {', '.join(self._writer.topics)}"
+        return "the group cannot run as it is declared"
+
+    def _change(self, received: ReceivedAssignment, *, rejoins: bool) -> None:
+        """Give up what is no longer assigned, then hold the rest."""
+        self._phase = Phase.CHANGING
+        self._taking = received
+        revoked = self._owned.partitions - received.partitions
+        self._rejoins_after_change = rejoins
+        if received.error_code is AssignorErrorCode.NONE:
+            self._rejoins_after_change |= bool(revoked)
+        orders: list[Order] = [RevokeTasks(self._owned.tasks_with(revoked))] if revoked else []
+        self._give(*orders, AssignTasks(received.held))
+
+    def _changed(self) -> None:
+        received, self._taking = self._taking, None
+        assert received is not None, "it takes an assignment"
+        held = received.held
+        self._owned = _Owned(held.generation_id, received.partitions, held.active)
+        self._standing.generation_id = self._standing.awaited = held.generation_id
+        self._phase = Phase.HOLDING
+        if self._rejoins_after_change or self._has_news():
+            self._act()
+
+    # --- heartbeats and other news
+
+    def _hear(self, heard: HeartbeatAnswered) -> None:
+        if heard.sent.member_id != self._standing.member_id:
+            return
+        news = self._news
+        if isinstance(heard.answer, MemberNews):
+            self._standing.reported = heard.sent.offset_sums
+            news.stop = news.stop or heard.answer.stop
+            news.assignment_generation = max(news.assignment_generation, heard.answer.assignment_generation)
+            if heard.answer.rejoin:
+                news.rejoin_generation = max(news.rejoin_generation, heard.generation_id)
+        elif not self._refusal_counts(heard):
+            return
+        elif isinstance(heard.answer, RebalanceInProgress):
+            news.rejoin_asked = True
+        else:
+            news.refused = heard.answer
+        self._act_when_free()
+
+    def _refusal_counts(self, heard: HeartbeatAnswered) -> bool:
+        standing, answer = self._standing, heard.answer
+        if heard.sent.member_id != standing.member_id:
+            return True  # the member has heard it elsewhere
+        if self._phase is Phase.JOINING:
+            return False  # the answer to the join decides
+        if isinstance(answer, UnknownMemberId):
+            return True
+        if heard.sent.epoch != standing.epoch:
+            return False
+        is_behind = (
+            self._phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
+            or heard.sent.body.generation_id != standing.generation_id
+        )
+        return not (
+            isinstance(answer, IllegalGeneration) and is_behind
+        )  # the group is ahead, its assignment on the way
+
+    def _has_news(self) -> bool:
+        news = self._news
+        return (
+            news.refused is not None
+            or news.stop
+            or news.lost is not None
+            or news.rejoin_asked
+            or news.rejoin_generation >= self._standing.awaited
+        )
+
+    def _act_when_free(self) -> None:
+        """Act on news, unless an order or a call has to be answered first."""
+        if self._phase in (Phase.AWAITING, Phase.HOLDING):
+            if self._has_news():
+                self._act()
+            elif self._phase is Phase.AWAITING and self._news.assignment_generation >= self._standing.awaited:
+                self._fetch()
+        elif self._call_is_out:
+            return
+        elif self._phase is Phase.FETCHING:
+            if self._has_news():
+                self._act()
+        elif self._phase is Phase.JOINING:
+            serious = self._news.stop or self._news.lost is not None
+            if serious and self._standing.member_id is not None:  # the subscription is not sent again
+                self._act()
+
+    def _act(self) -> None:
+        """By the most serious news; without any, rejoin."""
+        news = self._news
+        if news.refused is not None:
+            self._refused(news.refused)
+        elif news.stop:
+            self._close(MemberEnd.STOPPED)
+        elif news.lost is not None:
+            reason = news.lost
+            self._forget_generation()
+            self._lose(reason)
+        else:
+            self._prepare()
+
+    def _refused(self, error: CoordinatorError) -> None:
+        self._news.refused = None
+        match error:
+            case UnknownMemberId():
+                self._forget_member()
+                self._lose(error.code)
+            case IllegalGeneration():
+                self._forget_generation()
+                self._lose(error.code)
+            case RebalanceInProgress():
+                self._prepare()  # it keeps working
+            case FencedInstanceId() | FencedMemberEpoch():
+                self._forget_member()  # the newer incarnation has its place now
+                self._end = MemberEnd.FENCED
+                self._lose(error.code)
+            case _:
+                self._fail(error)
+
+    def _forget_generation(self) -> None:
+        """The group no longer knows this member's generation, or the member gives its tasks up."""
+        self._standing.epoch += 1
+        self._standing.generation_id = BEFORE_FIRST_ASSIGNMENT
+
+    def _forget_member(self) -> None:
+        """The group no longer knows this member."""
+        self._forget_generation()
+        standing = self._standing
+        standing.member_id = standing.reported = None
+        standing.awaited = BEFORE_FIRST_ASSIGNMENT
+        standing.first_joins += 1
+        self._news.rejoin_generation = -1
+        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT
+
+    # --- answers to calls and orders, and pauses between calls
+
+    def _answered(self, event: JoinAnswered | AssignmentAnswered | LeaveAnswered | CallRefused | CallFailed) -> None:
+        if self._phase in (Phase.CLOSING, Phase.LEAVING):
+            self._answered_while_ending(event)
+            return
+        match event:
+            case JoinAnswered(_, reply):
+                self._joined(reply)
+            case AssignmentAnswered(_, fetched):
+                self._fetched(fetched)
+            case CallRefused(_, error):
+                self._refused(error)
+            case CallFailed(_, retry_after_ms, chance):
+                self._pause(retry_after_ms, chance)
+                self._act_when_free()
+
+    def _answered_while_ending(
+        self, event: JoinAnswered | AssignmentAnswered | LeaveAnswered | CallRefused | CallFailed
+    ) -> None:
+        if isinstance(event, JoinAnswered):  # of a first join: only now the member can leave
+            self._standing.member_id = event.reply.member_id
+        if self._phase is Phase.LEAVING:
+            if isinstance(event, JoinAnswered):
+                self._leave()
+            else:
+                self._finish()
+
+    def _pause(self, retry_after_ms: int | None, chance: float) -> None:
+        """Repeat the call later: the first time at once, then after pauses that grow and that chance spreads."""
+        self._failures += 1
+        if retry_after_ms is not None:
+            pause_ms = retry_after_ms * (1 + chance)
+        elif self._failures == 1:
+            pause_ms = 0
+        else:
+            pause_ms = min(FIRST_PAUSE_MS * 2 ** min(self._failures - 2, 10), LONGEST_PAUSE_MS) * (1 + chance) / 2
+        self._set_timer(round(pause_ms))
+
+    def _waited(self) -> None:
+        self._timer += 1
+        if self._phase is Phase.JOINING:
+            self._send_join()
+        elif self._phase is Phase.FETCHING:
+            self._fetch_again()
+        elif self._phase is Phase.LEAVING:
+            self._finish()
+
+    def _fetch_again(self) -> None:
+        if self._has_news():
+            self._act()
+        else:
+            self._fetch()
+
+    def _carried_out(self, offset_sums: Mapping[TaskId, int]) -> None:
+        """The last order is done, so all before it are."""
+        match self._phase:
+            case Phase.PREPARING:
+                if self._news.refused is not None or self._news.stop or self._news.lost is not None:
+                    self._act()
+                else:
+                    self._join(offset_sums)
+            case Phase.CHANGING:
+                self._changed()
+            case Phase.LOSING:
+                if self._is_ending:
+                    self._leave()
+                else:
+                    self._prepare()
+            case Phase.CLOSING:
+                self._leave()
+
+    # --- the end
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._end is not None or self._failure is not None
+
+    def _lose(self, reason: str) -> None:
+        self._news.lost = None
+        self._owned = _Owned()
+        self._give_up_call()
+        self._phase = Phase.LOSING
+        self._give(LoseTasks(reason))
+
+    def _fail(self, error: BaseException) -> None:
+        if self._phase is Phase.LEAVING:
+            return
+        self._failure = self._failure or error
+        if self._phase in (Phase.LOSING, Phase.CLOSING):
+            self._leave()
+        else:
+            self._lose(f"the member failed: {error!r}")
+
+    def _close(self, end: MemberEnd) -> None:
+        self._end = end
+        if self._standing.member_id is not None:
+            self._give_up_call()
+        self._phase = Phase.CLOSING
+        self._give(CloseTasks())
+
+    def _leave(self) -> None:
+        self._phase = Phase.LEAVING
+        if self._standing.member_id is not None:
+            self._give_up_call()
+            self._effects.append(SendLeave(self._next_call(), self._standing.member_id))
+        elif self._call_is_out:
+            self._set_timer(LAST_JOIN_WAIT_MS)
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._phase = Phase.ENDED
+        self._effects.append(Ended(None if self._failure is not None else self._end, self._failure))
+
+    # --- numbers
+
+    def _give(self, *orders: Order) -> None:
+        """The answer to the last of them counts, and the failure of any."""
+        self._first_order = self._order + 1
+        for order in orders:
+            self._order += 1
+            self._effects.append(GiveOrder(self._order, order))
+
+    def _next_call(self) -> int:
+        self._call += 1
+        self._timer += 1
+        self._call_is_out = True
+        return self._call
+
+    def _give_up_call(self) -> None:
+        """Its answer does not count any more, nor does the pause before its repetition."""
+        self._call += 1
+        self._timer += 1
+        self._call_is_out = False
+
+    def _set_timer(self, after_ms: int) -> None:
+        self._timer += 1
+        self._effects.append(SetTimer(self._timer, self._now_ms + after_ms))
