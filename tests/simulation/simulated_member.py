@@ -1,7 +1,8 @@
 """A member as the protocol wants it: one thread, one request at a time, tasks held until an assignment takes them away.
 
-It rejoins with what it really runs, asks again with the same bytes when an answer did not come, and drops everything
-when it hears that it is not a member any more.
+It rejoins with what it really runs, asks again with the same bytes (a first join under the same `join_id`) when an
+answer did not come, and drops everything when it hears that it is not a member any more. It is a process of its own,
+with one connection, and sends heartbeats either as a member or as a process.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from assignor.types import TaskId
-from coordinator_api.group.events import FetchAssignment, Heartbeat, Join
+from coordinator_api.group.events import FetchAssignment, Heartbeat, Join, ProcessHeartbeat
 from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
     HeartbeatAnswered,
     JoinAnswered,
+    ProcessHeartbeatAnswered,
     Rejected,
     Response,
 )
@@ -30,12 +32,14 @@ REBALANCE_TIMEOUT_MS = 4_000
 class SimulatedMember:
     """`waiting_for`: the generation its last join was answered with, until it has its assignment.
 
-    `unanswered`: a join that has to be asked again. `restored`: offset sums of the state on its disk.
+    `unanswered`: a join that has to be asked again. `restored`: offset sums of the state on its disk. `connection_id`:
+    the connection of its process, None when its heartbeats are those of a member.
     """
 
     name: str
     group_instance_id: str | None = None
     incarnation: int | None = None
+    connection_id: int | None = None
     member_id: str | None = None
     generation_id: int = 0
     running: frozenset[TaskId] = frozenset()
@@ -47,11 +51,16 @@ class SimulatedMember:
     unanswered: Join | None = None
     dead: bool = False
 
-    def started_anew(self, incarnation: int) -> SimulatedMember:
+    def started_anew(self, incarnation: int, connection_id: int | None) -> SimulatedMember:
         """The process again over the same disk; it runs nothing yet. The old one may live on as a zombie."""
         disk = dict.fromkeys((*self.running, *self.standbys), END_OFFSET)
         return SimulatedMember(
-            self.name, self.group_instance_id, incarnation, restored={**self.restored, **disk}, unique=self.unique
+            self.name,
+            self.group_instance_id,
+            incarnation,
+            connection_id,
+            restored={**self.restored, **disk},
+            unique=self.unique,
         )
 
     def join(self, new_member_id: str) -> Join:
@@ -73,12 +82,15 @@ class SimulatedMember:
                 self.group_instance_id,
                 self.incarnation,
                 client_id=self.name,
+                join_id=None if self.member_id else f"{self.name} {self.incarnation} {new_member_id}",
+                leave_on_disconnect=self.connection_id is not None,
             )
         return replace(self.unanswered, new_member_id=new_member_id)
 
-    def heartbeat(self) -> Heartbeat:
+    def heartbeat(self) -> Heartbeat | ProcessHeartbeat:
         assert self.member_id is not None
-        return Heartbeat(self.member_id, self.generation_id, dict.fromkeys(self.running, END_OFFSET))
+        own = Heartbeat(self.member_id, self.generation_id, dict.fromkeys(self.running, END_OFFSET))
+        return own if self.connection_id is None else ProcessHeartbeat({self.member_id: own}, self.connection_id)
 
     def fetch(self) -> FetchAssignment:
         assert self.member_id is not None
@@ -92,6 +104,13 @@ class SimulatedMember:
                 self.unanswered, self.has_to_join = None, False
             case HeartbeatAnswered(rejoin=rejoin):
                 self.has_to_join = self.has_to_join or rejoin
+            case ProcessHeartbeatAnswered(members=members):
+                assert self.member_id is not None
+                news = members[self.member_id]
+                if isinstance(news, Rejected):
+                    self._refused(news.code)
+                else:
+                    self.has_to_join = self.has_to_join or news.rejoin
             case AssignmentReady(generation_id, data):
                 self._take(generation_id, bytes(data))
             case AssignmentPending():

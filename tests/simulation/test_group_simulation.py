@@ -1,6 +1,9 @@
 """Random histories of a group: members that come, go, die and come back, answers that are lost, a coordinator that is
-killed before or after a commit, commits that fail, rebalances whose results come late. Whatever happens:
+killed before or after a commit, commits that fail, several events in one commit, rebalances whose results come late,
+connections that break. Whatever happens:
 
+- no member is in the group twice, and none is removed for a broken connection that it is heard on another one after;
+- what a process hears that it can fetch, it can fetch;
 - no task has two owners among those whom the group counts as members;
 - the generation never goes back, and what a member is handed is what was recorded;
 - the state is what the records replay to;
@@ -17,23 +20,31 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coordinator_api.group.events import (
     AssignmentComputed,
+    ConnectionLost,
     Event,
+    Heartbeat,
     Leave,
+    ProcessHeartbeat,
     RebalanceFailed,
+    RecheckAssignment,
     Tick,
 )
+from coordinator_api.group.hearing import answer
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentDiscarded,
     AssignmentReady,
     AssignmentStored,
+    MemberNews,
     Outcome,
+    ProcessHeartbeatAnswered,
     Response,
     RunRebalance,
 )
 from coordinator_api.group.rebalance_result import computed_assignments
-from coordinator_api.group.records import MemberReplaced, RebalanceCompleted
-from coordinator_api.group.states import GroupState, RebalanceOutcome
+from coordinator_api.group.records import MemberRemoved, MemberReplaced, RebalanceCompleted
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 from tests.simulation.leader import TASKS, lead
@@ -41,6 +52,7 @@ from tests.simulation.simulated_member import SimulatedMember
 
 HEAL_STEP_MS = 250
 HEAL_STEPS = 400
+GRACE_MS = 200
 
 
 class Fault(Enum):
@@ -60,27 +72,31 @@ names = st.integers(0, 4)
 class GroupSimulation(RuleBasedStateMachine):
     @initialize(initial_delay_ms=st.sampled_from([0, 1_000]), static=st.lists(st.booleans(), max_size=4))
     def declare(self, initial_delay_ms: int, static: list[bool]) -> None:
-        limits = GroupLimits(initial_rebalance_delay_ms=initial_delay_ms, new_member_join_timeout_ms=3_000)
+        limits = GroupLimits(
+            initial_rebalance_delay_ms=initial_delay_ms, new_member_join_timeout_ms=3_000, disconnect_grace_ms=GRACE_MS
+        )
         self.recorded = RecordedGroup(limits)
         self.members: list[SimulatedMember] = []
         self.due: RunRebalance | None = None
         self.late: list[RunRebalance] = []
         self.handed_out: dict[tuple[int, str], bytes] = {}
         self.fresh = 1
+        self.lost_ms: dict[str, int] = {}
         self.revision = 0
         self.highest_generation = 0
         self._send(declared("v0"), Fault.NONE)
         for one in static:
-            self.start(one)
+            self.start(one, True)
 
     # members
 
     @precondition(lambda self: sum(not member.dead for member in self.members) < 5)
-    @rule(static=st.booleans())
-    def start(self, static: bool) -> None:
+    @rule(static=st.booleans(), as_process=st.booleans())
+    def start(self, static: bool, as_process: bool) -> None:
         name = f"m{len(self.members)}"
         instance = f"instance-{name}" if static else None
-        self.members.append(SimulatedMember(name, instance, 1 if static else None))
+        connection_id = self._fresh() if as_process else None
+        self.members.append(SimulatedMember(name, instance, 1 if static else None, connection_id))
 
     @rule(index=names, fault=faults)
     def join(self, index: int, fault: Fault) -> None:
@@ -93,6 +109,13 @@ class GroupSimulation(RuleBasedStateMachine):
         member = self._member(index)
         if member is not None and member.member_id is not None:
             self._ask(member, member.heartbeat(), fault)
+
+    @rule(index=names)
+    def hear(self, index: int) -> None:
+        """A heartbeat that waits for no other event."""
+        member = self._member(index)
+        if member is not None and member.member_id is not None:
+            self._hear(member, self.recorded.group.image)
 
     @rule(index=names, fault=faults)
     def fetch(self, index: int, fault: Fault) -> None:
@@ -125,15 +148,23 @@ class GroupSimulation(RuleBasedStateMachine):
         if member is not None:
             member.dead = True
             member.running = frozenset()
+            self._lose_connections([member])
             if member.group_instance_id is not None:
-                self.members.append(member.started_anew(self._fresh()))
+                self.members.append(member.started_anew(self._fresh(), self._fresh()))
+
+    @rule(index=names, most=st.booleans())
+    def connections_break(self, index: int, most: bool) -> None:
+        """That of one living member, or all of them at once."""
+        member = self._member(index)
+        if member is not None:
+            self._lose_connections([one for one in self.members if not one.dead] if most else [member])
 
     @rule(index=names)
     def come_back_beside_a_zombie(self, index: int) -> None:
         """A static member is started anew while its older incarnation still runs, and goes on asking."""
         member = self._member(index)
         if member is not None and member.group_instance_id is not None:
-            self.members.append(member.started_anew(self._fresh()))
+            self.members.append(member.started_anew(self._fresh(), self._fresh()))
 
     # the coordinator
 
@@ -175,6 +206,35 @@ class GroupSimulation(RuleBasedStateMachine):
         self._restart()
         assert self.recorded.group.image == before, "the state is not what the records replay to"
 
+    @rule(
+        order=st.permutations(range(5)),
+        leaves=st.integers(0, 8),
+        hears=names,
+        computed=st.booleans(),
+        fails=st.booleans(),
+    )
+    def several_events_in_one_commit(
+        self, order: list[int], leaves: int, hears: int, computed: bool, fails: bool
+    ) -> None:
+        """Each member joins, except that one may leave; meanwhile one is heard, from the state before all this. When
+        the commit fails, the coordinator reads the group again, and nobody was answered.
+        """
+        alive = [member for member in self.members if not member.dead]
+        events: list[tuple[SimulatedMember | None, Event]] = [(None, Tick())]
+        for number in order[: len(alive)]:
+            member = alive[number % len(alive)]
+            if number == leaves and member.member_id is not None and not fails:
+                member.dead, member.running = True, frozenset()
+                events.append((None, Leave(member.member_id)))
+            elif member.has_to_join or member.unanswered is not None:
+                events.append((member, member.join(f"id-{self._fresh()}")))
+        effect = self.due
+        if computed and effect is not None and not fails:
+            self.due = None
+            self.late.append(effect)
+            events.append((None, self._computed(effect)))
+        self._commit_together(events, self._member(hears), fails)
+
     # what always holds
 
     @invariant()
@@ -188,6 +248,14 @@ class GroupSimulation(RuleBasedStateMachine):
             for task in member.running:
                 assert task not in owners, f"{task} is owned by {owners[task]} and {member.name}\n{self._story()}"
                 owners[task] = member.name
+
+    @invariant()
+    def nobody_is_in_the_group_twice(self) -> None:
+        """Lost answers make no ghosts: whoever asks again is known by its `join_id`."""
+        names = [member.last_join.client_id for member in self.recorded.group.image.members.values()]
+        for member in self.members:
+            if not member.dead:
+                assert names.count(member.name) <= 1, f"{member.name} is there twice\n{self._story()}"
 
     @invariant()
     def generation_never_goes_back(self) -> None:
@@ -261,6 +329,69 @@ class GroupSimulation(RuleBasedStateMachine):
                     f"{member.name} was handed something that is not recorded"
                 )
 
+    def _hear(self, member: SimulatedMember, committed: GroupImage) -> None:
+        event = member.heartbeat()
+        self._note_sign_of_life(event)
+        group, now_ms = self.recorded.group, self.recorded.now_ms
+        heard = group.hear(event, now_ms, committed)
+        self._check_news(heard.response, committed)
+        member.hear(heard.response)
+        if heard.wants_tick and group.image is committed:
+            self._send(Tick(), Fault.NONE)
+
+    def _check_news(self, response: Response, image: GroupImage) -> None:
+        """A process is told of each of its members what a request of the member itself would be told."""
+        if isinstance(response, ProcessHeartbeatAnswered):
+            for member_id, news in response.members.items():
+                if isinstance(news, MemberNews):
+                    fetched = answer(image, RecheckAssignment(member_id, 0))
+                    generation = fetched.generation_id if isinstance(fetched, AssignmentReady) else 0
+                    assert news.assignment_generation == generation
+
+    def _commit_together(
+        self, events: list[tuple[SimulatedMember | None, Event]], heard: SimulatedMember | None, fails: bool
+    ) -> None:
+        recorded, committed = self.recorded, self.recorded.group.image
+        taken: list[tuple[SimulatedMember | None, Outcome]] = []
+        for member, event in events:
+            self._note_sign_of_life(event)
+            outcome = recorded.group.handle(event, recorded.now_ms)
+            recorded.group.apply(outcome.records, recorded.now_ms)
+            assert outcome.next_timer_ms == recorded.group.next_timer_ms
+            taken.append((member, outcome))
+        if heard is not None and heard.member_id is not None:
+            self._hear(heard, committed)
+        if fails:
+            self._restart()
+            assert recorded.group.image == committed, "what was not committed is left in the state"
+            return
+        for member, outcome in taken:
+            recorded.store(outcome)
+            self._note(outcome)
+            self._start(outcome)
+            if member is not None and not member.dead:
+                member.hear(outcome.response)
+
+    def _lose_connections(self, members: list[SimulatedMember]) -> None:
+        """Each of them has another one by its next heartbeat, unless it is dead."""
+        for member in members:
+            if member.connection_id is not None:
+                self.lost_ms.setdefault(member.member_id or "", self.recorded.now_ms)
+                self._send(ConnectionLost(member.connection_id), Fault.NONE)
+                member.connection_id = self._fresh()
+
+    def _note_sign_of_life(self, event: Event) -> None:
+        if isinstance(event, ProcessHeartbeat):
+            for member_id in event.members:
+                self.lost_ms.pop(member_id, None)
+        elif isinstance(event, Heartbeat):
+            self.lost_ms.pop(event.member_id, None)
+
+    def _check_removal(self, member_id: str) -> None:
+        lost_ms = self.lost_ms.get(member_id)
+        assert lost_ms is not None, f"{member_id} was heard after its connection broke\n{self._story()}"
+        assert self.recorded.now_ms >= lost_ms + GRACE_MS, f"{member_id} had no time to come back\n{self._story()}"
+
     def _tick(self, fault: Fault) -> None:
         due_ms = self.recorded.group.next_timer_ms
         if due_ms is not None and due_ms <= self.recorded.now_ms:
@@ -283,7 +414,10 @@ class GroupSimulation(RuleBasedStateMachine):
     def _send(self, event: Event, fault: Fault) -> Response | None:
         """None when no answer comes."""
         recorded = self.recorded
+        self._note_sign_of_life(event)
         outcome = recorded.decide(event)
+        if not outcome.records:
+            self._check_news(outcome.response, recorded.group.image)
         if fault is Fault.COMMIT_FAILED and outcome.records:
             return None
         if fault is Fault.KILLED_BEFORE_COMMIT:
@@ -305,6 +439,8 @@ class GroupSimulation(RuleBasedStateMachine):
         for record in outcome.records:
             if isinstance(record, RebalanceCompleted):
                 self.handed_out |= {(record.generation_id, key): data for key, data in record.assignments.items()}
+            elif isinstance(record, MemberRemoved) and record.reason is RemovalReason.DISCONNECTED:
+                self._check_removal(record.member_id)
             elif isinstance(record, MemberReplaced):
                 self.handed_out |= {
                     (generation_id, record.new_member_id): data
