@@ -45,6 +45,12 @@ METRICS = (
         "assignor_clock_behind_seconds", (), "Time in which the service could not listen, and which members got back."
     ),
     ServiceMetric("assignor_shed_requests_total", ("kind",), "Requests refused because the service was overloaded."),
+    ServiceMetric("assignor_connections", (), "Open connections."),
+    ServiceMetric(
+        "assignor_connections_cut_total",
+        ("reason",),
+        "Connections that were refused or cut: to make room, or for slow headers, a slow reader, or too many.",
+    ),
     ServiceMetric("assignor_http_requests_total", ("method", "route", "status"), "HTTP requests answered."),
     ServiceMetric("assignor_http_request_duration_seconds", ("method", "route"), "HTTP requests, waiting included."),
 )
@@ -82,6 +88,8 @@ class Metrics:
         self._gauge("assignor_long_polls", long_polls)
         self._gauge("assignor_event_backlog", event_backlog)
         self._gauge("assignor_clock_behind_seconds", lambda: clock_behind_ms() / 1000)
+        self.connections = Gauge("assignor_connections", _description("assignor_connections"), registry=self.registry)
+        self.cut_connections = self._counter("assignor_connections_cut_total")
         self.requests = self._counter("assignor_http_requests_total")
         self.request_duration = self._histogram("assignor_http_request_duration_seconds")
         self.registry.register(_GroupCensus(census))

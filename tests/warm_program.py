@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -42,7 +43,7 @@ class WarmProgram:
     """A running `assignor`, with the methods of `subprocess.Popen` that tests call.
 
     `stdout`, `stderr`: descriptors that are open for writing. They stay the caller's. `ignored`: signals that it finds
-    ignored, as a background job of a shell finds SIGINT.
+    ignored, as a background job of a shell finds SIGINT. `open_files`: the most files that it may have open.
     """
 
     def __init__(
@@ -54,11 +55,14 @@ class WarmProgram:
         stdout: int,
         stderr: int,
         ignored: tuple[signal.Signals, ...] = (),
+        open_files: int | None = None,
     ) -> None:
         with ExitStack() as sent:
             outputs = [_sendable(descriptor, sent) for descriptor in (stdout, stderr)]
             self._process = CONTEXT.Process(
-                target=_run, args=(tuple(arguments), str(cwd), dict(environment), *outputs, ignored), daemon=True
+                target=_run,
+                args=(tuple(arguments), str(cwd), dict(environment), *outputs, ignored, open_files),
+                daemon=True,
             )
             self._process.start()
         assert self._process.pid is not None, "it was started"
@@ -130,10 +134,13 @@ def _run(
     stdout: Connection,
     stderr: Connection,
     ignored: tuple[signal.Signals, ...],
+    open_files: int | None,
 ) -> None:
     from assignor.commands import main
 
     end_with_the_tests()
+    if open_files is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)

@@ -9,11 +9,10 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http import problems
+from coordinator_api.http import openapi, problems
 from coordinator_api.http.auth import Gate, check_exposure, token_of
 from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
-from coordinator_api.http.openapi import describe_bodies
 from coordinator_api.http.routes import groups, health, members, rebalances, stateless
 from coordinator_api.settings import Settings
 
@@ -39,6 +38,7 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
         summary="Kafka Streams' task placement as a durable service",
         version=version("assignor"),
         lifespan=lifespan,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
@@ -48,5 +48,5 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
     problems.install(app)
     for router in (groups.router, members.router, rebalances.router, stateless.router, health.router):
         app.include_router(router)
-    describe_bodies(app)
+    openapi.install(app)
     return app

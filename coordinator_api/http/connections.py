@@ -22,11 +22,13 @@ import resource
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from enum import StrEnum
 from itertools import count
 from typing import Any, Protocol
 
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from coordinator_api.http.problems import Problem, problem_response
@@ -78,11 +80,24 @@ def _open_files() -> int:
         return 0
 
 
+class CutReason(StrEnum):
+    """Why the service ended a connection."""
+
+    ROOM = "room"
+    HEADERS = "headers"
+    READER = "reader"
+    REFUSED = "refused"
+
+
 class Cuttable(Protocol):
     """A connection as `Connections` sees it."""
 
     due_s: float
     """On the event loop's clock: when the connection has had its time; infinite while it has all the time."""
+
+    @property
+    def slow(self) -> CutReason:
+        """What it has spent its time with."""
 
     def cut(self) -> None:
         """End it at once, whatever has not been sent yet."""
@@ -93,7 +108,7 @@ class Connections:
     apart.
 
     `on_lost`: gets the number of each connection that broke, or that its caller closed. Not called for those that the
-    service ended itself.
+    service ended itself: `on_cut` gets their reasons.
     """
 
     def __init__(self, limit: int, limit_per_address: int, headers_timeout_s: float, answer_timeout_s: float) -> None:
@@ -101,6 +116,7 @@ class Connections:
         self.headers_timeout_s = headers_timeout_s
         self.answer_timeout_s = answer_timeout_s
         self.on_lost: Callable[[int], None] = lambda number: None
+        self.on_cut: Callable[[CutReason], None] = lambda reason: None
         self._limit_per_address = limit_per_address
         self._numbers = count(1)
         self._open: dict[int, tuple[Cuttable, str]] = {}
@@ -136,6 +152,7 @@ class Connections:
 
     def refuse(self, connection: Cuttable) -> bool:
         """Keep a refused connection for a moment; False when too many are kept already."""
+        self.on_cut(CutReason.REFUSED)
         if len(self._refused) >= _REFUSED_AT_ONE_TIME:
             return False
         self._refused.add(connection)
@@ -165,6 +182,7 @@ class Connections:
     def sweep(self, now_s: float) -> None:
         """Cut every connection that has had its time."""
         for connection in [each for each, _ in self._open.values() if each.due_s <= now_s]:
+            self.on_cut(connection.slow)
             connection.cut()
         for connection in [each for each in self._refused if each.due_s <= now_s]:
             connection.cut()
@@ -176,6 +194,7 @@ class Connections:
                 connection, _ = self._open[number]
                 # counted as gone at once: the event loop tells of it only after it has let in others
                 self._forget(number)
+                self.on_cut(CutReason.ROOM)
                 connection.cut()
                 return True
         return False
@@ -205,6 +224,7 @@ class ServiceConnection(HttpToolsProtocol):
         self.due_s = math.inf
         self._number: int | None = None
         self._ended_here = False
+        self._answering: RequestResponseCycle | None = None
         self._headers_due_s = math.inf
         self._answer_due_s = math.inf
         # between two requests, or in the headers of the next one
@@ -213,8 +233,14 @@ class ServiceConnection(HttpToolsProtocol):
         self._header_count = 0
         self._message_ended = False
 
+    @property
+    def slow(self) -> CutReason:
+        return CutReason.HEADERS if self._headers_due_s <= self._answer_due_s else CutReason.READER
+
     def cut(self) -> None:
         self._ended_here = True
+        self.due_s = math.inf
+        self._leave_unanswered()
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -228,6 +254,7 @@ class ServiceConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._leave_unanswered()
         self.due_s = math.inf
         self.registry.gone(self._number, self, ended_here=self._ended_here)
 
@@ -311,6 +338,17 @@ class ServiceConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._end_with(Problem("INVALID_REQUEST", "this is no HTTP/1.1 request", status=400))
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _leave_unanswered(self) -> None:
+        """uvicorn knows only the request that came last; the one that is being answered may be an earlier one."""
+        self.pipeline.clear()
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
 
     def _start_header_clock(self) -> None:
         self._header_bytes = 0

@@ -1,12 +1,19 @@
-"""What FastAPI cannot see for its OpenAPI document: the bodies that routes read by hand."""
+"""`/openapi.json`: the service described by itself, with the bodies that routes read by hand.
+
+The document is made once and kept as bytes: it has 70 KB, and anybody on this machine may ask for it in a loop.
+"""
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
+from starlette.requests import Request
+from starlette.responses import Response
 
 from coordinator_api.http.schemas import HeartbeatBody, ProcessHeartbeatBody, SubscriptionBody
 
@@ -14,17 +21,23 @@ BODIES: tuple[type[BaseModel], ...] = (SubscriptionBody, HeartbeatBody, ProcessH
 """Routes refer to their schemas by name."""
 
 
-def describe_bodies(app: FastAPI) -> None:
-    """Add the schemas of `BODIES` to the document of `app`, which FastAPI makes when it is asked for the first time."""
-    described_by_fastapi = app.openapi
+def install(app: FastAPI) -> None:
+    """Serve the document. `app` has all its routes, and no `openapi_url` of FastAPI."""
 
-    def described() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = described_by_fastapi()
-            _, definitions = models_json_schema(
-                [(each, "validation") for each in BODIES], ref_template="#/components/schemas/{model}"
-            )
-            document["components"]["schemas"].update(definitions["$defs"])
-        return described_by_fastapi()
+    @cache
+    def document() -> bytes:
+        return json.dumps(_described(app)).encode("ascii")
 
-    app.openapi = described  # type: ignore[method-assign]
+    async def openapi(request: Request) -> Response:
+        return Response(document(), media_type="application/json")
+
+    app.add_route("/openapi.json", openapi, include_in_schema=False)
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    described = app.openapi()
+    _, definitions = models_json_schema(
+        [(each, "validation") for each in BODIES], ref_template="#/components/schemas/{model}"
+    )
+    described["components"]["schemas"].update(definitions["$defs"])
+    return described

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import signal
@@ -28,6 +29,9 @@ from coordinator_api.http.auth import check_exposure, token_of
 from coordinator_api.http.connections import Connections, connection_limit, protocol_of
 from coordinator_api.settings import Settings, unknown_environment
 
+_M_MMAP_THRESHOLD = -3
+_LARGE_BYTES = 262_144
+
 
 class CannotListen(AssignorFault):
     """The service cannot listen on its address."""
@@ -39,6 +43,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
     _configure_logging(settings)
+    _give_large_memory_back()
     # each counter would add a second series with the time at which it began
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
@@ -86,6 +91,8 @@ class _Server(uvicorn.Server):
         self._connections = connections
         self._started = started
         connections.on_lost = self._on_lost
+        connections.on_cut = lambda reason: coordinator.metrics.cut_connections.labels(reason).inc()
+        coordinator.metrics.connections.set_function(lambda: len(connections))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -119,6 +126,16 @@ class _Server(uvicorn.Server):
             lost = getattr(self._coordinator, "connection_lost", None)
             if lost is not None:
                 lost(connection_id)
+
+
+def _give_large_memory_back() -> None:
+    """Let every block above a size be one of the operating system, which gets it back when it is freed.
+
+    glibc raises that size up to 32 MB by itself, with the blocks that it sees freed. From then on the bodies that were
+    large once stay in the process's memory.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # another C library has its own ways
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -155,7 +172,10 @@ def _configure_logging(settings: Settings) -> None:
     if settings.log_format == "json":
         last: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        last = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # by default it draws every local variable of every frame, which takes seconds for an error deep in a request
+        last = [
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        ]
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -31,7 +31,10 @@ def run_command(directory: Path, *arguments: str) -> subprocess.CompletedProcess
 
 
 class ServiceProcess:
-    """Started by `start`; `kill` is `kill -9`. `url` is where it listens. `ignored`: signals that it finds ignored."""
+    """Started by `start`; `kill` is `kill -9`. `url` is where it listens. `ignored`: signals that it finds ignored.
+
+    `open_files`: the most files that it may have open.
+    """
 
     def __init__(
         self,
@@ -39,8 +42,10 @@ class ServiceProcess:
         *flags: str,
         environment: Mapping[str, str] | None = None,
         ignored: tuple[signal.Signals, ...] = (),
+        open_files: int | None = None,
     ) -> None:
         self.directory = directory
+        self._open_files = open_files
         self._ignored = ignored
         self._flags = flags
         self._environment = clean_environment(environment)
@@ -59,6 +64,7 @@ class ServiceProcess:
                 stdout=nowhere,
                 stderr=stderr,
                 ignored=self._ignored,
+                open_files=self._open_files,
             )
         finally:
             os.close(stderr)

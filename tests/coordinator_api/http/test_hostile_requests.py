@@ -1,0 +1,275 @@
+"""Callers that send nothing, too slowly, too much, or never read: the others are served, and the memory comes back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.checkout import ROOT
+from tests.coordinator_api import held_assignor
+from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
+from tests.coordinator_api.http.hostile_callers import (
+    Bystander,
+    Crowd,
+    beside,
+    memory_bytes,
+    raise_own_limit,
+    wait_for,
+)
+from tests.coordinator_api.service_process import ServiceProcess
+
+OPEN_FILES = 1_024
+HOLD_FILE = "hold"
+MEBIBYTE = 1_048_576
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """As `ulimit -n 1024; assignor serve` starts it, with less patience than usual."""
+    directory = tmp_path_factory.mktemp("hostile")
+    flags = (
+        *("--request-headers-timeout-ms", "3000"),
+        *("--request-timeout-ms", "3000"),
+        *("--group-initial-rebalance-delay-ms", "0"),
+        *("--computation-max-count", "1"),
+        *("--task-assignor-classes", held_assignor.CLASS_PATH),
+    )
+    environment = {"PYTHONPATH": str(ROOT), held_assignor.HOLD_FILE_VARIABLE: str(directory / HOLD_FILE)}
+    with ServiceProcess(directory, *flags, environment=environment, open_files=OPEN_FILES) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def bystander(service: ServiceProcess) -> Bystander:
+    raise_own_limit(4 * OPEN_FILES)
+    return Bystander(service)
+
+
+def metric(client: httpx.Client, name: str) -> float:
+    for line in client.get("/metrics").text.splitlines():
+        if line.startswith(f"{name} "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    "greeting, trickle",
+    [
+        (b"", b""),
+        (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"a"),
+        (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"\r\nX-B: b"),
+        (b"\r\n", b"\r\n"),
+    ],
+    ids=["silent", "one header", "many headers", "empty lines"],
+)
+def test_should_serve_others_beside_more_callers_without_a_request_than_there_are_files(
+    bystander: Bystander, greeting: bytes, trickle: bytes
+) -> None:
+    with (
+        Crowd(bystander.url, OPEN_FILES + 76, greeting) as crowd,
+        beside(lambda: crowd.wait_until_cut(sends=trickle)),
+    ):
+        bystander.calls()
+
+
+def test_should_serve_others_beside_bodies_that_never_end(bystander: Bystander) -> None:
+    begun = b"PUT /v1/groups/g HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
+    with Crowd(bystander.url, OPEN_FILES + 76, begun) as crowd, beside(lambda: crowd.wait_until_cut(sends=b" ")):
+        bystander.calls()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /livez HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"GET /" + b"y" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000,
+    ],
+    ids=["many", "long", "long address", "without end"],
+)
+def test_should_refuse_headers_that_are_too_large(bystander: Bystander, head: bytes) -> None:
+    with Crowd(bystander.url, 1) as crowd:
+        caller = crowd.sockets[0]
+        caller.settimeout(60)
+        caller.sendall(head)
+        answer = b"".join(iter(lambda: caller.recv(65_536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert b"content-type: application/problem+json" in answer
+
+
+def test_should_refuse_what_is_no_http(bystander: Bystander) -> None:
+    with Crowd(bystander.url, 1, b"\x16\x03\x01 hello\r\n\r\n") as crowd:
+        caller = crowd.sockets[0]
+        caller.settimeout(60)
+        answer = b"".join(iter(lambda: caller.recv(65_536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/problem+json" in answer
+
+
+def test_should_cut_callers_who_do_not_read_their_answers(bystander: Bystander) -> None:
+    """Each asks for some 20 MB in one go, of which the service holds one answer at a time."""
+    name = 'assignor_connections_cut_total{reason="reader"}'
+    before = metric(bystander.client, name)
+    memory = memory_bytes(bystander.service.process.pid)
+    with Crowd(bystander.url, 50, b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400):
+        bystander.calls()
+        wait_for(lambda: metric(bystander.client, name) - before == 50)
+
+    assert memory_bytes(bystander.service.process.pid) - memory < 50 * MEBIBYTE
+
+
+def hostile_bodies() -> dict[str, tuple[str, str, bytes, int]]:
+    """Name to method, path below the group, body, and the status that it gets."""
+    million = b",".join(b'"f%d":1' % number for number in range(1_000_000))
+    tasks = b",".join(b'"0_%d":1' % number for number in range(1_000_000))
+    beat = "/members/m/heartbeat"
+    return {
+        "a million unknown fields": ("POST", beat, b'{"generation_id":1,' + million + b"}", 413),
+        "a million tasks": ("POST", beat, b'{"generation_id":1,"task_offset_sums":{' + tasks + b"}}", 413),
+        "as many unknown fields as fit": ("POST", beat, b'{"generation_id":1,' + million[:60_000] + b'":1}', 422),
+        "a process with a million tasks": (
+            "POST",
+            "/heartbeat",
+            b'{"members":{"m":{"generation_id":1,"task_offset_sums":{' + tasks + b"}}}}",
+            413,
+        ),
+        "a process with as many tasks as fit": (
+            "POST",
+            "/heartbeat",
+            b'{"members":{"m":{"generation_id":1,"task_offset_sums":{'
+            + tasks[: tasks.rindex(b",", 0, MEBIBYTE - 100)]
+            + b"}}}}",
+            422,
+        ),
+        "a deep subscription": ("POST", "/subscriptions", b'{"member_id":' + b"[" * 1_000_000, 422),
+        "a long number": ("POST", "/subscriptions", b'{"session_timeout_ms":' + b"9" * 1_000_000 + b"}", 422),
+        "a long subscription": ("POST", "/subscriptions", b" " * (MEBIBYTE + 1), 413),
+        "a deep definition": ("PUT", "", b'{"assignor":' * 2_000_000, 422),
+        "ten million values": ("PUT", "", b'{"a":[' + b"0," * 10_000_000 + b"0]}", 413),
+    }
+
+
+HOSTILE_BODIES = hostile_bodies()
+
+
+@pytest.mark.parametrize("name", HOSTILE_BODIES)
+def test_should_refuse_a_hostile_body_fast_and_give_its_memory_back(bystander: Bystander, name: str) -> None:
+    method, path, body, status = HOSTILE_BODIES[name]
+    service = bystander.service
+    memory = memory_bytes(service.process.pid)
+    with service.client() as caller:
+        for _ in range(3):
+            response = caller.request(
+                method,
+                f"{bystander.member.path}{path}",
+                content=body,
+                headers={"Content-Type": "application/json"},
+            )
+            assert problem(response)[0] == status
+        bystander.calls(2)
+
+    wait_for(lambda: memory_bytes(service.process.pid) - memory < 64 * MEBIBYTE)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [gzip.compress(b"") * 400_000, gzip.compress(b" " * 40 * MEBIBYTE), gzip.compress(b"{}")[:-4], b"\x1f\x8bnonsense"],
+    ids=["empty members", "a bomb", "cut off", "nonsense"],
+)
+def test_should_refuse_hostile_gzip(bystander: Bystander, packed: bytes) -> None:
+    response = bystander.client.put(
+        f"{bystander.member.path}-other", content=packed, headers={"Content-Encoding": "gzip"}
+    )
+
+    assert problem(response)[0] in (413, 422)
+    bystander.calls(2)
+
+
+def held_problem(process_id: str) -> dict[str, Any]:
+    return {
+        "format": "placement/1",
+        "id": "held",
+        "assignor": held_assignor.CLASS_PATH,
+        "configs": {},
+        "tasks": ["0_0"],
+        "stateful": [],
+        "clients": {process_id: {"capacity": 1, "lags": {}}},
+    }
+
+
+def test_should_not_go_on_computing_for_a_caller_who_has_hung_up(bystander: Bystander) -> None:
+    """One computation at a time: while the first is under way, another caller gets a 429."""
+    hold = bystander.service.directory / HOLD_FILE
+    hold.touch()
+    body = json.dumps(held_problem(bystander.member.process_id)).encode()
+    request = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    def status() -> int:
+        return bystander.client.post("/v1/assign", json={}).status_code
+
+    try:
+        with Crowd(bystander.url, 1, request):
+            wait_for(lambda: status() == 429)
+        wait_for(lambda: status() == 422)
+    finally:
+        hold.unlink()
+
+
+def held_fetch(member: HttpMember) -> bytes:
+    wanted = member.generation_id + 1
+    path = f"{member.path}/members/{member.member_id}/assignment?min_generation={wanted}&wait_ms=60000"
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def test_should_make_room_by_the_connection_that_is_idle_longest_and_keep_the_busy_ones(tmp_path: Path) -> None:
+    flags = ("--max-connections", "5", "--group-initial-rebalance-delay-ms", "0")
+    with ServiceProcess(tmp_path, *flags) as service, service.client() as watcher:
+        member = HttpMember(watcher, new_group(watcher))
+        member.subscribe()
+        settle(member)
+        with (
+            Crowd(service.url, 1, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n") as idle,
+            Crowd(service.url, 3, held_fetch(member)) as busy,
+        ):
+            wait_for(lambda: metric(watcher, "assignor_long_polls") == 3)
+            with Crowd(service.url, 1, held_fetch(member)) as fourth:
+                idle.wait_until_cut()
+                wait_for(lambda: metric(watcher, "assignor_long_polls") == 4)
+                # takes the place of the watcher, who is the only idle one now
+                with Crowd(service.url, 1, held_fetch(member)) as fifth:
+                    refused = wait_for_refusal(service)
+                    for connection in (*busy.sockets, *fourth.sockets, *fifth.sockets):
+                        with pytest.raises(BlockingIOError):
+                            connection.recv(1)
+
+    assert problem(refused) == (503, "THROTTLING_QUOTA_EXCEEDED")
+    assert refused.headers["retry-after"] == "1"
+
+
+def wait_for_refusal(service: ServiceProcess) -> httpx.Response:
+    """Newcomers are let in for as long as some connection is idle."""
+    while True:
+        with service.client() as newcomer:
+            response = newcomer.get("/livez")
+        if response.status_code != 200:
+            return response
+
+
+def test_should_bound_the_connections_of_one_address(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, "--max-connections-per-ip", "2") as service:
+        with Crowd(service.url, 2), service.client() as third:
+            refused = third.get("/livez")
+        with service.client() as later:
+            wait_for(lambda: later.get("/livez").status_code == 200)
+
+    assert problem(refused) == (429, "THROTTLING_QUOTA_EXCEEDED")
+    assert refused.headers["retry-after"] == "1"
