@@ -107,8 +107,8 @@ class Connections:
     """All connections of one service, on its event loop. No method takes longer when there are more of them, `sweep`
     apart.
 
-    `on_lost`: gets the number of each connection that broke, or that its caller closed. Not called for those that the
-    service ended itself: `on_cut` gets their reasons.
+    `on_lost`: gets the number of each connection that broke, or that its caller closed. `on_closed`: those that the
+    service ended itself. `on_cut`: why it ended one before its time.
     """
 
     def __init__(self, limit: int, limit_per_address: int, headers_timeout_s: float, answer_timeout_s: float) -> None:
@@ -116,6 +116,7 @@ class Connections:
         self.headers_timeout_s = headers_timeout_s
         self.answer_timeout_s = answer_timeout_s
         self.on_lost: Callable[[int], None] = lambda number: None
+        self.on_closed: Callable[[int], None] = lambda number: None
         self.on_cut: Callable[[CutReason], None] = lambda reason: None
         self._limit_per_address = limit_per_address
         self._numbers = count(1)
@@ -176,8 +177,7 @@ class Connections:
         self._refused.discard(connection)
         if number is not None:
             self._forget(number)
-            if not ended_here:
-                self.on_lost(number)
+            (self.on_closed if ended_here else self.on_lost)(number)
 
     def sweep(self, now_s: float) -> None:
         """Cut every connection that has had its time."""

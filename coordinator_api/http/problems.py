@@ -118,7 +118,7 @@ def from_fault(fault: CoordinatorFault) -> Problem:
         extensions["offset"] = fault.offset
     if fault.where is not None:
         extensions["where"] = fault.where
-    headers = _TRY_AGAIN_SOON if isinstance(fault, TooManyRequests) else {}
+    headers = {"Retry-After": str(fault.retry_after_s)} if isinstance(fault, TooManyRequests) else {}
     return Problem(fault.kafka_name, str(fault), headers=headers, extensions=extensions)
 
 

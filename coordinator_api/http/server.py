@@ -90,7 +90,8 @@ class _Server(uvicorn.Server):
         self._coordinator = coordinator
         self._connections = connections
         self._started = started
-        connections.on_lost = self._on_lost
+        connections.on_lost = coordinator.connection_lost
+        connections.on_closed = coordinator.connection_closed
         connections.on_cut = lambda reason: coordinator.metrics.cut_connections.labels(reason).inc()
         coordinator.metrics.connections.set_function(lambda: len(connections))
 
@@ -120,12 +121,6 @@ class _Server(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
         self._coordinator.begin_stop()
-
-    def _on_lost(self, connection_id: int) -> None:
-        if not self.should_exit:
-            lost = getattr(self._coordinator, "connection_lost", None)
-            if lost is not None:
-                lost(connection_id)
 
 
 def _give_large_memory_back() -> None:

@@ -57,6 +57,7 @@ async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Resp
     `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: set for a
     group that is led elsewhere.
     """
+    coordinator.overload.admit("describe")
     return json_response(await group_document(coordinator.group(group_id), coordinator.clusters))
 
 

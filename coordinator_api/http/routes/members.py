@@ -11,6 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -110,6 +111,7 @@ def _documented(*parameters: Mapping[str, object], body: type | None = None) -> 
 async def subscribe(request: Request) -> Response:
     """Join (201, with a new member id) or rejoin (200)."""
     coordinator, runtime = _addressed(request)
+    coordinator.overload.admit("join")
     body = read_subscription_body(await _json_body(request))
     await _check_subscription(body.subscription)
     joined = accepted(
@@ -160,7 +162,7 @@ async def fetch_assignment(request: Request) -> Response:
         with coordinator.long_polls.one():
             fetched = await runtime.wait_for_assignment(fetch, wait_ms / 1000, lambda: hung_up(request))
     else:
-        fetched = await _hear(runtime, fetch)
+        fetched = await runtime.hear(fetch)
     if isinstance(fetched, AssignmentPending):
         return Response(status_code=204)
     ready = accepted(fetched, AssignmentReady)
@@ -184,7 +186,7 @@ async def heartbeat(request: Request) -> Response:
     """Keep the session alive. The answer says what the member has to do."""
     _, runtime = _addressed(request)
     event = read_heartbeat(await _json_body(request), _member_id(request))
-    answered = accepted(await _hear(runtime, event), HeartbeatAnswered)
+    answered = accepted(await runtime.hear(event), HeartbeatAnswered)
     return _answer(
         {
             "state": str(answered.state),
@@ -213,11 +215,9 @@ async def process_heartbeat(request: Request) -> Response:
     off_loop = len(raw) >= OFF_LOOP_BYTES
     body = await asyncio.to_thread(read_process_heartbeat, raw) if off_loop else read_process_heartbeat(raw)
     beat = events.ProcessHeartbeat(body.members, request.scope.get("state", {}).get(CONNECTION_ID))
-    if wait_ms and body.known is not None:
-        with coordinator.long_polls.one():
-            heard = await _process_heartbeat(runtime)(beat, body.known, wait_ms / 1000, lambda: hung_up(request))
-    else:
-        heard = await _hear(runtime, beat)
+    waits = bool(wait_ms) and body.known is not None
+    with coordinator.long_polls.one() if waits else nullcontext():
+        heard = await runtime.process_heartbeat(beat, body.known, wait_ms / 1000, lambda: hung_up(request))
     answered = accepted(heard, ProcessHeartbeatAnswered)
     return _answer(
         {
@@ -255,17 +255,6 @@ class RawAssignment(Response):
             if part:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _hear(runtime: GroupRuntime, event: events.Event) -> Any:
-    return await getattr(runtime, "hear", runtime.handle)(event)
-
-
-def _process_heartbeat(runtime: GroupRuntime) -> Any:
-    held = getattr(runtime, "process_heartbeat", None)
-    if held is None:
-        raise Problem("UNSUPPORTED_VERSION", "this coordinator holds no heartbeats: leave out wait_ms")
-    return held
 
 
 def _addressed(request: Request) -> tuple[Coordinator, GroupRuntime]:

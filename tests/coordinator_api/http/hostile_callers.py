@@ -61,11 +61,11 @@ class Crowd:
             while alive:
                 assert time.monotonic() < deadline, f"{len(alive)} of {self._size} connections are still open"
                 for key, _ in selector.select(timeout=0.1):
-                    connection = key.fileobj
-                    assert isinstance(connection, socket.socket)
-                    if _ended(connection):
-                        selector.unregister(connection)
-                        alive.discard(connection)
+                    ready = key.fileobj
+                    assert isinstance(ready, socket.socket)
+                    if _ended(ready):
+                        selector.unregister(ready)
+                        alive.discard(ready)
                 for connection in alive if sends else ():
                     with suppress(OSError):  # it is readable next
                         connection.send(sends)
