@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -245,11 +246,11 @@ async def test_should_evict_no_live_member_and_give_no_task_to_two(
     seed = random.SystemRandom().randrange(2**32)
     tell(f"seed {seed}, {2 * size.processes} members")
     async with scene(tmp_path, size, seed) as at:
-        for step in JOINS:
+        later = [step for _ in range(times) for step in at.chance.sample(LATER, len(LATER))]
+        for step in (*JOINS, *later):
+            began_s = time.monotonic()
             await step(at)
-        for _ in range(times):
-            for step in at.chance.sample(LATER, len(LATER)):
-                await step(at)
+            tell(f"{time.monotonic() - began_s:5.1f} s to {step.__name__.replace('_', ' ')}")
         await at.fleet.until_settled()
         tell(f"{at.service.deaths} kills of the coordinator; {at.fleet.standing()}")
         await at.fleet.assert_whole(at.service)
