@@ -105,8 +105,9 @@ class Coordinator:
             store = await resources.enter_async_context(open_store(settings))
             coordinator = cls(settings, store.repository, resources)
             coordinator.workers.warm_up()
-            for log in await store.repository.load():
-                await coordinator._replay(log)
+            # one after the other: the logs of all groups together may be large
+            for group_id in await store.repository.group_ids():
+                await coordinator._replay(await store.repository.load_group(group_id))
             structlog.get_logger("coordinator_api").info(
                 "store_opened", schema=store.schema, schema_before=store.schema_before, groups=len(coordinator.groups)
             )

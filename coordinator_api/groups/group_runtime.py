@@ -137,6 +137,8 @@ class GroupRuntime:
 
         Raises StoreError when the group is uncertain and cannot be read again.
         """
+        if isinstance(event, events.ProcessHeartbeat) and event.connection_id is not None:
+            self._connections.bind(event.connection_id, self.group_id, self._connection_lost)
         if self._durable.is_uncertain:
             response = await self._queue.put(event)
             self._telemetry.answered((response,))
@@ -174,8 +176,6 @@ class GroupRuntime:
         """`ProcessHeartbeatAnswered` or `Rejected`. While its `news` are the `known` ones, the answer is held up to
         `wait_s` seconds, or until `gone()` returns. Raises StoreError like `hear`.
         """
-        if beat.connection_id is not None:
-            self._connections.bind(beat.connection_id, self.group_id, self._connection_lost)
         response = await self.hear(beat)
 
         def brings_nothing_new(answer: Response) -> bool:

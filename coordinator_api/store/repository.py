@@ -43,8 +43,8 @@ class Repository(Protocol):
     async def ping(self) -> None:
         """Read something."""
 
-    async def load(self) -> list[GroupLog]:
-        """All groups with their whole logs, in order of their ids."""
+    async def group_ids(self) -> list[str]:
+        """Of all groups, sorted."""
 
     async def load_group(self, group_id: str) -> GroupLog:
         """One group; sequence 0 and no records when there is none."""

@@ -32,10 +32,9 @@ class SqlRepository(Repository):
         async with self._reading() as connection:
             await connection.execute(text("SELECT 1"))
 
-    async def load(self) -> list[GroupLog]:
+    async def group_ids(self) -> list[str]:
         async with self._reading() as connection:
-            group_ids = (await connection.execute(select(groups.c.group_id).order_by(groups.c.group_id))).scalars()
-            return [await self._read_log(connection, group_id) for group_id in group_ids]
+            return list((await connection.execute(select(groups.c.group_id).order_by(groups.c.group_id))).scalars())
 
     async def load_group(self, group_id: str) -> GroupLog:
         async with self._reading() as connection:

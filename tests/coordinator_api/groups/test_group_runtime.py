@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -243,3 +244,24 @@ async def test_should_write_nothing_of_a_rebalance_that_ends_after_the_group_was
         kinds = [json.loads(line)["type"] for line in (await repository.load_group("g")).records]
 
     assert "RoundCompleted" not in kinds
+
+
+async def test_should_keep_nothing_of_rebalances_that_are_over(tmp_path: Path) -> None:
+    async def rebalances(generation_ids: range) -> None:
+        for generation_id in generation_ids:
+            await fetch(runtime, generation_id)
+            raw = subscription(PROCESS_ID, {"0_2": generation_id}, (0, 1), generation_id)
+            await runtime.handle(events.Join(raw, 600_000, 600_000, "unused", member_id="m1"))
+
+    def living() -> int:
+        gc.collect()
+        return sum(type(one).__module__.startswith(("assignor", "coordinator_api")) for one in gc.get_objects())
+
+    async with opened(tmp_path) as (runtime, _):
+        await declare(runtime)
+        await runtime.handle(join())
+        await rebalances(range(1, 16))
+        before = living()
+        await rebalances(range(16, 76))
+
+        assert living() - before < 20, "60 rebalances later"
