@@ -1,0 +1,168 @@
+"""What one event costs does not depend on how many members a group has, and what is stored of a rebalance is linear."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from types import FrameType
+
+import pytest
+
+from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
+from assignor.snapshot import RebalanceResult
+from coordinator_api.group.events import (
+    AssignmentComputed,
+    ConnectionLost,
+    Event,
+    FetchAssignment,
+    Heartbeat,
+    Join,
+    Leave,
+    ProcessHeartbeat,
+    Tick,
+)
+from coordinator_api.group.group import Group
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.group.outcome import RunRebalance
+from coordinator_api.group.rebalance_result import computed_assignments
+from coordinator_api.group.record_codec import decode_record, encode_record
+from coordinator_api.group.snapshot import snapshot_records
+from tests.coordinator_api.group.declarations import declared
+from tests.coordinator_api.group.member_bytes import MemberState, subscription
+
+SMALL, LARGE = 50, 2_000
+HOST_MAPS = bytes(range(256)) * 400
+"""Shared by all assignments: 100 KB that do compress, as host maps do."""
+
+
+class Fleet:
+    """A stable group in which everybody has its assignment. `lines`: all that was stored."""
+
+    def __init__(self, members: int) -> None:
+        self.group = Group("fleet", GroupLimits(initial_rebalance_delay_ms=0))
+        self.names = [f"m{number}" for number in range(members)]
+        self.lines: list[str] = []
+        self.take(declared("v1"))
+        for name in self.names:
+            self.take(first_join(name))
+        (effect,) = self.take(Tick())
+        parts = {name: AssignmentParts(name.encode(), HOST_MAPS, b"tail") for name in self.names}
+        result = RebalanceResult(SharedAssignments(parts), followup_rebalance=True)
+        computed = computed_assignments(effect.members, effect.definition_revision, result)
+        self.take(AssignmentComputed(1, computed))
+        for number, name in enumerate(self.names[1:]):
+            self.take(ProcessHeartbeat({name: Heartbeat(name, 1)}, number))
+
+    def take(self, event: Event) -> tuple[RunRebalance, ...]:
+        outcome = self.group.handle(event, 0)
+        self.group.apply(outcome.records, 0)
+        self.lines += map(encode_record, outcome.records)
+        return outcome.effects
+
+
+def first_join(name: str) -> Join:
+    said = subscription(MemberState(name))
+    return Join(said, 10_000, 60_000, name, join_id=f"join {name}", leave_on_disconnect=True)
+
+
+@cache
+def stable_fleet(members: int) -> Group:
+    return Fleet(members).group
+
+
+@cache
+def preparing_fleet(members: int) -> Group:
+    """One more has joined, and the others are asked to rejoin."""
+    fleet = Fleet(members)
+    fleet.take(first_join("newcomer"))
+    return fleet.group
+
+
+def rejoin(name: str) -> Join:
+    return Join(subscription(MemberState(name, unique=1)), 10_000, 60_000, "-", name, leave_on_disconnect=True)
+
+
+def calls(what: Callable[[], object]) -> int:
+    """How many functions were called, those of C included: deterministic, where time is not."""
+    count = 0
+
+    def counts(_frame: FrameType, event: str, _of: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(counts)
+    try:
+        what()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def taken(group: Group, event: Event) -> None:
+    group.apply(group.handle(event, 0).records, 0)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        first_join("another"),
+        first_join("m7"),
+        rejoin("m7"),
+        Heartbeat("m8", 1),
+        ProcessHeartbeat({"m8": Heartbeat("m8", 1), "m9": Heartbeat("m9", 1)}, 99),
+        FetchAssignment("m9", 1),
+        Leave("m10"),
+        ConnectionLost(12),
+    ],
+    ids=["first join", "first join repeated", "rejoin", "heartbeat", "process heartbeat", "fetch", "leave", "lost"],
+)
+def test_should_cost_the_same_in_a_group_of_any_size(event: Event) -> None:
+    small, large = (calls(partial(taken, preparing_fleet(members), event)) for members in (SMALL, LARGE))
+    assert large < small + LARGE / 4, f"{small} calls with {SMALL} members, {large} with {LARGE}"
+
+
+@pytest.mark.parametrize(
+    "event", [Heartbeat("m1", 1), FetchAssignment("m1", 1), ProcessHeartbeat({"m1": Heartbeat("m1", 1)}, 1)]
+)
+def test_should_look_at_one_member_to_hear_it(event: Heartbeat | FetchAssignment | ProcessHeartbeat) -> None:
+    groups = [stable_fleet(members) for members in (SMALL, LARGE)]
+    small, large = (calls(partial(group.hear, event, 0, group.image)) for group in groups)
+    assert large < small + LARGE / 4
+
+
+def test_should_store_what_all_assignments_share_once_in_log_and_snapshot() -> None:
+    fleet = Fleet(LARGE)
+    snapshot = [encode_record(record) for record in snapshot_records(fleet.group.image)]
+    for lines in (fleet.lines, snapshot):
+        assert sum(map(len, lines)) < 1_000 * LARGE < len(HOST_MAPS) * LARGE / 50
+        replayed = Group.replay("fleet", fleet.group.limits, map(decode_record, lines), 0)
+        replayed.validate_state()
+        assert replayed.image == fleet.group.image
+        given = [member.last_assignment.assignment for member in replayed.image.members.values()]
+        assert len({id(parts.shared) for parts in given if parts is not None}) == 1, "in memory, too"
+
+
+def test_should_keep_the_packed_bytes_that_the_worker_made() -> None:
+    fleet = Fleet(3)
+    (stored,) = (line for line in fleet.lines if '"RoundCompleted"' in line)
+    assert encode_record(decode_record(stored)) == stored
+
+
+def test_should_restore_the_assignment_of_a_static_member_that_took_over_a_place() -> None:
+    group = Group("fleet", GroupLimits(initial_rebalance_delay_ms=0))
+    said = subscription(MemberState("s"))
+    taken(group, declared("v1"))
+    taken(group, Join(said, 10_000, 60_000, "s1", group_instance_id="i", incarnation=1))
+    outcome = group.handle(Tick(), 0)
+    group.apply(outcome.records, 0)
+    (effect,) = outcome.effects
+    result = RebalanceResult(SharedAssignments({"s1": AssignmentParts(b"head", b"shared", b"tail")}))
+    taken(group, AssignmentComputed(1, computed_assignments(effect.members, effect.definition_revision, result)))
+    taken(group, Join(said, 10_000, 60_000, "s2", group_instance_id="i", incarnation=2))
+    lines = [encode_record(record) for record in snapshot_records(group.image)]
+    replayed = Group.replay("fleet", group.limits, map(decode_record, lines), 0).image
+    assert [(member.member_id, member.last_assignment.assignment) for member in replayed.members.values()] == [
+        ("s2", AssignmentParts(b"head", b"shared", b"tail"))
+    ]
