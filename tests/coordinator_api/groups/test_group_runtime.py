@@ -255,7 +255,7 @@ async def test_should_keep_nothing_of_rebalances_that_are_over(tmp_path: Path) -
 
     def living() -> int:
         gc.collect()
-        return sum(type(one).__module__.startswith(("assignor", "coordinator_api")) for one in gc.get_objects())
+        return sum(str(type(one).__module__).startswith(("assignor", "coordinator_api")) for one in gc.get_objects())
 
     async with opened(tmp_path) as (runtime, _):
         await declare(runtime)
