@@ -73,14 +73,17 @@ def stable_fleet(members: int) -> Group:
 
 @cache
 def preparing_fleet(members: int) -> Group:
-    """One more has joined, and the others are asked to rejoin."""
+    """One more has joined, and all but the last of the others have rejoined."""
     fleet = Fleet(members)
     fleet.take(first_join("newcomer"))
+    for name in fleet.names[:-1]:
+        fleet.take(rejoin(name, 1))
     return fleet.group
 
 
-def rejoin(name: str) -> Join:
-    return Join(subscription(MemberState(name, unique=1)), 10_000, 60_000, "-", name, leave_on_disconnect=True)
+def rejoin(name: str, unique: int) -> Join:
+    said = subscription(MemberState(name, unique=unique))
+    return Join(said, 10_000, 60_000, "-", name, leave_on_disconnect=True)
 
 
 def calls(what: Callable[[], object]) -> int:
@@ -109,7 +112,7 @@ def taken(group: Group, event: Event) -> None:
     [
         first_join("another"),
         first_join("m7"),
-        rejoin("m7"),
+        rejoin("m7", 2),
         Heartbeat("m8", 1),
         ProcessHeartbeat({"m8": Heartbeat("m8", 1), "m9": Heartbeat("m9", 1)}, 99),
         FetchAssignment("m9", 1),
