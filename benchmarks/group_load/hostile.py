@@ -26,13 +26,11 @@ from benchmarks.group_load.service import PeakOfMemory, memory_of
 
 OTHERS = GroupSize(processes=20, threads=2, tasks=100)
 P99_MS = 100.0
-MEMORY_BACK_AFTER_S = 10.0
 MEMORY_BACK_MB = 50.0
 """What a service may keep of a hostile request's memory: freed pages that the allocator has not given back."""
 
 FILES = 1_024
 SILENT_CONNECTIONS, TRICKLING_CONNECTIONS, SLOW_READERS = 1_100, 900, 200
-CONNECTED_FOR_S = 20.0
 _FRESH_CALL_EVERY_S = 0.05
 _LONGEST_ANSWER_S = 60.0
 
@@ -42,7 +40,7 @@ class Attack:
     """`answers`: what the hostile callers were told, by words."""
 
     load: GroupUnderLoad
-    quick: bool
+    results: Results
     member_id: str
     answers: list[str] = field(default_factory=list)
 
@@ -54,7 +52,7 @@ class Attack:
         return url.hostname, url.port
 
     def size(self, full: int) -> int:
-        return full // 50 if self.quick else full
+        return full // 50 if self.results.quick else full
 
     def call(self, call: bytes, hang_up_after_s: float | None = None) -> str:
         """One call on a connection of its own; its status, or what happened instead."""
@@ -121,14 +119,14 @@ def simulations_without_callers(attack: Attack) -> None:
 
 def silent_connections(attack: Attack) -> None:
     with _connections(attack, attack.size(SILENT_CONNECTIONS)) as opened:
-        _hold(attack, opened, CONNECTED_FOR_S, trickles=False)
+        _hold(attack, opened, trickles=False)
 
 
 def trickling_connections(attack: Attack) -> None:
     with _connections(attack, attack.size(TRICKLING_CONNECTIONS)) as opened:
         for each in opened:
             _send(each, b"POST /v1/groups/load/subscriptions HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-        _hold(attack, opened, CONNECTED_FOR_S, trickles=True)
+        _hold(attack, opened, trickles=True)
 
 
 def slow_readers(attack: Attack) -> None:
@@ -137,7 +135,7 @@ def slow_readers(attack: Attack) -> None:
     with _connections(attack, attack.size(SLOW_READERS)) as opened:
         for each in opened:
             _send(each, call)
-        _hold(attack, opened, CONNECTED_FOR_S, trickles=False)
+        _hold(attack, opened, trickles=False)
 
 
 ATTACKS: dict[str, tuple[str, Attacker, int | None]] = {
@@ -155,13 +153,14 @@ ATTACKS: dict[str, tuple[str, Attacker, int | None]] = {
 
 def hostile(row: str, results: Results) -> None:
     words, attacker, files = ATTACKS[row]
-    with group_under_load(OTHERS, files=files) as load:
+    with group_under_load(OTHERS, results.pace, files=files) as load:
         load.form()
-        attack = Attack(load, results.quick, load.fleet.member_ids()[0])
+        attack = Attack(load, results, load.fleet.member_ids()[0])
         before = memory_of(load.service.pid)
         begun = time.monotonic()
         with PeakOfMemory(load.service.pid) as peak, _fresh_callers(attack) as fresh:
             attacker(attack)
+            time.sleep(max(0.0, begun + results.pace.attack_s / 4 - time.monotonic()))  # it may act after its answer
         ended = time.monotonic()
         seen = load.probes.report().heartbeats.between(begun, ended)
         note = f"{words}: {', '.join(dict.fromkeys(attack.answers))}"
@@ -169,9 +168,9 @@ def hostile(row: str, results: Results) -> None:
         new = fresh.between(begun, ended)
         results.add(row, "p99 of callers with a new connection", new.p99, "ms", P99_MS, str(new))
         results.add(row, "memory at the peak, above that before", (peak.bytes - before) / 1e6, "MB")
-        time.sleep(MEMORY_BACK_AFTER_S)  # the goal is about the memory after this time
+        time.sleep(results.pace.memory_back_s)  # the goal is about the memory after this time
         kept = (memory_of(load.service.pid) - before) / 1e6
-        results.add(row, f"memory kept {MEMORY_BACK_AFTER_S:g} s later", kept, "MB", MEMORY_BACK_MB)
+        results.add(row, "memory kept 10 s later", kept, "MB", MEMORY_BACK_MB)
         results.add(row, "evictions of live members", load.evictions(), "", 0)
 
 
@@ -208,12 +207,12 @@ def _connections(attack: Attack, count: int) -> Iterator[list[socket.socket]]:
         yield opened
 
 
-def _hold(attack: Attack, opened: list[socket.socket], seconds: float, *, trickles: bool) -> None:
+def _hold(attack: Attack, opened: list[socket.socket], *, trickles: bool) -> None:
     """Keep the connections for so long, with a byte each second from those that trickle; say how many were cut."""
     begun = time.monotonic()
     longest = 0.0
     cut: set[int] = set()
-    while time.monotonic() - begun < (3.0 if attack.quick else seconds):
+    while time.monotonic() - begun < attack.results.pace.attack_s:
         time.sleep(1.0)  # a byte a second is what trickling means
         for number, each in enumerate(opened):
             if number not in cut and (_is_cut(each) or (trickles and not _send(each, b"X"))):
@@ -249,7 +248,7 @@ def _heartbeat(attack: Attack, body: dict[str, Any]) -> bytes:
 
 def _long_simulation(attack: Attack) -> dict[str, Any]:
     """A group that needs many rebalances: a new process beside one that has all of the state."""
-    clients, tasks = 60, attack.size(10_000)
+    clients, tasks = 18, attack.size(10_000)
     names = [f"0_{number}" for number in range(tasks)]
     has_all = {"prev_active": names, "lags": dict.fromkeys(names, 0)}
     has_nothing = {"prev_active": [], "lags": dict.fromkeys(names, 10**9)}
@@ -280,9 +279,6 @@ def _problem(tasks: list[str], clients: dict[str, dict[str, Any]]) -> dict[str, 
             }
             for process, state in clients.items()
         },
-        "task_partitions": {},
-        "changelog_partitions": {},
-        "partition_racks": {},
     }
 
 

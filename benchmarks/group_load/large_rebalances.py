@@ -25,16 +25,14 @@ from benchmarks.group_load.rebalances import (
 from benchmarks.group_load.results import Results
 from benchmarks.group_load.service import PeakOfMemory, memory_of
 
-REBALANCES_IN_A_ROW = 20
 DESCRIPTIONS = 3
-REST_S = 10.0
 _POLL_S = 0.01
 
 
 def many_tasks(row: str, size: GroupSize, results: Results) -> None:
     """One group with 50,000 tasks, and another beside it that must not notice."""
     with ExitStack() as stack:
-        load = stack.enter_context(group_under_load(size))
+        load = stack.enter_context(group_under_load(size, results.pace))
         load.service.declare("beside", definition(4))
         beside = stack.enter_context(FleetProcess(probe_plan("beside"), load.service.url))
         beside.start()
@@ -57,10 +55,10 @@ def many_tasks(row: str, size: GroupSize, results: Results) -> None:
 
 def memory(row: str, size: GroupSize, results: Results) -> None:
     """At rest, at the peak, and after each of many rebalances in a row; and how long it takes to describe the group."""
-    rounds = 3 if results.quick else REBALANCES_IN_A_ROW
-    with group_under_load(size) as load, PeakOfMemory(load.service.pid) as peak:
+    rounds = results.pace.rebalances_in_a_row
+    with group_under_load(size, results.pace) as load, PeakOfMemory(load.service.pid) as peak:
         generation = load.form()
-        time.sleep(REST_S)  # at rest: what the rebalance needed may have been given back
+        time.sleep(results.pace.rest_s)  # at rest: what the rebalance needed may have been given back
         at_rest = kib_a_member(load, memory_of(load.service.pid), size.members)
         results.add(row, "at rest, a member", at_rest, "KB", 60)
         series, p99s, times = [], [], []
@@ -102,7 +100,7 @@ STATES: dict[str, Callable[[GroupUnderLoad], object]] = {
 def stop(row: str, size: GroupSize, results: Results) -> None:
     """SIGTERM in each state. The members go on asking, as they do when a coordinator is started again."""
     for state, reach in STATES.items():
-        with group_under_load(size) as load:
+        with group_under_load(size, results.pace) as load:
             load.fleet.start()
             load.probes.start()
             reach(load)

@@ -36,6 +36,9 @@ LONGEST_HEARTBEAT_INTERVAL_MS = 3_000
 FETCH_WAIT_MS = 1_000
 """How long the coordinator may hold one request for an assignment. Source: the runtime's members."""
 
+JOINS_TOGETHER_S = 0.1
+"""A process's heartbeat waits so long for joins of its members to be answered. Source: as above."""
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
 RAW = "application/octet-stream"
 _AT_ONCE = bytes(8)  # the end of an AssignmentInfo: the time of the next rebalance
@@ -66,7 +69,7 @@ class FleetPlan:
     heartbeat_interval_ms: int | None = None
     leave_on_disconnect: bool = True
     repeatable: bool = True
-    calls_at_once: int = 2
+    calls_at_once: int = 4
     first: int = 0
     seed: int = 1
 
@@ -110,12 +113,13 @@ class Member:
         self.member_id: str | None = None
         self.generation_id = 0
         self.epoch = 0
-        """Rises with every join, when it is sent and when it is answered: older heartbeats say nothing about it."""
+        """Rises with every join, when it is sent and when it is answered: a refusal of an older heartbeat is void."""
         self.active: frozenset[TaskId] = frozenset()
         self.standby: tuple[TaskId, ...] = ()
         self._awaited = 0
         self._ready = 0
-        self._rejoin = False
+        self._rejoin_generation = -1
+        self.joining = False
         self._refused: str | None = None
         self._news: asyncio.Future[None] | None = None
         self._unique_field = 0
@@ -146,7 +150,7 @@ class Member:
             return
         if not followup:
             self._fleet.at_rest(self)
-        while not self._rejoin and self._refused is None:
+        while not self._has_news:
             await self._hear_news()
         self._heed_refusal()
 
@@ -154,11 +158,17 @@ class Member:
     def process_id(self) -> ProcessId:
         return self._process.process_id
 
-    def hear(self, *, rejoin: bool, assignment_generation: int) -> None:
-        """What a heartbeat that was sent in the present standing was answered."""
-        self._rejoin = self._rejoin or rejoin
+    @property
+    def _has_news(self) -> bool:
+        """A join answers every "rejoin" of an earlier generation than the one that it waits for."""
+        return self._refused is not None or self._rejoin_generation >= self._awaited
+
+    def hear(self, generation_id: int, *, rejoin: bool, assignment_generation: int) -> None:
+        """`generation_id`: the group's, when it said so."""
+        if rejoin:
+            self._rejoin_generation = max(self._rejoin_generation, generation_id)
         self._ready = max(self._ready, assignment_generation)
-        if self._rejoin or self._ready >= self._awaited:
+        if self._has_news or self._ready >= self._awaited:
             self._wake()
 
     def hear_refusal(self, code: str) -> None:
@@ -176,7 +186,7 @@ class Member:
 
     async def _join(self) -> None:
         self.epoch += 1
-        self._rejoin = False
+        self.joining = True
         self._joins += 1
         plan = self._fleet.plan
         body: dict[str, object] = {
@@ -197,25 +207,27 @@ class Member:
         joined = json.loads(answer.body)
         self._fleet.joined(sent, time.monotonic())
         self.epoch += 1
+        self.joining = False
         self._awaited = joined["generation_id"]
         if self.member_id is None:
             self.member_id = joined["member_id"]
             self._process.joined(self)
+        self._process.join_answered()
 
     async def _fetch(self) -> Answer | None:
         """The assignment that was awaited; None when news came first."""
         plan = self._fleet.plan
-        while not self._rejoin and self._refused is None:
-            if plan.held:
-                while self._ready < self._awaited and not self._rejoin and self._refused is None:
-                    await self._hear_news()
-                if self._rejoin or self._refused is not None:
-                    return None
+        wait_ms = 0 if plan.held else FETCH_WAIT_MS
+        while not self._has_news:
+            if plan.held and self._ready < self._awaited:
+                await self._hear_news()
+                continue
             path = f"{plan.path}/members/{self.member_id}/assignment"
-            call = request("GET", f"{path}?min_generation={self._awaited}&wait_ms={FETCH_WAIT_MS}", accept=RAW)
+            call = request("GET", f"{path}?min_generation={self._awaited}&wait_ms={wait_ms}", accept=RAW)
             answer = await self._patiently(call)
             if answer.status == 200:
                 return answer
+            wait_ms = FETCH_WAIT_MS  # it was there a moment ago: do not ask in a circle
         return None
 
     async def _patiently(self, call: bytes) -> Answer:
@@ -290,10 +302,11 @@ class Member:
         if code == _REBALANCE_IN_PROGRESS:
             return
         self._drop(self.active)
-        self.active, self.standby, self.generation_id, self._ready = frozenset(), (), 0, 0
+        self.active, self.standby, self.generation_id = frozenset(), (), 0
         if code == _UNKNOWN_MEMBER_ID:
             self._process.forgotten(self)
             self.member_id = None
+            self._awaited, self._ready, self._rejoin_generation = 0, 0, -1
 
     async def _hear_news(self) -> None:
         self._news = asyncio.get_running_loop().create_future()
@@ -320,6 +333,7 @@ class MemberProcess:
         self._heartbeats = Connections(fleet.url, 1 if fleet.plan.held else threads)
         self._known: dict[str, Member] = {}
         self._somebody = asyncio.Event()
+        self._join_answered = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -354,6 +368,9 @@ class MemberProcess:
         if not self._fleet.plan.held:
             self._run(self._beat_for_one(member, member.member_id))
 
+    def join_answered(self) -> None:
+        self._join_answered.set()
+
     def forgotten(self, member: Member) -> None:
         if member.member_id is not None:
             self._known.pop(member.member_id, None)
@@ -378,6 +395,7 @@ class MemberProcess:
         known: str | None = None
         while True:
             await self._somebody.wait()
+            await self._joins_that_are_on_their_way()
             members = dict(self._known)
             epochs = {key: member.epoch for key, member in members.items()}
             body: dict[str, object] = {
@@ -404,24 +422,39 @@ class MemberProcess:
                 latencies.add(sent + plan.heartbeat_s, ended)
             told = json.loads(answer.body)
             self._fleet.heard(told["generation_id"], ended)
-            up_to_date = self._tell(members, epochs, told["members"])
+            all_counted = self._tell(members, epochs, told["generation_id"], told["members"])
             # who has joined meanwhile is not spoken of in this answer: the next one comes at once
-            known = told["news"] if up_to_date and self._known.keys() == members.keys() else None
+            known = told["news"] if all_counted and self._known.keys() == members.keys() else None
 
-    def _tell(self, members: dict[str, Member], epochs: dict[str, int], news: dict[str, dict[str, Any]]) -> bool:
-        """False when a member has joined again since the heartbeat was sent, so that its news may be old."""
-        up_to_date = True
+    async def _joins_that_are_on_their_way(self) -> None:
+        """Their answers, which come soon, change what a heartbeat has to say."""
+        until = time.monotonic() + min(JOINS_TOGETHER_S, self._fleet.plan.heartbeat_s)
+        while any(member.joining for member in self.members):
+            self._join_answered.clear()
+            late = asyncio.get_running_loop().call_at(
+                asyncio.get_running_loop().time() + until - time.monotonic(), self._join_answered.set
+            )
+            await self._join_answered.wait()
+            late.cancel()
+            if time.monotonic() >= until:
+                return
+
+    def _tell(
+        self, members: dict[str, Member], epochs: dict[str, int], generation_id: int, news: dict[str, dict[str, Any]]
+    ) -> bool:
+        """False when a refusal was one of an older standing: the member has to be told again."""
+        all_counted = True
         for key, told in news.items():
             member = members[key]
-            current = member.epoch == epochs[key]
-            if "code" in told:
-                if self._known.get(key) is member:
-                    member.hear_refusal(told["code"])
-                continue
-            if told["rejoin"] and not current:
-                up_to_date = False
-            member.hear(rejoin=told["rejoin"] and current, assignment_generation=told["assignment_generation"])
-        return up_to_date
+            if "code" not in told:
+                member.hear(generation_id, rejoin=told["rejoin"], assignment_generation=told["assignment_generation"])
+            elif self._known.get(key) is not member:
+                continue  # it has heard that elsewhere
+            elif member.epoch == epochs[key]:
+                member.hear_refusal(told["code"])
+            else:
+                all_counted = False
+        return all_counted
 
     async def _refused(self, answer: Answer) -> None:
         self._fleet.statuses[answer.status] += 1
@@ -449,8 +482,7 @@ class MemberProcess:
             if answer.status == 200:
                 told = json.loads(answer.body)
                 self._fleet.heard(told["generation_id"], ended)
-                if member.epoch == epoch:
-                    member.hear(rejoin=told["rejoin"], assignment_generation=0)
+                member.hear(told["generation_id"], rejoin=told["rejoin"], assignment_generation=0)
             elif answer.status in _TRY_AGAIN:
                 self._fleet.statuses[answer.status] += 1
             elif member.epoch == epoch:

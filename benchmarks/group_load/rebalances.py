@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,17 +25,16 @@ from benchmarks.group_load.fleet_process import FleetProcess, FleetReport
 from benchmarks.group_load.holdings import overlaps
 from benchmarks.group_load.latencies import Percentiles
 from benchmarks.group_load.members import FleetPlan
+from benchmarks.group_load.pace import Pace
 from benchmarks.group_load.results import Results
 from benchmarks.group_load.service import PeakOfMemory, ServiceUnderLoad, memory_of
 
-INITIAL_DELAY_MS = 3_000
 PROBES = 4
 PROBE_INTERVAL_MS = 20
 PROBES_BEGIN_AT = 100_000
 """The number of the first probing process: above those of any fleet."""
 
 LONGEST_REBALANCE_S = 240.0
-IDLE_S = 5.0
 KIB = 1_024
 
 
@@ -113,22 +112,22 @@ class GroupUnderLoad:
 
 @contextmanager
 def group_under_load(
-    size: GroupSize, settings: Mapping[str, object] | None = None, group: str = "load", files: int | None = None
+    size: GroupSize, pace: Pace, group: str = "load", files: int | None = None
 ) -> Iterator[GroupUnderLoad]:
     """`files`: how many descriptors the service may have open."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-load-")))
-        chosen = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, **(settings or {})}
-        service = stack.enter_context(ServiceUnderLoad(directory, chosen, files))
+        settings = {"group.initial.rebalance.delay.ms": pace.initial_delay_ms}
+        service = stack.enter_context(ServiceUnderLoad(directory, settings, files))
         service.declare(group, definition(size.tasks))
         fleet = stack.enter_context(FleetProcess(size.plan(group), service.url))
         probes = stack.enter_context(FleetProcess(probe_plan(group), service.url))
         yield GroupUnderLoad(service, fleet, probes, memory_of(service.pid))
 
 
-def after_initial_delay_s(first_join: float, last_join: float, begun: float, ended: float) -> float:
+def after_initial_delay_s(delay_ms: int, first_join: float, last_join: float, begun: float, ended: float) -> float:
     """`begun`: when the first member knew that the group had stopped waiting for joins."""
-    delay_s = INITIAL_DELAY_MS / 1_000
+    delay_s = delay_ms / 1_000
     waited = math.floor((begun - first_join) / delay_s) * delay_s
     return ended - first_join - waited + max(0.0, last_join - first_join - delay_s)
 
@@ -141,7 +140,7 @@ def first_rebalance(row: str, goal_s: float | None, results: Results, load: Grou
     first = fleet.rounds[1] if 1 in fleet.rounds else fleet.rounds[generation]
     began = min(first.first_heard or first.first_fetched, first.first_fetched)
     last = max(report.rounds[generation].last_fetched for report in (fleet, probes))
-    took = after_initial_delay_s(fleet.first_join, fleet.last_join, began, last)
+    took = after_initial_delay_s(results.pace.initial_delay_ms, fleet.first_join, fleet.last_join, began, last)
     joined = fleet.last_join - fleet.first_join
     sent = sum(times.bytes for times in fleet.rounds.values())
     whole = last - fleet.first_join
@@ -160,7 +159,7 @@ def kib_a_member(load: GroupUnderLoad, memory: int, members: int) -> float:
 
 def idle(row: str, results: Results, load: GroupUnderLoad) -> None:
     begun = time.monotonic()
-    time.sleep(IDLE_S)  # what is measured is what happens when nothing does
+    time.sleep(results.pace.idle_s)  # what is measured is what happens when nothing does
     seen = load.probes.report().heartbeats.between(begun, time.monotonic())
     results.add(row, "heartbeat p99, idle", seen.p99, "ms", note=str(seen))
 
@@ -183,7 +182,7 @@ def one_join(load: GroupUnderLoad, generation: int) -> tuple[int, float, Percent
 
 
 def members(row: str, size: GroupSize, goal_s: float | None, p99_ms: float | None, results: Results) -> None:
-    with group_under_load(size) as load:
+    with group_under_load(size, results.pace) as load:
         generation = first_rebalance(row, goal_s, results, load)
         idle(row, results, load)
         if not size.single:

@@ -16,6 +16,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.group_load.pace import FULL, QUICK, Pace
+
 DEFAULT_FILE = Path("build") / "group-load.jsonl"
 
 
@@ -47,6 +49,10 @@ class Results:
     quick: bool
     run: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     figures: list[Figure] = field(default_factory=list)
+
+    @property
+    def pace(self) -> Pace:
+        return QUICK if self.quick else FULL
 
     def add(self, row: str, what: str, value: float, unit: str, goal: float | None = None, note: str = "") -> None:
         """Keep a figure, in the file as well."""

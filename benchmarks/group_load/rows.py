@@ -12,13 +12,12 @@ from pathlib import Path
 from benchmarks.group_load import large_rebalances, rebalances
 from benchmarks.group_load.hostile import ATTACKS, hostile
 from benchmarks.group_load.kafka_group import first_rebalance, leader_times, peer_broker, peer_line, peer_members
-from benchmarks.group_load.rebalances import INITIAL_DELAY_MS, GroupSize, after_initial_delay_s
+from benchmarks.group_load.rebalances import GroupSize, after_initial_delay_s
 from benchmarks.group_load.results import Results
 from tests.oracle.jars import JarsUnavailable
 
 Row = Callable[[Results], None]
 
-PEER_ROUNDS = 3
 _FIRST = "first join to last assignment, after the initial delay"
 
 SIZES = {
@@ -49,20 +48,23 @@ def broker(count: int, results: Results) -> None:
     try:
         leader = leader_times(line)
         with tempfile.TemporaryDirectory(prefix="group-load-broker-") as directory:
-            peer = peer_broker(Path(directory) / "broker", INITIAL_DELAY_MS)
+            peer = peer_broker(Path(directory) / "broker", results.pace.initial_delay_ms)
             peer.start()
             try:
                 taking_part = peer_members(line)
                 rounds = [
                     asyncio.run(first_rebalance(peer.bootstrap_servers, f"peer-{number}", taking_part))
-                    for number in range(1 if results.quick else PEER_ROUNDS)
+                    for number in range(results.pace.peer_rounds)
                 ]
             finally:
                 peer.stop()
     except JarsUnavailable as reason:
         results.add(row, "not measured", 0, "", note=str(reason))
         return
-    after = [after_initial_delay_s(0.0, 0.0, each.joined_s, each.last_assignment_s) for each in rounds]
+    after = [
+        after_initial_delay_s(results.pace.initial_delay_ms, 0.0, 0.0, each.joined_s, each.last_assignment_s)
+        for each in rounds
+    ]
     shown = ", ".join(f"{each:.2f}" for each in after)
     results.add(
         row, "broker: the same, without the leader", min(after), "s", note=f"rounds: {shown}; the fastest counts"
