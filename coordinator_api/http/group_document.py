@@ -25,6 +25,7 @@ from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.advice import advice
+from coordinator_api.http.json_objects import encode_in_pieces
 
 LONGEST_LOOK_MS = 5_000
 
@@ -44,9 +45,9 @@ def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
     }
 
 
-async def group_document(runtime: GroupRuntime, clusters: Clusters) -> dict[str, object]:
-    """The whole group between two events, its cluster as it looks now, and what to do. Takes time in proportion to the
-    group's tasks, in a thread.
+async def group_document(runtime: GroupRuntime, clusters: Clusters) -> bytes:
+    """The whole committed group, its cluster as it looks now, and what to do, as JSON. Takes time in proportion to the
+    group's members and tasks, in a thread.
     """
     group, image = await runtime.describe()
     definition = await runtime.definition(image)
@@ -55,7 +56,9 @@ async def group_document(runtime: GroupRuntime, clusters: Clusters) -> dict[str,
         snapshot = await _seen(runtime, clusters, address, snapshot)
     cluster = None if address is None else _cluster(address, runtime.cluster)
     to_do = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
-    return await asyncio.to_thread(lambda: {**_group(group, snapshot), "cluster": cluster, "advice": to_do})
+    return await asyncio.to_thread(
+        lambda: encode_in_pieces({**_group(group, snapshot), "cluster": cluster, "advice": to_do})
+    )
 
 
 async def _seen(
@@ -89,6 +92,7 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
     changelogs = _Changelogs(definition)
     tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
     for member in group.members:
+        process_id = None if member.process_id is None else str(member.process_id)
         sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
         lags = changelogs.lags([copy.task_id for copy in member.tasks], sums)
         for copy in member.tasks:
@@ -96,7 +100,7 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
                 "task": str(copy.task_id),
                 "role": str(copy.role),
                 "member_id": member.member.member_id,
-                "process_id": None if member.process_id is None else str(member.process_id),
+                "process_id": process_id,
                 "lag": lags.get(copy.task_id),
             }
             tasks.append((_by_number(copy.task_id), entry))
@@ -138,10 +142,9 @@ def _last_rebalance(last: LastRebalance | None) -> dict[str, object] | None:
 
 def _member(member: DescribedMember) -> dict[str, object]:
     join = member.member.last_join
-
-    def held(role: Role) -> list[str]:
-        return [str(copy.task_id) for copy in member.tasks if copy.role is role]
-
+    held: dict[Role, list[str]] = {role: [] for role in Role}
+    for copy in member.tasks:
+        held[copy.role].append(str(copy.task_id))
     return {
         "member_id": member.member.member_id,
         "client_id": join.client_id,
@@ -155,9 +158,9 @@ def _member(member: DescribedMember) -> dict[str, object]:
         "last_heard_ms": member.last_heard_ms,
         "session_timeout_ms": join.session_timeout_ms or None,
         "rebalance_timeout_ms": join.rebalance_timeout_ms or None,
-        "active": held(Role.ACTIVE),
-        "standby": held(Role.STANDBY),
-        "warm_up": held(Role.WARM_UP),
+        "active": held[Role.ACTIVE],
+        "standby": held[Role.STANDBY],
+        "warm_up": held[Role.WARM_UP],
     }
 
 

@@ -29,6 +29,7 @@ from coordinator_api.http.auth import check_exposure, token_of
 from coordinator_api.http.connections import Connections, connection_limit, protocol_of
 from coordinator_api.settings import Settings, unknown_environment
 
+_SWITCH_INTERVAL_S = 0.001
 _M_MMAP_THRESHOLD = -3
 _LARGE_BYTES = 262_144
 
@@ -44,6 +45,8 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
     _configure_logging(settings)
     _give_large_memory_back()
+    # how long the event loop may wait for a thread that works on a description; the default is 5 ms
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     # each counter would add a second series with the time at which it began
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):

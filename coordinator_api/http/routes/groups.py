@@ -58,7 +58,8 @@ async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Resp
     group that is led elsewhere.
     """
     coordinator.overload.admit("describe")
-    return json_response(await group_document(coordinator.group(group_id), coordinator.clusters))
+    document = await group_document(coordinator.group(group_id), coordinator.clusters)
+    return Response(document, media_type="application/json")
 
 
 @router.delete("/{group}", status_code=204)

@@ -88,6 +88,7 @@ async def explain_rebalance(
     task: Annotated[str | None, Query(max_length=300)] = None,
 ) -> Response:
     """Why every task, or one (`task=0_3`), is where it is."""
+    coordinator.overload.admit("computation")
     chosen = None if task is None else _parse_task(task)
     stored = await _recorded(coordinator, group_id, generation)
     try:

@@ -87,6 +87,7 @@ async def _computed(
     request: Request, coordinator: Coordinator, compute: Callable[..., bytes], *asked: ForecastRequest
 ) -> Response:
     """What `compute` makes of the document. Raises Problem for a body, or bytes in it, that cannot be used."""
+    coordinator.overload.admit("computation")
     with coordinator.computations.one():
         answer = await run_on_document(
             request, coordinator, "input.members", compute, coordinator.document_bounds, *asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
 
 
 async def described(group: WatchedGroup) -> dict[str, Any]:
-    return await group_document(group.runtime, group.clusters)
+    document: dict[str, Any] = json.loads(await group_document(group.runtime, group.clusters))
+    return document
 
 
 async def asked_to_rejoin(group: WatchedGroup) -> None:

@@ -268,6 +268,84 @@ def test_should_ignore_a_few_fields_of_a_later_release_in_a_heartbeat(client: ht
     assert member.heartbeat(**{f"later{number}": "x" * 200 for number in range(16)}).status_code == 200
 
 
+def process_beat(*members: HttpMember, known: str | None = None, wait_ms: int = 0) -> httpx.Response:
+    """One heartbeat for all of them, on the connection of the first."""
+    beats = {str(member.member_id): {"generation_id": member.generation_id} for member in members}
+    path = f"{members[0].path}/heartbeat?wait_ms={wait_ms}"
+    return members[0].client.post(path, json={"members": beats, **({"known": known} if known else {})})
+
+
+def test_should_answer_one_heartbeat_for_all_members_of_a_process_and_hold_it_until_there_is_news(
+    client: httpx.Client,
+) -> None:
+    group_id = new_group(client)
+    first, second = HttpMember(client, group_id), HttpMember(client, group_id)
+    first.subscribe()
+    second.subscribe()
+    settle(first, second)
+    told = process_beat(first, second)
+    stranger = HttpMember(client, group_id)
+    stranger.member_id = "nobody"
+    with_stranger = process_beat(first, stranger).json()["members"]["nobody"]
+
+    answers: list[httpx.Response] = []
+    holding = threading.Thread(
+        target=lambda: answers.append(process_beat(first, second, known=told.json()["news"], wait_ms=60_000))
+    )
+    holding.start()
+    while "assignor_long_polls 0.0" in client.get("/metrics").text:
+        pass
+    third = HttpMember(client, group_id)
+    third.subscribe()
+    holding.join(60)
+
+    members = told.json()["members"]
+    assert (told.status_code, told.json()["state"]) == (200, "Stable")
+    quiet = {"rejoin": False, "stop": False, "assignment_generation": first.generation_id}
+    assert members == {first.member_id: quiet, second.member_id: quiet}
+    assert with_stranger["code"] == "UNKNOWN_MEMBER_ID"
+    assert answers[0].json()["members"][first.member_id]["rejoin"] is True
+
+
+def test_should_repeat_the_answer_to_a_first_join_that_is_sent_again(client: httpx.Client) -> None:
+    member = HttpMember(client, new_group(client), join_id="chosen by the caller")
+
+    first = member.subscribe()
+    member.member_id = None
+    again = member.subscribe()
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json()["member_id"] == first.json()["member_id"]
+    assert len(client.get(member.path).json()["members"]) == 1
+
+
+def test_should_remove_the_members_of_a_process_soon_after_its_connection_broke(service: ServiceProcess) -> None:
+    with service.client() as survivor:
+        group_id = new_group(survivor)
+        with service.client() as process:
+            dying = HttpMember(process, group_id, leave_on_disconnect=True)
+            dying.subscribe()
+            settle(dying)
+            others = [HttpMember(survivor, group_id) for _ in range(2)]
+            for member in others:
+                member.subscribe()
+            dying.subscribe()
+            settle(dying, *others)
+            assert process_beat(dying).status_code == 200
+            with service.client() as second_process, service.client() as third_process:
+                # so that one connection of three is lost: of more than half, it would be the network
+                for member, client in zip(others, (second_process, third_process), strict=True):
+                    member.client = client
+                    assert process_beat(member).status_code == 200
+                process.close()
+                # long before the end of its session of 30 s
+                while len(survivor.get(dying.path).json()["members"]) == 3:
+                    time.sleep(0.02)
+                described = survivor.get(dying.path).json()
+
+    assert {each["member_id"] for each in described["members"]} == {each.member_id for each in others}
+
+
 @pytest.mark.parametrize(
     "body",
     [
