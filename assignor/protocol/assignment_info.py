@@ -37,6 +37,7 @@ _SMALLEST_HOST = 2 + 4 + 4
 _SMALLEST_DICTIONARY_ENTRY = 4 + 2
 _SMALLEST_NAMED_PARTITION = 2 + 4
 _SMALLEST_INDEXED_PARTITION = 4 + 4
+_ERROR_CODE_BYTES = 4
 _NEXT_REBALANCE_BYTES = 8
 
 
@@ -97,13 +98,27 @@ def read_tasks(assignment: bytes | memoryview) -> TasksOfMember:
     No tasks for an assignment without user data. The host maps, which name every partition of the group, are never
     read. Raises DecodeError.
     """
-    reader = user_data_of_head(assignment)
-    if reader is None:
+    start = user_data_of_head(assignment)
+    if start is None:
         return TasksOfMember()
+    reader = start.reader
     version, _ = _read_versions(reader)
     # the wire lists a task once for each of its partitions
     active = tuple(dict.fromkeys(_read_active_tasks(reader, version)))
     return TasksOfMember(active, tuple(_read_standby_tasks(reader, version)))
+
+
+def read_error_code(assignment: AssignmentParts) -> int:
+    """The error code of an assignment that is cut as `split_assignment` cuts it: the end of what members share.
+
+    0 without user data, and for versions that carry none. Raises DecodeError.
+    """
+    start = user_data_of_head(assignment.head)
+    if start is None or _read_versions(start.reader)[0] < FIRST_VERSION_WITH_ASSIGNMENT_ERROR:
+        return 0
+    if len(assignment.shared) < _ERROR_CODE_BYTES:
+        raise start.reader.error("there is no error code")
+    return int.from_bytes(assignment.shared[-_ERROR_CODE_BYTES:], "big", signed=True)
 
 
 def split_assignment(assignment: bytes) -> AssignmentParts:
@@ -111,18 +126,20 @@ def split_assignment(assignment: bytes) -> AssignmentParts:
     all members of a rebalance. Bytes that are not of Kafka Streams stay whole, as the head.
     """
     try:
-        reader = user_data_of_head(assignment)
-        if reader is None:
+        start = user_data_of_head(assignment)
+        if start is None:
             return AssignmentParts(assignment)
+        reader, user_data = start.reader, start.reader.offset
         version, _ = _read_versions(reader)
         _read_active_tasks(reader, version)
         _read_standby_tasks(reader, version)
     except DecodeError:
         return AssignmentParts(assignment)
-    start = reader.offset
-    tail = _NEXT_REBALANCE_BYTES if version >= FIRST_VERSION_WITH_NEXT_REBALANCE else 0
-    end = max(len(assignment) - tail, start)
-    return AssignmentParts(assignment[:start], assignment[start:end], assignment[end:])
+    after_tasks, end = reader.offset, user_data + start.length
+    after_shared = end - _NEXT_REBALANCE_BYTES if version >= FIRST_VERSION_WITH_NEXT_REBALANCE else end
+    if not after_tasks <= after_shared <= len(assignment):
+        return AssignmentParts(assignment)
+    return AssignmentParts(assignment[:after_tasks], assignment[after_tasks:after_shared], assignment[after_shared:])
 
 
 def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from assignor.errors import InputError
 from assignor.protocol.primitives import Reader, Writer
@@ -111,7 +112,14 @@ def assignment_parts(
     return user_data._replace(head=writer.to_bytes())
 
 
-def user_data_of_head(data: bytes | memoryview) -> Reader | None:
+class UserDataStart(NamedTuple):
+    """`reader` stands where the user data begins; `length`: how many bytes it has, as the assignment says."""
+
+    reader: Reader
+    length: int
+
+
+def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
     """Where the user data begins in an assignment, of which the end may be missing (`AssignmentParts.head`).
 
     None for an assignment without user data. Raises DecodeError.
@@ -122,7 +130,8 @@ def user_data_of_head(data: bytes | memoryview) -> Reader | None:
         reader.string("topic in assigned partitions")
         size = _SMALLEST_INT32 * reader.count("partitions in assigned partitions", _SMALLEST_INT32)
         reader.skip(size, "assigned partitions")
-    return reader if reader.int32("length of user data") > 0 else None
+    length = reader.int32("length of user data")
+    return UserDataStart(reader, length) if length > 0 else None
 
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:

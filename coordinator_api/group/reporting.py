@@ -89,7 +89,8 @@ def reported_end(event: ReportRebalance) -> RebalanceEnd:
     """
     outcome, error, error_code = RebalanceOutcome.STABLE, event.error, 0
     if error is None:
-        error_code = next(filter(None, map(assignment_error, event.assignments.values())), 0)
+        assignments = share(event.assignments).parts.values()
+        error_code = next(filter(None, map(assignment_error, assignments)), 0)
         if error_code:
             known = error_code in AssignorErrorCode.__members__.values()
             error = AssignorErrorCode(error_code).name if known else f"assignor error {error_code}"

@@ -14,18 +14,19 @@ from assignor.errors import AssignorFault, InputError
 from assignor.protocol.assignment_info import (
     AssignmentInfo,
     TasksOfMember,
-    decode_assignment_info,
+    read_error_code,
     read_tasks,
+    split_assignment,
 )
 from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
-    decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
+from assignor.protocol.primitives import Reader
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.subscription_info import (
     SubscriptionInfo,
@@ -42,6 +43,14 @@ def read_subscription(subscription: bytes) -> SubscriptionInfo:
     if not user_data:
         raise InputError("has no user data: a Kafka Streams member sends a SubscriptionInfo", "subscription")
     return decode_subscription_info(user_data)
+
+
+def subscribed_version(subscription: bytes) -> int:
+    """The version of the SubscriptionInfo, of which nothing else is read. Raises DecodeError, InputError."""
+    user_data = decode_subscription(subscription).user_data
+    if not user_data:
+        raise InputError("has no user data: a Kafka Streams member sends a SubscriptionInfo", "subscription")
+    return Reader(user_data, "SubscriptionInfo").int32("version")
 
 
 def rebalance_input(subscription: bytes) -> bytes:
@@ -113,8 +122,10 @@ def assigned_tasks(assignment: AssignmentParts | bytes) -> TasksOfMember:
 
 def assignment_error(assignment: AssignmentParts | bytes) -> int:
     """The error code inside an assignment; 0 for none, and when there is no user data of Kafka Streams to read."""
+    if not isinstance(assignment, AssignmentParts) or not assignment.shared:
+        assignment = split_assignment(bytes(assignment))
     try:
-        return decode_assignment_info(decode_assignment(bytes(assignment)).user_data or b"").err_code
+        return read_error_code(assignment)
     except AssignorFault:
         return 0
 

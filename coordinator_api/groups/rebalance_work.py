@@ -25,7 +25,7 @@ from coordinator_api.clusters.providers import ProviderAddress
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.states import RebalanceOutcome
-from coordinator_api.group.subscriptions import read_subscription
+from coordinator_api.group.subscriptions import subscribed_version
 from coordinator_api.groups.allowed_assignors import allowed_here
 from coordinator_api.groups.definitions import Definition, read_input
 from coordinator_api.recorded_documents import pack_document
@@ -142,7 +142,7 @@ def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapsh
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:
     """Whether Kafka's leader would draw a random id for members of a version it does not know."""
-    return any(read_subscription(member.subscription).version > LATEST_SUPPORTED_VERSION for member in members.values())
+    return any(subscribed_version(member.subscription) > LATEST_SUPPORTED_VERSION for member in members.values())
 
 
 def _computed(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult) -> ComputedRebalance:

@@ -9,7 +9,6 @@ available here.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -34,7 +33,7 @@ from coordinator_api.groups.definitions import DocumentBounds, check_size, check
 from coordinator_api.recorded_documents import pack_whole_document
 from coordinator_api.store.repository import Recording
 
-_LENGTH = struct.Struct(">i")
+_VERSION_BYTES = 4
 
 LED_ELSEWHERE = "kafka"
 """The `source` of a rebalance of a group on a Kafka cluster, and the name of whoever leads that group."""
@@ -117,14 +116,13 @@ def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
 
     None when nothing is shared, and for lengths that do not fit: then the whole has to be decoded.
     """
-    reader = user_data_of_head(parts.head)
-    if not parts.shared or reader is None:
+    user_data = user_data_of_head(parts.head)
+    if not parts.shared or user_data is None:
         return None
-    start = reader.offset
+    start = user_data.reader.offset
     read_tasks(parts.head)
-    (length,) = _LENGTH.unpack_from(parts.head, start - _LENGTH.size)
-    version = parts.head[start : start + _LENGTH.size]
-    return (id(parts.shared), version, len(parts.tail)) if length == parts.size - start else None
+    version = parts.head[start : start + _VERSION_BYTES]
+    return (id(parts.shared), version, len(parts.tail)) if user_data.length == parts.size - start else None
 
 
 def _definition(recorded: RecordedRebalance) -> str:

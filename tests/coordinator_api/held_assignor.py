@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from assignor.decisions import DecisionLog
@@ -11,16 +13,26 @@ from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.registry import task_assignor_named
 
 HOLD_FILE_VARIABLE = "HELD_ASSIGNOR_FILE"
+HELD = "held"
+"""In the file, once an assignor waits for it to go away."""
 CLASS_PATH = "tests.coordinator_api.held_assignor:HeldAssignor"
 
 
+def hold_while(file: Path) -> None:
+    """In this process, while the file exists."""
+    os.environ[HOLD_FILE_VARIABLE] = str(file)
+
+
 class HeldAssignor:
-    """Named by its class path. Runs inside the service's process."""
+    """Named by its class path. Runs in a worker process of the service."""
 
     name = CLASS_PATH
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        while Path(os.environ[HOLD_FILE_VARIABLE]).exists():
+        hold = Path(os.environ[HOLD_FILE_VARIABLE])
+        with suppress(FileNotFoundError), hold.open("r+") as file:
+            file.write(HELD)
+        while hold.exists():
             time.sleep(0.01)
         return task_assignor_named("HighAvailabilityTaskAssignor").assign(problem, log)
 
@@ -32,3 +44,13 @@ class BrokenAssignor:
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         raise RuntimeError("no idea")
+
+
+class DyingAssignor:
+    """Ends its process, as the system does when memory runs out."""
+
+    name = "tests.coordinator_api.held_assignor:DyingAssignor"
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("unreachable")

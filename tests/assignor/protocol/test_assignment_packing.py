@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import DecodeError
-from assignor.protocol.assignment_info import TasksOfMember, decode_assignment_info, read_tasks
+from assignor.protocol.assignment_info import (
+    TasksOfMember,
+    decode_assignment_info,
+    read_error_code,
+    read_tasks,
+    split_assignment,
+)
 from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
 from assignor.protocol.assignment_packing import pack, share, unpack
 from assignor.protocol.consumer_protocol import (
@@ -20,7 +26,7 @@ from assignor.protocol.consumer_protocol import (
     encode_assignment,
 )
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
-from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.protocol.versions import FIRST_VERSION_WITH_ASSIGNMENT_ERROR, LATEST_SUPPORTED_VERSION
 from assignor.types import HostInfo, TaskId, TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
@@ -68,6 +74,15 @@ def test_assignments_from_elsewhere_are_cut_where_the_encoder_cuts_them(version:
     found = share({member_id: bytes(each) for member_id, each in parts.items()})
     assert found.parts == parts
     assert found.parts["first"].shared is found.parts["second"].shared
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_error_code_is_found_without_decoding_what_is_before_it(version: int) -> None:
+    encoder = AssignmentInfoEncoder(version, 11, HOSTS, {}, 5)
+    parts = assignment_parts((A,), encoder.parts((TaskId(0, 0),), {}))
+    assert read_error_code(parts) == (5 if version >= FIRST_VERSION_WITH_ASSIGNMENT_ERROR else 0)
+    assert read_error_code(split_assignment(bytes(parts) + b"ignored")) == read_error_code(parts)
+    assert read_error_code(AssignmentParts(encode_assignment(Assignment((A,), None)))) == 0
 
 
 @given(st.dictionaries(st.text(), st.binary()))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,6 +151,12 @@ def test_should_refuse_a_few_bytes_that_ask_for_very_many_partitions(narrow_clie
     assert "1005 partitions are more than group.max.partitions, 1000" in declared.json()["detail"]
 
 
+def until_held(hold: Path) -> None:
+    """The assignor is in another process, which tells nobody but the file."""
+    while hold.read_text(encoding="ascii") != held_assignor.HELD:
+        time.sleep(0.01)
+
+
 def test_should_refuse_one_computation_too_many_and_still_serve_members(
     narrow: ServiceProcess, narrow_client: httpx.Client
 ) -> None:
@@ -165,13 +173,14 @@ def test_should_refuse_one_computation_too_many_and_still_serve_members(
         "clients": {member.process_id: {"capacity": 1, "lags": {}}},
     }
     hold = narrow.directory / HOLD_FILE
-    hold.touch()
+    hold.write_text("")
     answers: list[httpx.Response] = []
     running = threading.Thread(target=lambda: answers.append(narrow_client.post("/v1/assign", json=problem_to_place)))
     with narrow.client() as other:
         running.start()
-        while problem(refused := other.post("/v1/assign", json={})) != (429, "THROTTLING_QUOTA_EXCEEDED"):
-            pass
+        until_held(hold)
+        refused = other.post("/v1/assign", json={})
+        assert problem(refused) == (429, "THROTTLING_QUOTA_EXCEEDED")
         member.client = other
         assert member.heartbeat().status_code == 200
         hold.unlink()
@@ -179,6 +188,57 @@ def test_should_refuse_one_computation_too_many_and_still_serve_members(
 
     assert refused.headers["retry-after"] == "1"
     assert answers[0].json()["output"]["clients"] == {member.process_id: {"active": ["0_0"], "standby": []}}
+
+
+def test_should_end_a_computation_whose_caller_hangs_up(narrow: ServiceProcess, narrow_client: httpx.Client) -> None:
+    problem_to_place = {
+        "format": "placement/1",
+        "id": "held",
+        "assignor": held_assignor.CLASS_PATH,
+        "configs": {},
+        "tasks": ["0_0"],
+        "stateful": [],
+        "clients": {"9638c027-9105-4c73-b9ed-d0bfcb47a168": {"capacity": 1, "lags": {}}},
+    }
+    body = json.dumps(problem_to_place).encode()
+    hold = narrow.directory / HOLD_FILE
+    hold.write_text("")
+    try:
+        address = httpx.URL(narrow.url)
+        with socket.create_connection((address.host, address.port or 0)) as caller:
+            head = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+            caller.sendall(head + body)
+            until_held(hold)
+            assert problem(narrow_client.post("/v1/assign", json={})) == (429, "THROTTLING_QUOTA_EXCEEDED")
+        # the held computation would go on for ever, and only one is allowed
+        while problem(narrow_client.post("/v1/assign", json={})) != (422, "INVALID_REQUEST"):
+            pass
+    finally:
+        hold.unlink()
+
+
+def test_should_refuse_a_definition_with_too_many_subtopologies(client: httpx.Client) -> None:
+    one = definition()["topology"]["subtopologies"][0]
+    topology = {"subtopologies": [{**one, "id": number} for number in range(1_001)], "copartition_groups": []}
+    many = {**definition(), "topology": topology}
+
+    for refused in (
+        client.put("/v1/groups/many", json=many),
+        client.post("/v1/assign", json={"format": "rebalance/1", "input": many}),
+        client.post("/v1/simulate", json={"format": "rebalance/1", "input": many}),
+        client.post("/v1/groups/many/rebalances", json={"format": "rebalance/1", "input": many}),
+    ):
+        assert problem(refused) == (422, "INVALID_REQUEST")
+        assert "1001 are more than group.max.subtopologies, 1000" in refused.json()["detail"]
+
+
+def test_should_refuse_a_body_of_very_many_gzip_members_in_a_moment(client: httpx.Client) -> None:
+    body = gzip.compress(b"") * 400_000
+    began = time.monotonic()
+    refused = client.put("/v1/groups/many", content=body, headers={"Content-Encoding": "gzip"})
+
+    assert problem(refused) == (422, "INVALID_REQUEST")
+    assert time.monotonic() - began < 10  # it took 34 s
 
 
 @pytest.mark.parametrize(
