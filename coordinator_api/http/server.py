@@ -27,6 +27,7 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.auth import check_exposure, token_of
 from coordinator_api.http.connections import Connections, connection_limit, protocol_of
+from coordinator_api.http.garbage import YoungGarbage, set_aside_what_is_there
 from coordinator_api.settings import Settings, unknown_environment
 
 _SWITCH_INTERVAL_S = 0.001
@@ -57,6 +58,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
 async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     with _listen(settings) as listening:
         coordinator = await Coordinator.open(settings)
+        set_aside_what_is_there()
         connections = Connections(
             connection_limit(settings),
             settings.max_connections_per_ip,
@@ -93,6 +95,7 @@ class _Server(uvicorn.Server):
         self._coordinator = coordinator
         self._connections = connections
         self._started = started
+        self._garbage = YoungGarbage()
         connections.on_lost = coordinator.connection_lost
         connections.on_closed = coordinator.connection_closed
         connections.on_cut = lambda reason: coordinator.metrics.cut_connections.labels(reason).inc()
@@ -104,7 +107,9 @@ class _Server(uvicorn.Server):
             self._started()
 
     async def on_tick(self, counter: int) -> bool:
-        self._connections.sweep(asyncio.get_running_loop().time())
+        now_s = asyncio.get_running_loop().time()
+        self._connections.sweep(now_s)
+        self._garbage.collect_if_due(now_s)
         return await super().on_tick(counter)
 
     @contextlib.contextmanager
