@@ -26,7 +26,8 @@ class NotInTime(AssignorFault):
 class MemberView:
     """`joined`: has sent its subscription for the coming rebalance. `fetched`: has the assignment of the last one.
 
-    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch. `user_endpoint`: host:port under
+    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch; None when it is just leaving, or
+    was not heard since the coordinator was started. `user_endpoint`: host:port under
     which its instance answers, None when it does not serve.
     """
 
@@ -35,7 +36,7 @@ class MemberView:
     process_id: str
     joined: bool
     fetched: bool
-    last_heard_ms: int
+    last_heard_ms: int | None
     active: tuple[str, ...]
     standby: tuple[str, ...]
     warm_up: tuple[str, ...]
@@ -163,7 +164,7 @@ def _member_view(member: Mapping[str, object]) -> MemberView:
         str(member["process_id"]),
         bool(member["joined"]),
         bool(member["fetched"]),
-        _number(member["last_heard_ms"]),
+        None if member["last_heard_ms"] is None else _number(member["last_heard_ms"]),
         held("active"),
         held("standby"),
         held("warm_up"),

@@ -33,6 +33,13 @@ class InstanceProcess:
         """SIGHUP, as pyspark's daemon sends it when the executor dies."""
         os.kill(self.pid, signal.SIGHUP)
 
+    def suspend(self) -> None:
+        """It answers nothing any more, and its connections stay open."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         self._process.kill()

@@ -1,0 +1,226 @@
+"""All members of a process together, against a real coordinator: one heartbeat, one connection for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from assignor.types import ProcessId
+from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from spark_jobs.workers.group_view import wait_for_group
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.member_settings import MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_membership import GroupMember, ProcessMembership
+from streams_runtime.membership.task_holder import AssignTasks, Done, Order
+from tests.streams_runtime.membership.losing_proxy import LosingProxy, losing_proxy
+from tests.streams_runtime.running_member import (
+    TIMEOUT_S,
+    RememberingHolder,
+    RunningMember,
+    wait_until_owned_once,
+)
+from tests.streams_runtime.small_group import GroupDefinition, small_definition, task_names
+
+DEFAULT_SESSION_TIMEOUT_MS = 45_000
+BEFORE_THE_NEXT_HEARTBEAT_S = 2.5
+"""Less than the default heartbeat.interval.ms, and far less than the third of a session after which members would
+otherwise hear of a rebalance."""
+
+
+class SlowHolder(RememberingHolder):
+    """Takes new tasks only when `may_assign` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_assign = threading.Event()
+        self.asked_to_assign = threading.Event()
+
+    def hand_over(self, order: Order, done: Done) -> None:
+        if not isinstance(order, AssignTasks):
+            super().hand_over(order, done)
+            return
+        self.asked_to_assign.set()
+
+        def assign() -> None:
+            self.may_assign.wait(TIMEOUT_S)
+            RememberingHolder.hand_over(self, order, done)
+
+        threading.Thread(target=assign, daemon=True).start()
+
+
+class Process:
+    """A process with members, which are closed in the end."""
+
+    def __init__(self, url: str, definition: GroupDefinition, **times: int) -> None:
+        self.client = CoordinatorClient(url)
+        self.session_timeout_ms = times.get("session_timeout_ms", DEFAULT_SESSION_TIMEOUT_MS)
+        self.membership = ProcessMembership(
+            self.client,
+            definition.group_id,
+            session_timeout_ms=self.session_timeout_ms,
+            heartbeat_interval_ms=times.get("heartbeat_interval_ms"),
+        )
+        self.members: list[GroupMember] = []
+        self._definition = definition
+        self._id = ProcessId.from_bytes(uuid.uuid4().bytes)
+
+    def start_member(self, holder: RememberingHolder | None = None) -> RememberingHolder:
+        used = holder or RememberingHolder()
+        settings = MemberSettings(
+            self._definition.group_id, f"t{len(self.members)}", session_timeout_ms=self.session_timeout_ms
+        )
+        writer = SubscriptionWriter(self._id, self._definition.source_topics())
+        self.members.append(self.membership.member(settings, writer, used))
+        self.members[-1].start()
+        return used
+
+    def close(self) -> None:
+        for member in self.members:
+            member.ask_to_close()
+        for member in self.members:
+            assert member.wait(TIMEOUT_S)
+        self.membership.close()
+        self.client.close()
+
+
+@contextmanager
+def running_process(url: str, definition: GroupDefinition, **times: int) -> Iterator[Process]:
+    process = Process(url, definition, **times)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def wait_until(proxy: LosingProxy, condition: Callable[[], bool], what: str) -> None:
+    with proxy.changed:
+        assert proxy.changed.wait_for(condition, TIMEOUT_S), what
+
+
+def declared(client: CoordinatorClient, name: str, **more: int) -> GroupDefinition:
+    definition = small_definition(name, **more)
+    client.declare(name, definition.body())
+    return definition
+
+
+def test_should_hear_of_a_rebalance_when_it_starts_with_default_settings(client: CoordinatorClient) -> None:
+    """By its next heartbeat alone, a member would hear of it up to 3 s later, and up to 15 s with a third of its
+    session between two.
+    """
+    definition = declared(client, "default-settings")
+    with RunningMember(client, definition, "a", session_timeout_ms=DEFAULT_SESSION_TIMEOUT_MS) as first:
+        wait_until_owned_once([first], task_names(4))
+        wait_for_group(client, definition.group_id, lambda seen: seen.is_settled, "the first one alone", TIMEOUT_S)
+        started_s = time.monotonic()
+        with RunningMember(client, definition, "b", session_timeout_ms=DEFAULT_SESSION_TIMEOUT_MS) as second:
+            wait_until_owned_once([first, second], task_names(4))
+            assert time.monotonic() - started_s < BEFORE_THE_NEXT_HEARTBEAT_S
+            started_s = time.monotonic()
+        wait_until_owned_once([first], task_names(4))
+        assert time.monotonic() - started_s < BEFORE_THE_NEXT_HEARTBEAT_S
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_should_make_one_member_when_answers_to_its_first_join_are_lost(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, lost: int
+) -> None:
+    definition = declared(client, f"lost-{lost}")
+    with losing_proxy(coordinator.url) as proxy:
+        proxy.lose, proxy.lost_call = lost, "/subscriptions"
+        with running_process(proxy.url, definition) as process:
+            holder = process.start_member()
+            holder.wait_for(lambda: holder.active == task_names(4), "all tasks: no ghost has any")
+            assert proxy.lose == 0
+            assert len(proxy.calls("/subscriptions")) == lost + 1
+            view = wait_for_group(client, definition.group_id, lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
+            assert [member.member_id for member in view.members] == [process.members[0].machine.member_id]
+
+
+def test_should_send_the_heartbeats_of_all_members_over_one_connection_of_their_own(
+    coordinator: CoordinatorProcess, client: CoordinatorClient
+) -> None:
+    definition = declared(client, "one-connection", partitions=8)
+    with losing_proxy(coordinator.url) as proxy, running_process(proxy.url, definition) as process:
+        holders = [process.start_member() for _ in range(4)]
+        for holder in holders:
+            holder.wait_for(lambda holder=holder: len(holder.active) == 2, "two tasks")  # type: ignore[misc]
+        (connection,) = proxy.connections_with("/heartbeat")
+        assert {call.split("?")[0] for call in connection.calls} == {"POST /v1/groups/one-connection/heartbeat"}
+        assert not any("/members/" in call and "/heartbeat" in call for call in proxy.calls("/heartbeat"))
+
+
+def test_should_go_on_as_the_same_members_when_the_connection_of_their_heartbeats_breaks(
+    coordinator: CoordinatorProcess, client: CoordinatorClient
+) -> None:
+    definition = declared(client, "broken")
+    with losing_proxy(coordinator.url) as proxy, running_process(proxy.url, definition) as process:
+        holder = process.start_member()
+        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        before = wait_for_group(client, "broken", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
+        for number in range(1, 4):
+            proxy.connections_with("/heartbeat")[-1].break_off()
+            wait_until(proxy, lambda n=number: len(proxy.connections_with("/heartbeat")) > n, "another connection")  # type: ignore[misc]
+        client.drain("broken")  # it hears of this over the new one
+        assert process.members[0].wait(TIMEOUT_S)
+        assert "lost" not in holder.names()
+        assert before.generation_id == holder.calls[0].generation_id
+
+
+def test_should_send_heartbeats_while_an_order_is_being_carried_out(
+    coordinator: CoordinatorProcess, client: CoordinatorClient
+) -> None:
+    """A stream thread that restores, or is in the middle of a long pass, must not cost its process the session."""
+    definition = declared(client, "slow")
+    times = {"session_timeout_ms": 1_000, "heartbeat_interval_ms": 100}
+    with losing_proxy(coordinator.url) as proxy, running_process(proxy.url, definition, **times) as process:
+        slow = SlowHolder()
+        process.start_member(slow)
+        assert slow.asked_to_assign.wait(TIMEOUT_S)
+        heard = len(proxy.calls("/heartbeat"))
+        wait_until(proxy, lambda: len(proxy.calls("/heartbeat")) > heard + 15, "heartbeats for longer than a session")
+        slow.may_assign.set()
+        slow.wait_for(lambda: slow.active == task_names(4), "the tasks")
+        assert slow.names() == ["assign"]
+
+
+def test_should_keep_its_other_members_when_one_fails(
+    client: CoordinatorClient, coordinator: CoordinatorProcess
+) -> None:
+    definition = declared(client, "one-fails")
+    with running_process(coordinator.url, definition) as process:
+        good = process.start_member()
+        process.start_member(RememberingHolder(fail_on="assign"))
+        assert process.members[1].wait(TIMEOUT_S)
+        assert str(process.members[1].failure) == "assign failed on purpose"
+        good.wait_for(lambda: good.active == task_names(4), "all tasks")
+        assert not process.members[0].has_ended
+
+
+def test_should_end_soon_when_the_coordinator_is_away(
+    coordinator: CoordinatorProcess, client: CoordinatorClient
+) -> None:
+    definition = declared(client, "away")
+    with losing_proxy(coordinator.url) as proxy, running_process(proxy.url, definition) as process:
+        holder = process.start_member()
+        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        proxy.close()
+        process.close()
+        assert holder.names() == ["assign", "close"]
+
+
+def test_should_leave_with_all_members_at_once_when_it_is_closed(
+    coordinator: CoordinatorProcess, client: CoordinatorClient
+) -> None:
+    definition = declared(client, "closed", partitions=8)
+    with running_process(coordinator.url, definition) as process:
+        holders = [process.start_member() for _ in range(4)]
+        for holder in holders:
+            holder.wait_for(lambda holder=holder: len(holder.active) == 2, "two tasks")  # type: ignore[misc]
+    assert client.describe("closed")["members"] == []
+    assert [holder.names()[-1] for holder in holders] == ["close"] * 4
