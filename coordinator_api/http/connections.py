@@ -312,8 +312,8 @@ class ServiceConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        if self.transport.is_closing():
-            self._end()  # one of the two sides had asked for it
+        if self._answering is not None and not self._answering.keep_alive:
+            self._end()  # one of the two sides had asked for it; a caller who died meanwhile had not
         elif not self.pipeline and self._number is not None:
             self.registry.idle(self._number)
         super().on_response_complete()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -179,9 +180,8 @@ async def test_should_keep_a_process_that_went_over_to_another_connection(tmp_pa
         fleet.add(4, HELD)
         settled = await fleet.until_settled()
         moving = fleet.processes[0]
-        body = {"members": {member.member_id: {"generation_id": settled} for member in moving.members}}
         old = HttpConnection(service.address)
-        assert (await old.ask("POST", f"{HELD.path}/heartbeat?wait_ms=0", body)).status == 200
+        assert (await old.send(moving.heartbeat_request())).status == 200
         await heard_again(fleet, [moving])
 
         old.hang_up()
@@ -189,6 +189,42 @@ async def test_should_keep_a_process_that_went_over_to_another_connection(tmp_pa
 
         assert await fleet.until_settled() == settled
         assert service.removed() == {}
+
+
+async def test_should_notice_the_death_of_a_process_whose_last_words_came_with_the_end_of_its_connection(
+    tmp_path: Path,
+) -> None:
+    """The service reads both at once, because it did not run meanwhile. The connection was a new one."""
+    async with fleet_of(tmp_path) as (service, fleet, _):
+        fleet.add(4, HELD)
+        settled = await fleet.until_settled()
+        dying = fleet.processes[0]
+        dying_ids = ids([dying])
+
+        service.signal(signal.SIGSTOP)
+        await HttpConnection(service.address).send_and_hang_up(dying.heartbeat_request())
+        fleet.kill([dying])
+        service.signal(signal.SIGCONT)
+
+        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
+        assert service.removed().keys() == dying_ids
+        await fleet.assert_whole(service)
+
+
+async def test_should_keep_a_process_whose_old_heartbeat_is_read_after_the_end_of_its_connection(
+    tmp_path: Path,
+) -> None:
+    async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
+        fleet.add(4, HELD)
+        settled = await fleet.until_settled()
+
+        for process in fleet.processes:
+            await HttpConnection(service.address).send_and_hang_up(process.heartbeat_request())
+        await heard_again(fleet, fleet.processes)
+
+        assert await fleet.until_settled() == settled
+        assert service.removed() == {}
+        await fleet.assert_whole(service)
 
 
 async def test_should_not_miss_a_process_for_the_connections_of_its_other_calls(tmp_path: Path) -> None:

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
-import json
 import random
 import signal
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.fleet.fleet import Fleet, MortalService
 from tests.acceptance.fleet.fleet_process import FleetProcess, Manners
-from tests.acceptance.fleet.http_connection import Answer, HttpConnection, NoAnswer, request_bytes
-from tests.acceptance.fleet.service_cost import cpu_seconds, metric, process_tree, resident_bytes
+from tests.acceptance.fleet.http_connection import HttpConnection, NoAnswer
+from tests.acceptance.fleet.service_cost import cpu_seconds, metric, process_tree
 from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
-from tests.coordinator_api.group_members import definition
 
 GROUP = "pressed"
 LONG_MS = 60_000
@@ -88,45 +85,6 @@ async def disk_that_is_slow(of: MortalService) -> AsyncIterator[None]:
     finally:
         over.set()
         await slowing
-
-
-@dataclass(slots=True)
-class Pulse:
-    """Heartbeats of one member, one after the other, on a connection of their own. `slowest_s`: from call to answer."""
-
-    fleet: Fleet
-    slowest_s: float = 0.0
-    beats: int = 0
-    refused: list[Answer] = field(default_factory=list)
-
-    async def beat(self) -> None:
-        member = self.fleet.members()[0]
-        path = f"/v1/groups/{self.fleet.group_id}/members/{member.member_id}/heartbeat"
-        connection = HttpConnection(self.fleet.address)
-        while True:
-            asked_s = time.monotonic()
-            answer = await connection.ask("POST", path, {"generation_id": member.generation_id}, answer_timeout_s=60)
-            self.slowest_s = max(self.slowest_s, time.monotonic() - asked_s)
-            self.beats += 1
-            if answer.status != 200:
-                self.refused.append(answer)
-            await asyncio.sleep(0.02)
-
-
-@asynccontextmanager
-async def pulse(fleet: Fleet) -> AsyncIterator[Pulse]:
-    felt = Pulse(fleet)
-    beating = asyncio.create_task(felt.beat())
-    try:
-        yield felt
-        beats = felt.beats
-        while felt.beats < beats + 2:  # the last one may have waited all the time
-            assert not beating.done()
-            await asyncio.sleep(0.01)
-    finally:
-        beating.cancel()
-        with contextlib.suppress(asyncio.CancelledError, NoAnswer):
-            await beating
 
 
 def first_join(fleet: Fleet, number: int) -> dict[str, object]:
@@ -210,76 +168,6 @@ async def test_should_commit_many_joins_at_once(tmp_path: Path) -> None:
         assert await metric(of.address, "assignor_commit_latency_seconds_count") - before < joins / 2
 
 
-def heartbeat_with_many_fields() -> bytes:
-    return b"{" + b",".join(b'"f%d":0' % number for number in range(1_000_000)) + b"}"
-
-
-def heartbeat_with_many_sums() -> bytes:
-    sums = b",".join(b'"0_%d":1' % number for number in range(1_000_000))
-    return b'{"generation_id":1,"task_offset_sums":{' + sums + b"}}"
-
-
-def definition_with_many_subtopologies() -> bytes:
-    document = definition()
-    one = document["topology"]["subtopologies"][0]
-    document["topology"]["subtopologies"] = [{**one, "id": number, "stores": []} for number in range(100_000)]
-    return json.dumps(document).encode()
-
-
-@pytest.mark.parametrize(
-    "method, path, body, headers, cpu_s",
-    [
-        pytest.param("POST", "{member}/heartbeat", heartbeat_with_many_fields, {}, 1.0, id="fields"),
-        pytest.param("POST", "{member}/heartbeat", heartbeat_with_many_sums, {}, 1.0, id="sums"),
-        pytest.param("PUT", "/v1/groups/hostile", definition_with_many_subtopologies, {}, 4.0, id="subtopologies"),
-        pytest.param(
-            "PUT",
-            "/v1/groups/hostile",
-            lambda: gzip.compress(b"") * 400_000,
-            {"Content-Encoding": "gzip"},
-            4.0,
-            id="empty gzip members",
-        ),
-    ],
-)
-async def test_should_refuse_a_hostile_body_while_others_notice_nothing(
-    tmp_path: Path, method: str, path: str, body: object, headers: dict[str, str], cpu_s: float
-) -> None:
-    async with service(tmp_path) as of, settled_fleet(of) as fleet:
-        assert callable(body)
-        address = path.format(member=f"{PLAIN.path}/members/{fleet.members()[0].member_id}")
-        request = request_bytes(method, address, body(), headers)
-        used_before_s, memory_before = cpu_seconds(of.pid), resident_bytes(of.pid)
-        async with pulse(fleet) as felt:
-            status = await answer_or_cut_off(of, request)
-
-        assert status in (413, 422, None)
-        assert felt.refused == []
-        assert felt.slowest_s < NOTICED_S
-        assert cpu_seconds(of.pid) - used_before_s < cpu_s
-        async with asyncio.timeout(30):
-            while resident_bytes(of.pid) > memory_before + 60_000_000:  # noqa: ASYNC110 - no event says it
-                await asyncio.sleep(0.1)
-        await fleet.assert_whole(of)
-
-
-async def answer_or_cut_off(of: MortalService, request: bytes) -> int | None:
-    """The status of the answer, which may come while the request is still being sent. None: hung up without one."""
-    reader, writer = await asyncio.open_connection(of.address.host, of.address.port)
-    try:
-        async with asyncio.timeout(60):
-            answer = asyncio.create_task(reader.readline())
-            with contextlib.suppress(OSError):
-                writer.write(request)
-                await writer.drain()
-            with contextlib.suppress(OSError):
-                line = await answer
-                return int(line.split()[1]) if line else None
-        return None
-    finally:
-        writer.transport.abort()
-
-
 def held_computation() -> dict[str, object]:
     return {
         "format": "placement/1",
@@ -301,42 +189,6 @@ async def holding_service(directory: Path, *flags: str) -> AsyncIterator[tuple[M
         directory, "--task-assignor-classes", held_assignor.CLASS_PATH, *flags, **environment
     ) as started:
         yield started, hold
-
-
-@pytest.mark.parametrize("path", ["/v1/assign", "/v1/simulate"])
-async def test_should_end_computations_whose_callers_hung_up(tmp_path: Path, path: str) -> None:
-    async with holding_service(tmp_path, "--computation-max-count", "4") as (of, hold):
-        hold.touch()
-        at_rest = len(process_tree(of.pid))
-        waiting = [asyncio.create_task(keep_asking(of, path, held_computation())) for _ in range(4)]
-        other = {**held_computation(), "assignor": "HighAvailabilityTaskAssignor"}
-        await until_status(of, path, other, 429)
-
-        for task in waiting:
-            task.cancel()
-
-        await until_status(of, path, other, 200)
-        assert hold.exists()
-        assert len(process_tree(of.pid)) <= at_rest + 4
-
-
-async def keep_asking(of: MortalService, path: str, body: object) -> Answer:
-    """As long as it is told to come again later."""
-    calls = HttpConnection(of.address)
-    while (answer := await calls.ask("POST", path, body, answer_timeout_s=120)).status == 429:
-        pass
-    return answer
-
-
-async def until_status(of: MortalService, path: str, body: object, status: int, timeout_s: float = 20) -> None:
-    """The call is repeated until it is answered so."""
-    answer = None
-    try:
-        async with asyncio.timeout(timeout_s):
-            while answer is None or answer.status != status:
-                answer = await HttpConnection(of.address).ask("POST", path, body)
-    except TimeoutError:
-        raise AssertionError(f"{path} is not answered with {status}: {answer}") from None
 
 
 async def test_should_describe_a_large_group_without_much_work(tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ class FaultyProxy:
             await self._flows.wait()
             sink.write(data)
             await sink.drain()
+        await self._flows.wait()
         raise ConnectionResetError("the caller has ended")
 
     async def _answers(self, source: asyncio.StreamReader, pair: _Pair) -> None:
@@ -111,4 +112,5 @@ class FaultyProxy:
                 break
             pair.calling.write(data)
             await pair.calling.drain()
+        await self._flows.wait()
         raise ConnectionResetError("the service has ended")

@@ -142,6 +142,11 @@ class FleetProcess:
             member.rejoin = True
             member.news.set()
 
+    def heartbeat_request(self) -> bytes:
+        """A heartbeat for all members, as it goes over the wire; its answer is not held."""
+        beats = {member.member_id: {"generation_id": member.generation_id} for member in self.members}
+        return request_bytes("POST", f"{self.manners.path}/heartbeat?wait_ms=0", {"members": beats})
+
     def hang_up_other_calls(self) -> None:
         """Break the connections on which no heartbeat goes."""
         for connection in self._calls:

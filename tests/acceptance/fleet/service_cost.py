@@ -1,4 +1,4 @@
-"""What a service used: processor seconds and memory of its process and all below it, and counters of its /metrics.
+"""What a service used: processor seconds of its process and all below it, and counters of its /metrics.
 
 Seconds of CPU say how much work something was, however busy the machine is. Read from Linux's /proc.
 """
@@ -13,7 +13,6 @@ from tests.acceptance.fleet.http_connection import Address, HttpConnection
 
 _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def process_tree(root: int) -> list[int]:
@@ -34,11 +33,6 @@ def cpu_seconds(root: int) -> float:
     return sum(sum(int(each) for each in of_one[11:15]) for of_one in fields if of_one) / _TICKS_PER_S
 
 
-def resident_bytes(root: int) -> int:
-    """Of the process and all below it."""
-    return sum(_resident(pid) for pid in process_tree(root)) * _PAGE_BYTES
-
-
 async def metric(address: Address, name: str) -> float:
     """The value of a metric without labels."""
     answer = await HttpConnection(address).ask("GET", "/metrics")
@@ -53,10 +47,3 @@ def _stat(pid: int) -> list[str]:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
-
-
-def _resident(pid: int) -> int:
-    try:
-        return int((_PROC / str(pid) / "statm").read_text().split()[1])
-    except OSError:
-        return 0
