@@ -186,8 +186,9 @@ class Coordinator:
         return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
 
     def begin_stop(self) -> None:
-        """Answer held requests now, so that a graceful stop does not wait for them."""
+        """Answer held requests now, and end computations, so that a graceful stop does not wait for them."""
         self.stopping = True
+        self.workers.end_computations()
         for runtime in self.groups.values():
             runtime.release()
 

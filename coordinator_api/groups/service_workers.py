@@ -42,6 +42,10 @@ class ServiceWorkers:
         """Have processes ready soon, so that the first rebalance need not wait for them."""
         self._tasks.start(self._warm_up())
 
+    def end_computations(self) -> None:
+        """Kill them, whatever they do: a stop does not wait for what can be asked again elsewhere."""
+        self.computations.begin_close()
+
     async def close(self) -> None:
         """Kill all, whatever they do."""
         await self.rebalances.close()

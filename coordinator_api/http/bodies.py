@@ -13,7 +13,8 @@ from starlette.requests import Request
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.documents import SentBody, read_sent
 from coordinator_api.http.hang_ups import unless_hung_up
-from coordinator_api.http.problems import Problem, input_as_problems
+from coordinator_api.http.problems import Problem, input_as_problems, stopping
+from coordinator_api.workers.worker_pool import PoolClosed
 
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
@@ -54,8 +55,14 @@ async def run_on_document(
 async def run_in_worker(
     request: Request, coordinator: Coordinator, function: Callable[..., Value], *arguments: object
 ) -> Value:
-    """`function(*arguments)` in a worker process that is killed when the caller hangs up: raises CallerGone."""
-    return await unless_hung_up(request, coordinator.workers.computations.run(function, *arguments))
+    """`function(*arguments)` in a worker process that is killed when the caller hangs up: raises CallerGone.
+
+    Raises Problem when the service stops meanwhile.
+    """
+    try:
+        return await unless_hung_up(request, coordinator.workers.computations.run(function, *arguments))
+    except PoolClosed:
+        raise stopping() from None
 
 
 def _is_packed(request: Request) -> bool:

@@ -98,6 +98,11 @@ def problem_response(problem: Problem) -> Response:
     )
 
 
+def stopping() -> Problem:
+    """The service is stopping: ask again soon, when there is another one."""
+    return Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers=_TRY_AGAIN_SOON)
+
+
 @contextmanager
 def input_as_problems(bytes_in: str) -> Iterator[None]:
     """Raises Problem for the InputError and the DecodeError that its block raises. `bytes_in`: the field whose bytes

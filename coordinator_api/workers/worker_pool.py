@@ -104,13 +104,17 @@ class WorkerPool:
                 raise
         raise died
 
-    async def close(self) -> None:
-        """Kill all workers, those in the middle of a job too. Jobs that run or wait raise PoolClosed."""
+    def begin_close(self) -> None:
+        """Kill all workers, those in the middle of a job too. Jobs that run or wait raise PoolClosed. `close` later."""
         self._closed = True
         for worker in [*self._idle]:
             self._kill(worker)
         for worker in self._busy:
             self._workers.kill(worker)  # its job notices, and does the rest
+
+    async def close(self) -> None:
+        """As `begin_close`; returns when all jobs and workers have ended."""
+        self.begin_close()
         for _ in range(self._size):
             await self._slots.acquire()  # when all are ours, every job has ended
         for _ in range(self._size):

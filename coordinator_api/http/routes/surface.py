@@ -12,7 +12,7 @@ from starlette.responses import Response
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem
+from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, stopping
 from coordinator_api.http.schemas import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, ProblemDocument
 
 Answer = TypeVar("Answer")
@@ -30,7 +30,7 @@ def the_coordinator(request: Request) -> Coordinator:
     """Raises Problem while the service is stopping."""
     coordinator: Coordinator = request.app.state.coordinator
     if coordinator.stopping:
-        raise Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers={"Retry-After": "1"})
+        raise stopping()
     return coordinator
 
 
