@@ -189,5 +189,8 @@ class GroupTelemetry:
     def topics_not_told(self, error: Exception) -> None:
         self._logger.warning("topics_not_told", error=str(error))
 
+    def not_carried_out(self, error: Exception) -> None:
+        self._logger.error("effects_not_carried_out", exc_info=error)
+
     def tick_failed(self, error: Exception) -> None:
         self._logger.error("tick_failed", exc_info=error)

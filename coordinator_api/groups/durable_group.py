@@ -113,7 +113,12 @@ class DurableGroup:
         if self._log_bytes < max(self._environment.compaction_bytes, 2 * self._snapshot_bytes):
             return
         image = self.image
-        lines = await asyncio.to_thread(lambda: [encode_record(record) for record in snapshot_records(image)])
+        try:
+            lines = await asyncio.to_thread(lambda: [encode_record(record) for record in snapshot_records(image)])
+        except Exception as error:  # a bug; the longer log still is what the group is
+            self._telemetry.compaction_failed(error)
+            self._snapshot_bytes = self._log_bytes
+            return
         try:
             self._sequence = await self._repository.replace(self.group.group_id, self._sequence, lines)
         except StoreError as error:

@@ -246,6 +246,14 @@ class GroupRuntime:
         self._held.wake()
 
     def _committed(self, batch: Batch) -> None:
+        try:
+            self._carry_out(batch)
+        except Exception as error:  # a bug; what was committed is answered all the same, and asked for again
+            self._telemetry.not_carried_out(error)
+            self._durable.distrust()
+            self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
+
+    def _carry_out(self, batch: Batch) -> None:
         image = self.image
         if batch.records:
             self._telemetry.committed(batch.records, image)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import Mock
 
 import pytest
 from structlog.testing import capture_logs
@@ -24,6 +25,7 @@ from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups import durable_group
+from coordinator_api.groups.cluster_watch import ClusterWatch
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording
@@ -254,3 +256,26 @@ async def test_should_log_one_line_for_many_members_that_change_together(tmp_pat
     assert [line["member"] for line in few if line["event"] == "member_subscribed"] == ["m0"]
     of_members = [line for line in many if line["log_level"] == "info" and "subscribed" in line["event"]]
     assert [(line["event"], line["members"]) for line in of_members] == [("members_subscribed", 99)]
+
+
+async def test_should_answer_what_is_committed_though_what_follows_from_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with slow_group(tmp_path) as (runtime, _):
+        with monkeypatch.context() as failing:
+            failing.setattr(ClusterWatch, "follow", Mock(side_effect=ValueError("told to fail")))
+            assert isinstance(await runtime.handle(join(0)), JoinAnswered)
+        assert isinstance(await runtime.handle(join(1)), JoinAnswered)
+        assert list(runtime.image.members) == ["m0", "m1"]
+
+
+async def test_should_go_on_with_a_longer_log_when_its_snapshot_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable_group, "snapshot_records", Mock(side_effect=ValueError("told to fail")))
+    async with slow_group(tmp_path) as (runtime, repository):
+        for number in range(30):
+            assert isinstance(await runtime.handle(join(number)), JoinAnswered)
+        kinds = [json.loads(line)["type"] for line in (await repository.load_group("g")).records]
+
+    assert kinds.count("MemberSubscribed") == 30
