@@ -91,6 +91,24 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
     return Subscription(topics, user_data, owned, generation_id if generation_id >= 0 else None, rack or None)
 
 
+def checked_user_data(data: bytes | memoryview) -> bytes | None:
+    """The user data of a subscription. Raises DecodeError where `decode_subscription` does; makes nothing of the rest,
+    of which a member may send thousands.
+    """
+    reader = Reader(data, _SUBSCRIPTION)
+    version = _read_version(reader)
+    for _ in range(reader.count("topics", _SMALLEST_STRING)):
+        reader.string("topic")
+    user_data = reader.nullable_byte_array("user data")
+    if version >= _FIRST_VERSION_WITH_OWNED_PARTITIONS:
+        _skip_partitions(reader, "owned partitions")
+    if version >= _FIRST_VERSION_WITH_GENERATION:
+        reader.int32("generation id")
+    if version >= _FIRST_VERSION_WITH_RACK:
+        reader.nullable_string("rack")
+    return user_data
+
+
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
     """Partitions are grouped by topic, topics in the order of their first partitions. All versions look alike."""
     writer = Writer()
@@ -126,10 +144,7 @@ def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
     """
     reader = Reader(data, _ASSIGNMENT)
     _read_version(reader)
-    for _ in range(reader.count("assigned partitions", _SMALLEST_TOPIC)):
-        reader.string("topic in assigned partitions")
-        size = _SMALLEST_INT32 * reader.count("partitions in assigned partitions", _SMALLEST_INT32)
-        reader.skip(size, "assigned partitions")
+    _skip_partitions(reader, "assigned partitions")
     length = reader.int32("length of user data")
     return UserDataStart(reader, length) if length > 0 else None
 
@@ -177,3 +192,9 @@ def _read_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:
         numbers = reader.ints(reader.count(f"partitions in {field}", _SMALLEST_INT32), field)
         partitions.extend([TopicPartition(topic, number) for number in numbers])
     return tuple(partitions)
+
+
+def _skip_partitions(reader: Reader, field: str) -> None:
+    for _ in range(reader.count(field, _SMALLEST_TOPIC)):
+        reader.string(f"topic in {field}")
+        reader.skip(_SMALLEST_INT32 * reader.count(f"partitions in {field}", _SMALLEST_INT32), field)

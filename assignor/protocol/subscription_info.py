@@ -35,6 +35,7 @@ _SMALLEST_SUBTOPOLOGY_SUMS = 8
 _SMALLEST_CLIENT_TAG = 8
 _PARTITION_SUM = struct.Struct(">iq")
 _TASK_SUM = struct.Struct(">iiqh")
+_NAME_LENGTH_AT = 4 + 4 + 8
 _NULL_STRING = -1
 
 
@@ -178,6 +179,33 @@ def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
     Differs from Kafka: a repeated client tag is an error at once, not only when the tags are read.
     """
     reader = Reader(data, "SubscriptionInfo")
+    version, latest_supported = _read_versions(reader)
+    if version > LATEST_SUPPORTED_VERSION:
+        return SubscriptionInfo(version, latest_supported)
+    return _read_known_version(reader, version, latest_supported)
+
+
+def check_subscription_info(data: bytes | memoryview) -> None:
+    """Raises DecodeError where `decode_subscription_info` does, and makes nothing of the tasks: members send thousands.
+
+    Only for the versions that members speak today; older ones are decoded.
+    """
+    reader = Reader(data, "SubscriptionInfo")
+    version, _ = _read_versions(reader)
+    if version > LATEST_SUPPORTED_VERSION:
+        return
+    if version < FIRST_VERSION_WITH_CLIENT_TAGS:
+        decode_subscription_info(data)
+        return
+    reader.process_id("process id")
+    reader.byte_array("user end point")
+    _skip_task_sums(reader)
+    reader.int8("unique field")
+    reader.int32("error code")
+    _read_client_tags(reader)
+
+
+def _read_versions(reader: Reader) -> tuple[int, int]:
     version = reader.int32("version")
     if version < 1:
         raise reader.error(f"unknown version {version}", 0)
@@ -187,9 +215,7 @@ def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
     problem = _version_problem(version, latest_supported)
     if problem is not None:
         raise reader.error(problem, 0)
-    if version > LATEST_SUPPORTED_VERSION:
-        return SubscriptionInfo(version, latest_supported)
-    return _read_known_version(reader, version, latest_supported)
+    return version, latest_supported
 
 
 def _read_known_version(reader: Reader, version: int, latest_supported: int) -> SubscriptionInfo:
@@ -247,6 +273,16 @@ def _read_task_sums(reader: Reader) -> dict[TaskId, int]:
         offset_sums[TaskId(subtopology, partition)] = offset_sum
     reader.skip(_TASK_SUM.size * count, "task offset sums")
     return offset_sums
+
+
+def _skip_task_sums(reader: Reader) -> None:
+    count = reader.count("task offset sums", _TASK_SUM.size)
+    rows = reader.peek_raw(_TASK_SUM.size * count, "task offset sums")
+    high, low = (rows[_NAME_LENGTH_AT + byte :: _TASK_SUM.size] for byte in (0, 1))
+    if high == low and not high.strip(b"\x00\xff"):  # every length is 0 or -1, which is no name
+        reader.skip(len(rows), "task offset sums")
+    else:
+        _read_named_task_sums(reader, count)
 
 
 def _read_named_task_sums(reader: Reader, count: int) -> dict[TaskId, int]:

@@ -22,6 +22,7 @@ from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
+    checked_user_data,
     decode_subscription,
     encode_assignment,
     encode_subscription,
@@ -30,6 +31,7 @@ from assignor.protocol.primitives import Reader
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.protocol.subscription_info import (
     SubscriptionInfo,
+    check_subscription_info,
     decode_subscription_info,
     encode_subscription_info,
 )
@@ -45,12 +47,21 @@ def read_subscription(subscription: bytes) -> SubscriptionInfo:
     return decode_subscription_info(user_data)
 
 
+def check_subscription(subscription: bytes) -> None:
+    """Raises as `read_subscription` does, and makes no values: each join is checked on the event loop."""
+    check_subscription_info(_checked_user_data(subscription))
+
+
 def subscribed_version(subscription: bytes) -> int:
     """The version of the SubscriptionInfo, of which nothing else is read. Raises DecodeError, InputError."""
-    user_data = decode_subscription(subscription).user_data
+    return Reader(_checked_user_data(subscription), "SubscriptionInfo").int32("version")
+
+
+def _checked_user_data(subscription: bytes) -> bytes:
+    user_data = checked_user_data(subscription)
     if not user_data:
         raise InputError("has no user data: a Kafka Streams member sends a SubscriptionInfo", "subscription")
-    return Reader(user_data, "SubscriptionInfo").int32("version")
+    return user_data
 
 
 def rebalance_input(subscription: bytes) -> bytes:

@@ -27,7 +27,7 @@ from coordinator_api.errors import UnreadableBytes
 from coordinator_api.group.events import ReportRebalance
 from coordinator_api.group.rebalance_result import warm_ups_of
 from coordinator_api.group.reporting import reported_end
-from coordinator_api.group.subscriptions import read_subscription
+from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.groups.allowed_assignors import AllowedAssignors, allowed_here
 from coordinator_api.groups.definitions import DocumentBounds, check_size, check_subtopologies
 from coordinator_api.recorded_documents import pack_whole_document
@@ -88,7 +88,7 @@ def _check(recorded: RecordedRebalance, group_id: str) -> None:
 
 def _check_subscription(subscription: bytes, where: str) -> None:
     try:
-        read_subscription(subscription)
+        check_subscription(subscription)
     except DecodeError as error:
         raise UnreadableBytes(error, where) from None
     except InputError as error:

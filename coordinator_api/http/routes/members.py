@@ -30,7 +30,7 @@ from coordinator_api.group.outcome import (
     ProcessHeartbeatAnswered,
     Rejected,
 )
-from coordinator_api.group.subscriptions import read_subscription
+from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.bodies import OFF_LOOP_BYTES
@@ -309,6 +309,6 @@ async def _check_subscription(subscription: bytes) -> None:
     """A subscription that the leader cannot read must not reach the group: Kafka's own leader would die of it."""
     with input_as_problems(bytes_in="subscription"):
         if len(subscription) >= OFF_LOOP_BYTES:
-            await asyncio.to_thread(read_subscription, subscription)
+            await asyncio.to_thread(check_subscription, subscription)
         else:
-            read_subscription(subscription)
+            check_subscription(subscription)

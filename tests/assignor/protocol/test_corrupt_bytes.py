@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +17,18 @@ from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
+    checked_user_data,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
+from assignor.protocol.subscription_info import (
+    SubscriptionInfo,
+    check_subscription_info,
+    decode_subscription_info,
+    encode_subscription_info,
+)
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.assignor.protocol.messages import ENCODED_BY_KIND
 
@@ -71,6 +78,37 @@ def test_should_decode_or_raise_decode_error_when_bytes_are_random(kind: str, ve
 
     assert 0 <= offset_of_error(kind, junk) <= len(junk)
     assert 0 <= offset_of_error(kind, header + junk) <= len(header + junk)
+
+
+CHECK_BY_KIND: dict[str, Callable[[bytes], object]] = {
+    "subscription": checked_user_data,
+    "subscription-info": check_subscription_info,
+}
+
+
+def fault_of(function: Callable[[bytes], object], data: bytes) -> str | None:
+    try:
+        function(data)
+    except DecodeError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("kind", CHECK_BY_KIND)
+@given(data=st.data())
+def test_should_refuse_by_a_check_exactly_what_cannot_be_decoded(kind: str, data: st.DataObject) -> None:
+    raw = data.draw(ENCODED_BY_KIND[kind] | damaged(ENCODED_BY_KIND[kind]))
+
+    assert fault_of(CHECK_BY_KIND[kind], raw) == fault_of(DECODE_BY_KIND[kind], raw)
+
+
+@given(lengths=st.lists(st.sampled_from([-(2**15), -257, -256, -2, -1, 0, 1, 255, 256])))
+def test_should_tell_names_from_none_in_a_check_as_in_decoding(lengths: list[int]) -> None:
+    rows = b"".join(struct.pack(">iiqh", 0, number, 5, length) for number, length in enumerate(lengths))
+    head = struct.pack(">iiqqi", 11, 11, 1, 2, 0)
+    raw = head + struct.pack(">i", len(lengths)) + rows + bytes(1 + 4 + 4) + b"x" * 600
+
+    assert fault_of(check_subscription_info, raw) == fault_of(decode_subscription_info, raw)
 
 
 TASKS = tuple(TaskId(0, partition) for partition in range(3))
