@@ -9,14 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+LONGEST_WAIT_S = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`document` None: no body. `hang_up`: close the connection instead of answering."""
+    """`document` None: no body; bytes are sent as they are. `hang_up`: close the connection instead of answering.
+
+    `after`: answer only when this is set.
+    """
 
     status: int = 200
     document: object = None
     hang_up: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
+    after: threading.Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +60,14 @@ def stub_service(*answers: Answer, port: int = 0) -> Iterator[StubService]:
             if given.hang_up:
                 self.close_connection = True
                 return
-            content = b"" if given.document is None else json.dumps(given.document).encode()
+            if given.after is not None:
+                given.after.wait(LONGEST_WAIT_S)
+            content = b"" if given.document is None else given.document
+            if not isinstance(content, bytes):
+                content = json.dumps(content).encode()
             self.send_response(given.status)
+            for name, value in given.headers:
+                self.send_header(name, value)
             if given.status != 204:
                 self.send_header("Content-Length", str(len(content)))
             self.end_headers()

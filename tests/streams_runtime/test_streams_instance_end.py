@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from streams_runtime.application import ThreadErrorResponse
+from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
 from streams_runtime.errors import LockError, StreamsRuntimeError
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -169,6 +171,22 @@ def test_should_end_when_the_coordinator_says_stop(group: Group) -> None:
     group.client.drain(group.id)
     assert instance.wait(TIMEOUT_S) is InstanceState.NOT_RUNNING
     assert instance.errors == ()
+
+
+def test_should_stop_everything_within_two_seconds_with_default_settings(group: Group) -> None:
+    """Three instances of two threads: by its next heartbeat alone, a member would hear of it up to 3 s later."""
+    group.write(SOME_LINES)
+    instances = [
+        group.start(name, session_timeout_ms=DEFAULT_SESSION_TIMEOUT_MS, heartbeat_interval_ms=None)
+        for name in ("a", "b", "c")
+    ]
+    group.wait_until_settled(*instances, standbys=2)
+    group.wait_until_counted()
+    started_s = time.monotonic()
+    group.client.drain(group.id)
+    wait_for(lambda: group.client.describe(group.id)["members"] == [], lambda: [each.status() for each in instances])
+    assert time.monotonic() - started_s < 2
+    assert [each.wait(TIMEOUT_S) for each in instances] == [InstanceState.NOT_RUNNING] * 3
 
 
 def test_should_end_without_a_word_when_closed_before_it_started(group: Group) -> None:

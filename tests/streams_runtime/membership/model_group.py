@@ -116,7 +116,7 @@ class ModelGroup:
         given: dict[str, list[TaskId]] = {name: [] for name in names}
         self.followup = False
         for number, task in enumerate(self.tasks):
-            wanted = names[(number + self.generation_id) % len(names)] if names else ""
+            wanted = names[number % len(names)]
             owner = owners.get(partition_of(task))
             if owner is None or owner == wanted:
                 given[wanted].append(task)

@@ -9,7 +9,14 @@ import threading
 import pytest
 
 from assignor.types import LATEST_OFFSET, TaskId
-from streams_runtime.membership.calls import FetchedAssignment, HeartbeatReply, JoinReply, JoinRequest
+from streams_runtime.membership.calls import (
+    FetchedAssignment,
+    HeartbeatReply,
+    JoinReply,
+    JoinRequest,
+    MemberHeartbeat,
+    MemberNews,
+)
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 from streams_runtime.membership.coordinator_errors import (
     CoordinatorError,
@@ -66,6 +73,106 @@ def test_should_give_the_bytes_when_the_assignment_is_there() -> None:
         assert [asked.path for asked in service.asked] == [
             "/v1/groups/g/members/m/assignment?min_generation=4&wait_ms=250"
         ]
+
+
+def test_should_take_the_bytes_alone_when_the_service_sends_them_raw() -> None:
+    headers = (
+        ("Content-Type", "application/octet-stream"),
+        ("Assignor-Generation-Id", "4"),
+        ("Assignor-Followup", "true"),
+    )
+    with (
+        stub_service(Answer(200, b"\x00\x01\xff", headers=headers)) as service,
+        CoordinatorClient(service.url) as client,
+    ):
+        assert client.assignment("g", "m", min_generation=4, wait_ms=0) == FetchedAssignment(
+            4, b"\x00\x01\xff", followup=True
+        )
+
+
+def test_should_say_that_a_first_join_may_be_repeated_and_that_the_member_leaves_on_disconnect() -> None:
+    request = JoinRequest(b"", 1_000, 2_000, join_id="j-1", leave_on_disconnect=True)
+    with stub_service(JOINED) as service, CoordinatorClient(service.url) as client:
+        client.join("g", request)
+        assert service.asked[0].body == {
+            "subscription": "",
+            "session_timeout_ms": 1_000,
+            "rebalance_timeout_ms": 2_000,
+            "join_id": "j-1",
+            "leave_on_disconnect": True,
+        }
+
+
+def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
+    document = {
+        "state": "Stable",
+        "generation_id": 7,
+        "news": "abc",
+        "members": {
+            "m": {"rejoin": True, "stop": False, "assignment_generation": 6},
+            "n": {"code": "UNKNOWN_MEMBER_ID", "detail": "gone"},
+        },
+    }
+    with stub_service(Answer(200, document)) as service, CoordinatorClient(service.url) as client:
+        heartbeats = client.process_heartbeats("g")
+        said = {"m": MemberHeartbeat(6, {TaskId(0, 3): 5}), "n": MemberHeartbeat(0)}
+        reply = heartbeats.send(said, known="ab", wait_ms=250)
+        heartbeats.close()
+        assert (reply.state, reply.generation_id, reply.news) == ("Stable", 7, "abc")
+        assert reply.members["m"] == MemberNews(rejoin=True, stop=False, assignment_generation=6)
+        assert isinstance(reply.members["n"], UnknownMemberId)
+        (asked,) = service.asked
+        assert asked.path == "/v1/groups/g/heartbeat?wait_ms=250"
+        assert asked.body == {
+            "members": {"m": {"generation_id": 6, "task_offset_sums": {"0_3": 5}}, "n": {"generation_id": 0}},
+            "known": "ab",
+        }
+
+
+def test_should_end_a_held_heartbeat_when_another_thread_breaks_it_off() -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    class Noting(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            asked.set()
+            return released.wait(timeout)
+
+    failures: list[BaseException] = []
+    with stub_service(Answer(200, {}, after=Noting())) as service, CoordinatorClient(service.url) as client:
+        heartbeats = client.process_heartbeats("g")
+
+        def send() -> None:
+            with pytest.raises(CoordinatorUnavailable) as raised:
+                heartbeats.send({"m": MemberHeartbeat(0)}, wait_ms=60_000)
+            failures.append(raised.value)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        assert asked.wait(30.0)
+        heartbeats.break_off()
+        sending.join(30.0)
+        assert not sending.is_alive()
+        released.set()
+    assert len(failures) == 1
+
+
+@pytest.mark.parametrize(
+    "status,code,header,seconds",
+    [
+        (429, "THROTTLING_QUOTA_EXCEEDED", "2", 2.0),
+        (429, "THROTTLING_QUOTA_EXCEEDED", "100000", 60.0),
+        (429, "THROTTLING_QUOTA_EXCEEDED", "Sun, 22 Nov 2026 12:00:00 GMT", None),
+        (503, "COORDINATOR_NOT_AVAILABLE", "1", None),
+    ],
+)
+def test_should_know_how_long_an_overloaded_coordinator_wants_it_to_wait(
+    status: int, code: str, header: str, seconds: float | None
+) -> None:
+    answer = Answer(status, {"status": status, "code": code, "detail": ""}, headers=(("Retry-After", header),))
+    with stub_service(answer) as service, CoordinatorClient(service.url) as client:
+        with pytest.raises(CoordinatorUnavailable) as raised:
+            client.join("g", JOIN)
+        assert raised.value.retry_after_s == seconds
 
 
 def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:

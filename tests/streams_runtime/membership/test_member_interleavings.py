@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from streams_runtime.membership.calls import MemberNews
@@ -267,5 +274,5 @@ class Interleavings(RuleBasedStateMachine):
         return quiet and told and known and self.group.is_settled
 
 
-Interleavings.TestCase.settings = hypothesis_settings(deadline=None, stateful_step_count=60)
-TestInterleavings = Interleavings.TestCase
+def test_should_run_no_task_twice_and_settle_after_any_interleaving() -> None:
+    run_state_machine_as_test(Interleavings, settings=hypothesis_settings(deadline=None, stateful_step_count=60))

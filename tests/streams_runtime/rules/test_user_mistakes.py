@@ -109,6 +109,14 @@ def test_should_refuse_heartbeats_that_are_slower_than_the_session() -> None:
     assert StreamsConfig.from_dotted({**given, "heartbeat.interval.ms": 5_999}).heartbeat_interval_ms == 5_999
 
 
+def test_should_take_true_and_false_for_leave_on_disconnect_and_nothing_else() -> None:
+    given = {"application.id": "a", "bootstrap.servers": "memory:a"}
+    assert StreamsConfig.from_dotted(given).leave_on_disconnect
+    assert not StreamsConfig.from_dotted({**given, "leave.on.disconnect": "false"}).leave_on_disconnect
+    with pytest.raises(InputError, match=r"leave\.on\.disconnect must be true or false, not 1"):
+        StreamsConfig.from_dotted({**given, "leave.on.disconnect": 1})
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:8080", "localhost", ""])
 def test_should_not_take_an_address_without_scheme_for_a_coordinator_that_is_down(address: str) -> None:
     with pytest.raises(InputError, match="must be a URL such as http"):
