@@ -51,7 +51,7 @@ class CountKey(Processor[str, str]):
 
 
 def small_application(application_id: str, directory: Path, **configs: object) -> Application:
-    """`directory`: of the embedded log. `configs`: dotted names with underscores for dots."""
+    """`directory`: of the embedded log. `configs`: dotted names with underscores for dots; None leaves the default."""
     topology = Topology()
     topology.add_source("orders", ORDERS, key_serde=STRING, value_serde=STRING)
     topology.add_processor("by-customer", functools.partial(CountKey, "customers"), "orders")
@@ -63,18 +63,16 @@ def small_application(application_id: str, directory: Path, **configs: object) -
     topology.add_processor("by-page", functools.partial(CountKey, "pages"), "clicks")
     for store, processor in zip(STORES, ("by-customer", "sum", "by-page"), strict=True):
         topology.add_state_store(key_value_store(store, STRING, LONG), processor)
-    return Application(
-        topology,
-        {
-            "application.id": application_id,
-            "bootstrap.servers": address(directory),
-            "processing.guarantee": "exactly_once_v2",
-            "num.standby.replicas": 1,
-            "session.timeout.ms": 10_000,
-            "heartbeat.interval.ms": 200,
-            **{name.replace("_", "."): value for name, value in configs.items()},
-        },
-    )
+    named = {
+        "application.id": application_id,
+        "bootstrap.servers": address(directory),
+        "processing.guarantee": "exactly_once_v2",
+        "num.standby.replicas": 1,
+        "session.timeout.ms": 10_000,
+        "heartbeat.interval.ms": 200,
+        **{name.replace("_", "."): value for name, value in configs.items()},
+    }
+    return Application(topology, {name: value for name, value in named.items() if value is not None})
 
 
 def address(directory: Path) -> str:
