@@ -38,6 +38,7 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
         summary="Kafka Streams' task placement as a durable service",
         version=version("assignor"),
         lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,

@@ -19,6 +19,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
 from coordinator_api.errors import CoordinatorFault, TooManyRequests, UnreadableBytes
@@ -202,7 +203,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     if error.status_code == 404:
         problem = Problem("RESOURCE_NOT_FOUND", "this service has no such address; /openapi.json lists them")
     elif error.status_code == 405:
-        allowed = headers.get("allow") or headers.get("Allow") or "another method"
+        allowed = ", ".join(_methods_of(request)) or "another method"
         problem = Problem(
             "INVALID_REQUEST", f"this address answers to {allowed}", status=405, headers={"Allow": allowed}
         )
@@ -212,6 +213,16 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     else:
         problem = Problem("UNKNOWN_SERVER_ERROR", str(error.detail), status=error.status_code)
     return problem_response(problem)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """What this address answers to. Each route knows only its own methods."""
+    methods: set[str] = set()
+    for method in ("DELETE", "GET", "PATCH", "POST", "PUT"):
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes):
+            methods.add(method)
+    return sorted(methods)
 
 
 def unexpected(error: BaseException, what: str) -> Problem:

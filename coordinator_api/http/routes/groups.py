@@ -7,25 +7,39 @@ from fastapi import APIRouter, Request, Response
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.groups.definitions import declared_definition
-from coordinator_api.http.bodies import run_on_document
+from coordinator_api.http.bodies import GZIP_HEADER, run_on_document
 from coordinator_api.http.group_document import group_document, list_entry
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, problems
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
 from coordinator_api.http.schemas import DeclareAnswer
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 
 _DEFINITION = {
+    "parameters": [GZIP_HEADER],
     "requestBody": {
         "required": True,
         "description": "`input` of rebalance/1 without members and leader.",
         "content": {
             "application/json": {"schema": {"type": "object", "required": ["assignor", "topology", "cluster"]}}
         },
+    },
+}
+
+
+_OF_THE_GROUP = {"group": "$request.path.group"}
+_THEN = {
+    "links": {
+        name: link(name, _OF_THE_GROUP)
+        for name in ("subscribe", "describe_group", "drain_group", "delete_group", "list_rebalances")
     }
 }
 
 
-@router.put("/{group}", responses={201: {"model": DeclareAnswer}}, openapi_extra=_DEFINITION)
+@router.put(
+    "/{group}",
+    responses={200: _THEN, 201: {"model": DeclareAnswer, **_THEN}, **problems(404, 409, 415)},
+    openapi_extra=_DEFINITION,
+)
 async def declare_group(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator, replace: bool = False
 ) -> DeclareAnswer:
@@ -62,13 +76,13 @@ async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Resp
     return Response(document, media_type="application/json")
 
 
-@router.delete("/{group}", status_code=204)
+@router.delete("/{group}", status_code=204, responses=problems(404, 409))
 async def delete_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Delete a group without members, or one that is led elsewhere, and its recorded rebalances."""
     accepted(await coordinator.delete(group_id), Accepted)
 
 
-@router.post("/{group}/drain", status_code=204)
+@router.post("/{group}/drain", status_code=204, responses=problems(404, 409))
 async def drain_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain."""
     accepted(await coordinator.group(group_id).handle(events.Drain()), Accepted)

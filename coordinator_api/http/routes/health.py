@@ -29,7 +29,11 @@ async def readyz(coordinator: TheCoordinator) -> Health:
     return Health(status="ok")
 
 
-@router.get("/metrics")
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 async def metrics(coordinator: TheCoordinator) -> Response:
     """The service's metrics in Prometheus' text format."""
     return Response(coordinator.metrics.exposition(), media_type=CONTENT_TYPE)

@@ -46,6 +46,7 @@ from coordinator_api.http.routes.surface import (
     TheCoordinator,
     accepted,
     group_id_in,
+    link,
     problems,
     the_coordinator,
 )
@@ -103,9 +104,17 @@ def _documented(*parameters: Mapping[str, object], body: type | None = None) -> 
     return document
 
 
+_OF_THE_MEMBER = {"group": "$request.path.group", "member": "$response.body#/member_id"}
+_THEN = {
+    "fetch_assignment": link("fetch_assignment", {**_OF_THE_MEMBER, "min_generation": "$response.body#/generation_id"}),
+    "heartbeat": link("heartbeat", _OF_THE_MEMBER, {"generation_id": "$response.body#/generation_id"}),
+    "leave": link("leave", _OF_THE_MEMBER),
+}
+
+
 @router.post(
     "/subscriptions",
-    responses={200: {"model": SubscriptionAnswer}, 201: {"model": SubscriptionAnswer}},
+    responses={status: {"model": SubscriptionAnswer, "links": _THEN} for status in (200, 201)},
     openapi_extra=_documented(_GROUP, body=SubscriptionBody),
 )
 async def subscribe(request: Request) -> Response:

@@ -56,7 +56,9 @@ _REPORT = {
 }
 
 
-@router.post("", status_code=201, responses={200: {"model": ReportAnswer}}, openapi_extra=_REPORT)
+@router.post(
+    "", status_code=201, responses={200: {"model": ReportAnswer}, **problems(404, 409, 415)}, openapi_extra=_REPORT
+)
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> ReportAnswer:

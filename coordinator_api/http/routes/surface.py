@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Request
@@ -74,6 +75,17 @@ def _problem(status: int) -> dict[str, Any]:
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
         "model": ProblemDocument,
     }
+
+
+def link(operation: str, parameters: Mapping[str, str], body: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """For OpenAPI: a call that may follow, and what it takes from this one. `operation`: the name of its function.
+
+    `parameters`, `body`: name to a runtime expression, such as `$response.body#/member_id`.
+    """
+    linked: dict[str, Any] = {"operationId": operation, "parameters": dict(parameters)}
+    if body is not None:
+        linked["requestBody"] = dict(body)
+    return linked
 
 
 def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:

@@ -261,3 +261,8 @@ def test_should_answer_unknown_addresses_and_methods_with_problems(
 
     assert problem(response) == (status, "RESOURCE_NOT_FOUND" if status == 404 else "INVALID_REQUEST")
     assert status == 404 or response.headers["allow"]
+
+
+def test_should_name_every_method_of_an_address(client: httpx.Client) -> None:
+    assert client.request("OPTIONS", "/v1/groups/g").headers["allow"] == "DELETE, GET, PUT"
+    assert client.request("PUT", "/v1/groups/g/rebalances").headers["allow"] == "GET, POST"
