@@ -8,7 +8,7 @@ Lost = Callable[[int], None]
 """Tells a group that this connection broke."""
 
 
-class Connections:
+class GroupsOfConnections:
     """Of one service. `bind` costs next to nothing, as it is called for every heartbeat of a process."""
 
     def __init__(self) -> None:

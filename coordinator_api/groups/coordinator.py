@@ -26,7 +26,7 @@ from coordinator_api.group.states import GroupState
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.attentive_clock import AttentiveClock
-from coordinator_api.groups.connections import Connections
+from coordinator_api.groups.connections import GroupsOfConnections
 from coordinator_api.groups.definitions import DocumentBounds
 from coordinator_api.groups.group_environment import Backlog, GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
@@ -61,7 +61,7 @@ class Coordinator:
         self.metrics = Metrics(
             self._census, lambda: self.long_polls.count, lambda: backlog.events, lambda: clock.behind_ms
         )
-        self.connections = Connections()
+        self.connections = GroupsOfConnections()
         self._monitor = LoopMonitor(clock, self._late)
         self.overload = Overload(
             lambda: self._monitor.lag_ms,

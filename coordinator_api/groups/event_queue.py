@@ -39,7 +39,7 @@ ANSWERS_A_TURN = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CommittedBatch:
     """What was committed together. `effects`: of the last event that had any; a later rebalance voids the earlier."""
 
     records: tuple[CoordinatorRecord, ...]
@@ -64,7 +64,7 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class _Taken:
+class _TakenEvents:
     """The events of the batch that is being put together, and what they lead to."""
 
     events: list[tuple[_Waiting, Outcome]] = field(default_factory=list)
@@ -89,7 +89,7 @@ class EventQueue:
         tasks: BackgroundTasks,
         backlog: Backlog,
         reloaded: Callable[[], None],
-        committed: Callable[[Batch], None],
+        committed: Callable[[CommittedBatch], None],
         failed: Callable[[], None],
     ) -> None:
         self._durable = durable
@@ -145,7 +145,7 @@ class EventQueue:
         return True
 
     async def _next_batch(self) -> None:
-        taken = _Taken()
+        taken = _TakenEvents()
         try:
             await self._take(taken)
             if not taken.events:
@@ -160,13 +160,13 @@ class EventQueue:
             if self._durable.is_uncertain:
                 self._failed()
         responses = tuple(outcome.response for _, outcome in taken.events)
-        self._committed(Batch(records, responses, taken.effects))
+        self._committed(CommittedBatch(records, responses, taken.effects))
         for number, (waiting, outcome) in enumerate(taken.events, start=1):
             waiting.succeed(outcome.response)
             if number % ANSWERS_A_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def _take(self, taken: _Taken) -> None:
+    async def _take(self, taken: _TakenEvents) -> None:
         """Take events in memory, until the batch is complete."""
         turn_at_s = time.perf_counter() + SLICE_S
         while self._waiting and len(taken.events) < MOST_IN_A_BATCH:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from coordinator_api.clock import SteadyClock
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.groups.connections import Connections
+from coordinator_api.groups.connections import GroupsOfConnections
 from coordinator_api.store.repository import Repository
 
 
@@ -29,4 +29,4 @@ class GroupEnvironment:
     compaction_bytes: int
     metadata_max_age_ms: int = 30_000
     backlog: Backlog = field(default_factory=Backlog)
-    connections: Connections = field(default_factory=Connections)
+    connections: GroupsOfConnections = field(default_factory=GroupsOfConnections)

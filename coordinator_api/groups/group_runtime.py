@@ -39,7 +39,7 @@ from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.cluster_watch import ClusterWatch
 from coordinator_api.groups.definitions import Definition, read_input
 from coordinator_api.groups.durable_group import DurableGroup, RecordingFor
-from coordinator_api.groups.event_queue import Batch, EventQueue
+from coordinator_api.groups.event_queue import CommittedBatch, EventQueue
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_timer import GroupTimer
 from coordinator_api.groups.held_requests import HeldRequests
@@ -245,7 +245,7 @@ class GroupRuntime:
     def _reloaded(self) -> None:
         self._held.wake()
 
-    def _committed(self, batch: Batch) -> None:
+    def _committed(self, batch: CommittedBatch) -> None:
         try:
             self._carry_out(batch)
         except Exception as error:  # a bug; what was committed is answered all the same, and asked for again
@@ -253,7 +253,7 @@ class GroupRuntime:
             self._durable.distrust()
             self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
 
-    def _carry_out(self, batch: Batch) -> None:
+    def _carry_out(self, batch: CommittedBatch) -> None:
         image = self.image
         if batch.records:
             self._telemetry.committed(batch.records, image)

@@ -41,7 +41,7 @@ IsHeld = Callable[[Response], bool]
 """Whether this answer brings nothing new, so that the request stays held."""
 
 
-class _Held:
+class _HeldRequest:
     """One held request. `members`: for how many members it asks. `answer`: None when it is let go without news."""
 
     __slots__ = ("answer", "is_held", "members", "recheck")
@@ -68,8 +68,8 @@ class HeldRequests:
     def __init__(self, ask: Ask, tasks: BackgroundTasks) -> None:
         self._ask = ask
         self._tasks = tasks
-        self._held: dict[_Held, None] = {}
-        self._due: OrderedDict[_Held, None] = OrderedDict()
+        self._held: dict[_HeldRequest, None] = {}
+        self._due: OrderedDict[_HeldRequest, None] = OrderedDict()
         self._waves: asyncio.Task[None] | None = None
         self._released = False
 
@@ -82,7 +82,7 @@ class HeldRequests:
         response = self._ask(recheck)
         if self._released or not is_held(response):
             return response
-        held = _Held(recheck, is_held, members)
+        held = _HeldRequest(recheck, is_held, members)
         deadline = asyncio.get_running_loop().call_later(wait_s, held.let_go)
         hang_up = asyncio.ensure_future(gone())
         hang_up.add_done_callback(held.hung_up)

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.groups.connections import Connections
+from coordinator_api.groups.connections import GroupsOfConnections
 from coordinator_api.groups.keyed_locks import KeyedLocks
 from coordinator_api.groups.overload import MOST_EVENTS_WAITING, Kind, Overload
 
@@ -58,7 +58,7 @@ def test_should_ask_for_a_longer_pause_the_further_it_is_behind() -> None:
 
 
 def test_should_tell_each_group_once_of_a_connection_that_broke() -> None:
-    connections = Connections()
+    connections = GroupsOfConnections()
     told: list[tuple[str, int]] = []
     for group_id in ("a", "b", "a"):
         connections.bind(7, group_id, partial(lambda group_id, number: told.append((group_id, number)), group_id))
@@ -72,7 +72,7 @@ def test_should_tell_each_group_once_of_a_connection_that_broke() -> None:
 
 
 def test_should_forget_a_connection_that_the_service_closed() -> None:
-    connections = Connections()
+    connections = GroupsOfConnections()
     told: list[int] = []
     connections.bind(7, "a", told.append)
     connections.closed(7)
