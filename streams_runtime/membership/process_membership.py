@@ -197,7 +197,9 @@ class ProcessMembership:
         self._calls.close()
         self._heartbeats.break_off()
         thread = self._heartbeat_thread
-        if thread is not None and thread is not threading.current_thread():
+        if thread is None:
+            self._heartbeats.close()
+        elif thread is not threading.current_thread():
             thread.join(LEAVE_TIMEOUT_S)
 
     # --- events and effects
@@ -318,6 +320,11 @@ class ProcessMembership:
                     continue
                 except CoordinatorError as error:
                     reply = _refused_to_all(sent.values(), error)
+                except Exception as error:  # an error of this program: without heartbeats the group would evict them
+                    _logger.exception("group %s: the heartbeat failed", self._group_id)
+                    for member in sent:
+                        self.tell(member, MemberFailed(error))
+                    continue
                 failures = 0
                 known = reply.news if self._tell_news(sent, reply) else None
                 quick_answers = quick_answers + 1 if time.monotonic() - sent_s < QUICK_ANSWER_S else 0
