@@ -8,9 +8,9 @@ Any number of silent or slow connections leaves the others served:
   the one that has been idle longest between two requests. When all are busy, the new one gets a 503.
 - A caller who does not read its answer is cut once it had enough time for it.
 
-`Connections` counts and chooses; it knows no sockets. `ServiceConnection` is uvicorn's protocol for one of them. Every
-connection has a number, which requests carry in `scope["state"]`, so that a group can tell which of its processes died
-when a connection breaks. Source of the limits' names: the broker's `SocketServerConfigs`.
+`ServiceConnections` counts and chooses; it knows no sockets. `ServiceConnection` is uvicorn's protocol for one of them.
+Every connection has a number, which requests carry in `scope["state"]`, so that a group can tell which of its processes
+died when a connection breaks. Source of the limits' names: the broker's `SocketServerConfigs`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class CutReason(StrEnum):
 
 
 class Cuttable(Protocol):
-    """A connection as `Connections` sees it."""
+    """A connection as `ServiceConnections` sees it."""
 
     due_s: float
     """On the event loop's clock: when the connection has had its time; infinite while it has all the time."""
@@ -103,7 +103,7 @@ class Cuttable(Protocol):
         """End it at once, whatever has not been sent yet."""
 
 
-class Connections:
+class ServiceConnections:
     """All connections of one service, on its event loop. No method takes longer when there are more of them, `sweep`
     apart.
 
@@ -211,7 +211,7 @@ class Connections:
 class ServiceConnection(HttpToolsProtocol):
     """One connection. uvicorn reads requests and writes answers; this adds the number, the limits and the times."""
 
-    registry: Connections
+    registry: ServiceConnections
 
     def __init__(
         self,
@@ -390,6 +390,6 @@ class ServiceConnection(HttpToolsProtocol):
             self._start_answer_clock()
 
 
-def protocol_of(connections: Connections) -> type[asyncio.Protocol]:
+def protocol_of(connections: ServiceConnections) -> type[asyncio.Protocol]:
     """The class of which uvicorn makes one object for each connection."""
     return type("Connection", (ServiceConnection,), {"registry": connections})

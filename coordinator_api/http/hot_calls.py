@@ -5,24 +5,11 @@ FastAPI has the same functions as routes: it describes them, and it answers an a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
-
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Scope
 
+from coordinator_api.http.middleware import HotCall
 from coordinator_api.http.routes import members
 from coordinator_api.settings import Settings
-
-
-class HotCall(NamedTuple):
-    """`route`: the address as FastAPI has it. `max_bytes`: of the body. `setting`: the dotted name of that limit."""
-
-    route: str
-    answer: Callable[[Request], Awaitable[Response]]
-    max_bytes: int
-    setting: str
 
 
 class HotCalls:

@@ -26,7 +26,7 @@ from assignor.errors import AssignorFault
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.auth import check_exposure, token_of
-from coordinator_api.http.connections import Connections, connection_limit, protocol_of
+from coordinator_api.http.connections import ServiceConnections, connection_limit, protocol_of
 from coordinator_api.http.garbage import YoungGarbage, set_aside_what_is_there
 from coordinator_api.settings import Settings, unknown_environment
 
@@ -59,7 +59,7 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     with _listen(settings) as listening:
         coordinator = await Coordinator.open(settings)
         set_aside_what_is_there()
-        connections = Connections(
+        connections = ServiceConnections(
             connection_limit(settings),
             settings.max_connections_per_ip,
             headers_timeout_s=settings.request_headers_timeout_ms / 1000,
@@ -89,7 +89,11 @@ class _Server(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, coordinator: Coordinator, connections: Connections, started: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        coordinator: Coordinator,
+        connections: ServiceConnections,
+        started: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._coordinator = coordinator
