@@ -6,13 +6,12 @@ heartbeat, a call of its own, every 20 ms each: their latencies are those of the
 heartbeat that they could not send because they waited for the last one counts as well.
 
 "After the initial delay": the group waits `group.initial.rebalance.delay.ms` for its first members, and again as long
-as others join meanwhile, as Kafka does. These whole delays are subtracted, and the time that the joins took beyond the
-first is added.
+as others join meanwhile, as Kafka does. The time is counted from the moment at which the first member hears that the
+wait is over, and what the joins took beyond the first delay is added.
 """
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections.abc import Iterator
@@ -126,10 +125,8 @@ def group_under_load(
 
 
 def after_initial_delay_s(delay_ms: int, first_join: float, last_join: float, begun: float, ended: float) -> float:
-    """`begun`: when the first member knew that the group had stopped waiting for joins."""
-    delay_s = delay_ms / 1_000
-    waited = math.floor((begun - first_join) / delay_s) * delay_s
-    return ended - first_join - waited + max(0.0, last_join - first_join - delay_s)
+    """`begun`: when the first member heard that the group had stopped waiting for joins."""
+    return ended - begun + max(0.0, last_join - first_join - delay_ms / 1_000)
 
 
 def first_rebalance(row: str, goal_s: float | None, results: Results, load: GroupUnderLoad) -> int:
@@ -137,11 +134,16 @@ def first_rebalance(row: str, goal_s: float | None, results: Results, load: Grou
     with PeakOfMemory(load.service.pid) as peak:
         generation = load.form()
     fleet, probes = load.reports()
-    first = fleet.rounds[1] if 1 in fleet.rounds else fleet.rounds[generation]
-    began = min(first.first_heard or first.first_fetched, first.first_fetched)
+    began = min(
+        times.first_heard or times.first_fetched
+        for report in (fleet, probes)
+        for number, times in report.rounds.items()
+        if number > 0
+    )
+    last_join = max(report.last_join for report in (fleet, probes))
     last = max(report.rounds[generation].last_fetched for report in (fleet, probes))
-    took = after_initial_delay_s(results.pace.initial_delay_ms, fleet.first_join, fleet.last_join, began, last)
-    joined = fleet.last_join - fleet.first_join
+    took = after_initial_delay_s(results.pace.initial_delay_ms, fleet.first_join, last_join, began, last)
+    joined = last_join - fleet.first_join
     sent = sum(times.bytes for times in fleet.rounds.values())
     whole = last - fleet.first_join
     note = f"joins took {joined:.2f} s; {whole:.2f} s in all, generation {generation}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.group_load import large_rebalances, rebalances
 from benchmarks.group_load.hostile import ATTACKS, hostile
 from benchmarks.group_load.kafka_group import first_rebalance, leader_times, peer_broker, peer_line, peer_members
-from benchmarks.group_load.rebalances import GroupSize, after_initial_delay_s
+from benchmarks.group_load.rebalances import GroupSize
 from benchmarks.group_load.results import Results
 from tests.oracle.jars import JarsUnavailable
 
@@ -61,10 +61,7 @@ def broker(count: int, results: Results) -> None:
     except JarsUnavailable as reason:
         results.add(row, "not measured", 0, "", note=str(reason))
         return
-    after = [
-        after_initial_delay_s(results.pace.initial_delay_ms, 0.0, 0.0, each.joined_s, each.last_assignment_s)
-        for each in rounds
-    ]
+    after = [each.last_assignment_s - each.joined_s for each in rounds]
     shown = ", ".join(f"{each:.2f}" for each in after)
     results.add(
         row, "broker: the same, without the leader", min(after), "s", note=f"rounds: {shown}; the fastest counts"
