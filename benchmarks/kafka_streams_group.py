@@ -32,6 +32,7 @@ _CONFIGS: Mapping[str, str] = {
 _TOPOLOGY = "told-words"
 _TIMEOUT_S = 180.0
 _LOOK_INTERVAL_S = 0.1
+_QUIET_MS = 2_000
 
 
 class KafkaStreamsGroup:
@@ -105,7 +106,9 @@ class KafkaStreamsGroup:
         return max(first_records().values()) - began_ms
 
     def _is_settled(self) -> bool:
-        if any(each.state != "RUNNING" for each in self._instances):
+        if any(
+            each.state != "RUNNING" or _changed_since(each, time.time() * 1_000 - _QUIET_MS) for each in self._instances
+        ):
             return False
         active = [task for each in self._instances for task in each.tasks().active]
         if sorted(active) != sorted({*active}) or len(active) != TASKS:
@@ -123,6 +126,11 @@ class KafkaStreamsGroup:
                 if lags.get(int(task.split("_")[1]), CAUGHT_UP_LAG + 1) <= CAUGHT_UP_LAG
             )
         return followed
+
+
+def _changed_since(instance: StreamsInstance, at_ms: float) -> bool:
+    """Whether its tasks or states have changed: a rebalance may still be going on."""
+    return any(event["at_ms"] > at_ms and event["event"] in ("state", "tasks") for event in list(instance.events))
 
 
 def _has_state(task: str) -> bool:
