@@ -181,7 +181,8 @@ class TaskManager:
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._commit_and_suspend([self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
-                task.post_commit(enforce_checkpoint=True)
+                # under exactly-once the active task deletes it at once, and the standby writes one at its first commit
+                task.post_commit(enforce_checkpoint=not self._exactly_once)
             except Exception as error:
                 errors.setdefault(task.id, with_task(error, task.id))
             if task.id in errors or task.state is not TaskState.SUSPENDED:

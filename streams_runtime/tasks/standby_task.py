@@ -2,7 +2,7 @@
 
 Rules:
 - It is RUNNING as soon as its stores are open; the changelog reader does the work and moves its offsets.
-- It needs a commit when its offsets moved since its last checkpoint; a commit is a checkpoint, under both guarantees.
+- A commit is a checkpoint, under both guarantees; it needs one when `StateManager` says that a checkpoint is due.
 - Recycled, it gives its stores away open. Closed dirty under exactly-once, it leaves nothing on disk.
 
 Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: `commit_needed` is not always true; and a dirty close leaves
@@ -48,7 +48,6 @@ class StandbyTask:
         self._lifecycle = TaskLifecycle(task_id, TaskType.STANDBY)
         self._deadline = TaskDeadline(task_id, configs.task_timeout_ms)
         self._own_state = OwnedState(state, TaskType.STANDBY)
-        self._checkpointed: Mapping[TopicPartition, int] | None = None
 
     def __repr__(self) -> str:
         return f"StandbyTask({self._id}, {self.state})"
@@ -90,7 +89,6 @@ class StandbyTask:
             return
         self._own_state.lock()
         self._own_state.open(None, _NoRecords())
-        self._checkpointed = self.state_manager.changelog_offsets()
         self._lifecycle.to(TaskState.RESTORING)
         self._lifecycle.to(TaskState.RUNNING)
 
@@ -142,14 +140,13 @@ class StandbyTask:
         try:
             self._own_state.release()
         finally:
-            self._checkpointed = None
             self._lifecycle.to(TaskState.CLOSED)
 
     # --- commits
 
     def commit_needed(self) -> bool:
-        """Whether its offsets moved since its last checkpoint."""
-        return self._own_state.is_open and self.state_manager.changelog_offsets() != self._checkpointed
+        """Whether it has to write a checkpoint."""
+        return self._own_state.is_open and self.state_manager.checkpoint_needed(enforce=False)
 
     def commit_requested(self) -> bool:
         """Never: only processors ask for a commit."""
@@ -165,7 +162,6 @@ class StandbyTask:
         self._lifecycle.expect("be committed", *_MAY_COMMIT)
         if self._own_state.is_open:
             self.state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
-            self._checkpointed = self.state_manager.changelog_offsets()
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         return self.state_manager.changelog_offsets()

@@ -7,10 +7,12 @@ Rules:
 - The stores are flushed before a checkpoint is written, so the file never promises more than the disk has. It names the
   stores that are persistent, logged and not corrupted, with OFFSET_UNKNOWN for one that holds nothing yet.
 - At-least-once: an active task writes a checkpoint when its offsets have moved by more than 10,000 in sum, at the end
-  of restoring, and when it closes. A standby writes one at every commit.
-- Exactly-once: the file is deleted as soon as it has been read. An active task writes none while it runs, a standby
-  writes one at every commit, and both write one at a clean close. So state without a checkpoint may hold records that
-  were never committed, and the task is TaskCorrupted.
+  of restoring, and when it closes.
+- Exactly-once: the file is deleted as soon as it has been read. An active task writes none while it runs, and one at a
+  clean close. So an active task's state without a checkpoint may hold records that were never committed, and the task
+  is TaskCorrupted.
+- A standby writes one at its first commit, then at a commit when its offsets have moved by more than 10,000 in sum, and
+  when it closes. Not at every commit: under exactly-once that would flush its stores to disk ten times a second.
 - Recycled, a task of the other type goes on with the same open stores and the offsets in memory.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
@@ -38,7 +40,7 @@ from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
-"""An active task writes a checkpoint at a commit when its offsets have moved by more than this, in sum."""
+"""A task writes a checkpoint at a commit when its offsets have moved by more than this, in sum."""
 
 STORES_DIRECTORY = Path("rocksdb")
 """Persistent stores keep `<task directory>/rocksdb/<name>`."""
@@ -237,10 +239,13 @@ class StateManager:
         at_checkpoint = self._offsets_at_checkpoint
         if at_checkpoint is None:
             return False
-        if enforce or self.task_type is TaskType.STANDBY:
+        if enforce:
             return True
-        if self.exactly_once:
+        is_standby = self.task_type is TaskType.STANDBY
+        if self.exactly_once and not is_standby:
             return False
+        if is_standby and self._on_disk is None:
+            return True
         moved = sum(offset - at_checkpoint.get(p, 0) for p, offset in self.changelog_offsets().items())
         return moved > OFFSET_DELTA_FOR_CHECKPOINT
 
@@ -274,6 +279,7 @@ class StateManager:
         """Raises ProcessorStateError."""
         if self._metadata:
             self._checkpoint_file().delete()
+            self._on_disk = None
 
     def flush(self) -> None:
         """Flush every store even if one fails; then raise the first error, a store's own as ProcessorStateError."""

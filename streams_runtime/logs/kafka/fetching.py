@@ -1,7 +1,8 @@
 """The half of a consumer that lives in the event loop: it asks the leaders of partitions for records.
 
 Rules: the broker answers a request at once when there are records, else after the longest wait that the request names.
-A request that fetches ahead names no wait, because a broker answers the requests of one connection one after the other.
+Requests that wait at the broker go over connections of their own, because a broker answers the requests of one
+connection one after the other: a partition that was assigned just now must not wait for others to get records.
 A partition is asked for again only when its records have been taken. An answer for a position that the reader has left
 (by `seek`) is dropped. Source: `Fetcher`, `AbstractFetch`.
 """
@@ -109,6 +110,7 @@ class Fetcher:
         self._settings = settings
         self._read_committed = isolation is IsolationLevel.READ_COMMITTED
         self._leadership = Leadership(settings.client)
+        self._waiting = Leadership(settings.client)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failing_since: float | None = None
         self._backoff_s = _FIRST_BACKOFF_S
@@ -134,18 +136,22 @@ class Fetcher:
         for task in list(self._tasks):
             task.cancel()
         await self._leadership.close()
+        await self._waiting.close()
 
     async def _fetch(self, questions: Mapping[TopicPartition, _Question], longest_wait_ms: int) -> None:
         """Partitions that have no leader, or whose leader does not answer, do not hold up the others."""
         reasons: list[BaseException] = []
+        leadership = self._waiting if longest_wait_ms > 0 else self._leadership
         try:
-            led = await self._leadership.led(questions)
+            led = await leadership.led(questions)
             if led.failure is not None:
                 reasons.append(led.failure)
             by_leader: dict[int, list[TopicPartition]] = {}
             for partition in self._rotated(list(led.leaders)):
                 by_leader.setdefault(led.leaders[partition], []).append(partition)
-            asked = [self._ask(leader, of_it, questions, longest_wait_ms) for leader, of_it in by_leader.items()]
+            asked = [
+                self._ask(leadership, leader, of_it, questions, longest_wait_ms) for leader, of_it in by_leader.items()
+            ]
             reasons += [each for each in await asyncio.gather(*asked, return_exceptions=True) if each is not None]
         except (NotNow, KafkaRefused) as reason:
             reasons.append(reason)
@@ -160,6 +166,7 @@ class Fetcher:
 
     async def _ask(
         self,
+        leadership: Leadership,
         leader: int,
         partitions: Iterable[TopicPartition],
         questions: Mapping[TopicPartition, _Question],
@@ -177,7 +184,7 @@ class Fetcher:
         request = FetchRequest(
             longest_wait_ms, 1, settings.fetch_max_bytes, int(self._read_committed), list(topics.items())
         )
-        answer = await self._leadership.connections.send(request, leader)
+        answer = await leadership.connections.send(request, leader)
         outside = await self._outside(offsets, answer)
         moved: NotNow | None = None
         with self.changed:  # all of an answer at once, so that partitions share a poll
@@ -243,6 +250,7 @@ class Fetcher:
             if not isinstance(reason, NotNow):
                 return self._fail(reason)  # a bug of ours has to reach the reader, too
         self._leadership.forget()
+        self._waiting.forget()
         now = time.monotonic()
         longest_s = self._settings.client.api_timeout_s
         if self._failing_since is None:

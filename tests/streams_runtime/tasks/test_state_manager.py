@@ -307,7 +307,7 @@ def test_should_keep_stores_open_and_offsets_in_memory_when_recycled_there_and_b
     state.open_stores(standby)
     state.load_checkpoint()
     state.restore(COUNTS, batch_of(COUNTS, 1, (b"b", b"2")))
-    assert state.maybe_checkpoint(enforce=False)
+    assert state.maybe_checkpoint(enforce=True)
     assert task.disk() == {COUNTS: 1}
 
     changes = ChangesSeen()

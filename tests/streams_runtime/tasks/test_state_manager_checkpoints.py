@@ -232,13 +232,15 @@ def test_should_write_no_checkpoint_for_an_active_that_runs_under_exactly_once(d
 
 
 @both_guarantees
-def test_should_checkpoint_a_standby_at_every_commit(directory: StateDirectory, exactly_once: bool) -> None:
+def test_should_checkpoint_a_standby_at_its_first_commit_and_when_offsets_moved_by_more_than_10_000(
+    directory: StateDirectory, exactly_once: bool
+) -> None:
     task = Task(directory, exactly_once, TaskType.STANDBY)
     state = task.initialize()
-    for offset in (0, 1, 2):
+    for offset, written in ((0, True), (1, False), (10_000, False), (10_001, True), (10_002, False)):
         state.restore(COUNTS, batch_of(COUNTS, offset, (b"a", b"%d" % offset)))
-        assert state.maybe_checkpoint(enforce=False)
-        assert task.disk() == {COUNTS: offset}
+        assert state.maybe_checkpoint(enforce=False) is written
+        assert (task.disk() == {COUNTS: offset}) is written
 
 
 def test_should_flush_every_store_before_each_write(directory: StateDirectory) -> None:
