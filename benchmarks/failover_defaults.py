@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from benchmarks.failover_results import DRAINED, KILLED_JVM, KILLED_WORKER, STOPPED, Result, Results, tables
+from benchmarks.failover_results import DRAINED, KILLED_JVM, KILLED_WORKER, STOPPED, MeasuredEnd, MeasuredEnds, tables
 from benchmarks.handovers import Handover
 from benchmarks.kafka_streams_group import KafkaStreamsGroup
 from benchmarks.readme_group import Instances, ReadmeGroup
@@ -50,7 +50,7 @@ PEER_WAYS: Mapping[str, Callable[[KafkaStreamsGroup], float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HowOften:
     """How often each way is measured. `parts`: of EMBEDDED, KAFKA and KAFKA_STREAMS."""
 
     parts: Sequence[str]
@@ -67,9 +67,9 @@ class Plan:
 
 def run(console: Console, *, quick: bool = False) -> None:
     """Measure everything, or with `quick` one end of each way on the embedded log; print the tables."""
-    plan = Plan(PARTS["embedded"], 1, 1, 0) if quick else Plan(PARTS["all"])
+    plan = HowOften(PARTS["embedded"], 1, 1, 0) if quick else HowOften(PARTS["all"])
     with tempfile.TemporaryDirectory(prefix="bench-failover-defaults-") as directory:
-        measure(console, plan, Results(Path(directory) / "results.jsonl"))
+        measure(console, plan, MeasuredEnds(Path(directory) / "results.jsonl"))
 
 
 def run_with_options(console: Console, arguments: Sequence[str]) -> None:
@@ -81,12 +81,12 @@ def run_with_options(console: Console, arguments: Sequence[str]) -> None:
     parser.add_argument("--peer-ends", type=int, default=PEER_ENDS, help="of a JVM of Kafka Streams, each way")
     parser.add_argument("--results", type=Path, help="a file that results are added to; what it has is not run again")
     options = parser.parse_args(arguments)
-    plan = Plan(PARTS[options.log], options.ends, options.drains, options.peer_ends)
+    plan = HowOften(PARTS[options.log], options.ends, options.drains, options.peer_ends)
     with tempfile.TemporaryDirectory(prefix="bench-failover-defaults-") as directory:
-        measure(console, plan, Results(options.results or Path(directory) / "results.jsonl"))
+        measure(console, plan, MeasuredEnds(options.results or Path(directory) / "results.jsonl"))
 
 
-def measure(console: Console, plan: Plan, results: Results) -> None:
+def measure(console: Console, plan: HowOften, results: MeasuredEnds) -> None:
     """Add what is missing to the results, and print a table for each part that they have."""
     with tempfile.TemporaryDirectory(prefix="bench-failover-defaults-", ignore_cleanup_errors=True) as temporary:
         directory = Path(temporary)
@@ -103,7 +103,9 @@ def measure(console: Console, plan: Plan, results: Results) -> None:
         console.print(table)
 
 
-def _measure_part(part: str, servers: str, directory: Path, plan: Plan, results: Results, bar: Progress) -> None:
+def _measure_part(
+    part: str, servers: str, directory: Path, plan: HowOften, results: MeasuredEnds, bar: Progress
+) -> None:
     times = plan.times(part)
     missing = results.missing(part, times)
     work = bar.add_task(part, total=len(missing))
@@ -119,19 +121,19 @@ def _measure_part(part: str, servers: str, directory: Path, plan: Plan, results:
                     bar.update(work, description=f"{part}: {way}")
                     if way == DRAINED:
                         drained = instances.drain()
-                        results.add(Result(part, way, drained.left, spark_ended_ms=drained.ended))
+                        results.add(MeasuredEnd(part, way, drained.left, spark_ended_ms=drained.ended))
                     else:
                         results.add(slowest(part, way, WAYS[way](instances)))
                     bar.advance(work)
 
 
 def _measure_peer(
-    servers: str, directory: Path, missing: Sequence[str], results: Results, advance: Callable[[str], None]
+    servers: str, directory: Path, missing: Sequence[str], results: MeasuredEnds, advance: Callable[[str], None]
 ) -> None:
     with KafkaStreamsGroup(directory, servers) as group:
         for way in missing:
             group.settle()
-            results.add(Result(KAFKA_STREAMS, way, PEER_WAYS[way](group)))
+            results.add(MeasuredEnd(KAFKA_STREAMS, way, PEER_WAYS[way](group)))
             advance(way)
 
 
@@ -148,10 +150,12 @@ def lives(missing: Sequence[str]) -> list[list[str]]:
     return [[*life, *([DRAINED] if drains else [])] for life in cut]
 
 
-def slowest(part: str, way: str, found: Mapping[str, Handover]) -> Result:
+def slowest(part: str, way: str, found: Mapping[str, Handover]) -> MeasuredEnd:
     """The result of one end: the task that took longest."""
     task, one = max(found.items(), key=lambda entry: entry[1].total)
-    return Result(part, way, one.total, task, one.detection, one.rebalance, one.restore, one.first_record, one.records)
+    return MeasuredEnd(
+        part, way, one.total, task, one.detection, one.rebalance, one.restore, one.first_record, one.records
+    )
 
 
 @contextmanager

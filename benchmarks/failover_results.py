@@ -28,7 +28,7 @@ _NO_GOAL = "kafka-streams"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MeasuredEnd:
     """One end, in milliseconds from the signal.
 
     `in_all`: until the slowest lost task, which is `task`, was processed again; of a stop of everything, until no
@@ -51,23 +51,23 @@ class Result:
 STEPS = ("detection", "rebalance", "restore", "first_record")
 
 
-class Results:
+class MeasuredEnds:
     """All that was measured into one file, by this run and by earlier ones."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def add(self, result: Result) -> None:
+    def add(self, result: MeasuredEnd) -> None:
         """On return the result survives an interruption."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(result)) + "\n")
 
-    def all(self) -> list[Result]:
+    def all(self) -> list[MeasuredEnd]:
         """Oldest first."""
         if not self._file.exists():
             return []
-        return [Result(**json.loads(line)) for line in self._file.read_text(encoding="utf-8").splitlines()]
+        return [MeasuredEnd(**json.loads(line)) for line in self._file.read_text(encoding="utf-8").splitlines()]
 
     def missing(self, part: str, times: Mapping[str, int]) -> list[str]:
         """The ways of this part that have not been measured so many times yet, by turns."""
@@ -78,15 +78,15 @@ class Results:
         return [way for turn in zip_longest(*left) for way in turn if way is not None]
 
 
-def tables(results: Iterable[Result]) -> list[Table]:
+def tables(results: Iterable[MeasuredEnd]) -> list[Table]:
     """One for each part, in the order in which they were first measured."""
-    by_part: dict[str, list[Result]] = {}
+    by_part: dict[str, list[MeasuredEnd]] = {}
     for one in results:
         by_part.setdefault(one.part, []).append(one)
     return [_table(part, of_it) for part, of_it in by_part.items()]
 
 
-def _table(part: str, results: list[Result]) -> Table:
+def _table(part: str, results: list[MeasuredEnd]) -> Table:
     table = Table(title=f"{part}: default settings, ms from the signal to the first record of the slowest lost task")
     headings = ("ended by", "times", *(step.replace("_", " ") for step in STEPS), "median", "95th", "longest", "goal")
     for heading in headings:

@@ -213,6 +213,10 @@ class Log(Protocol):
 
     def topics(self) -> Mapping[str, TopicDescription]: ...
 
+    def partitions_of(self, topic: str) -> int:
+        """As it was some minutes ago at most; 0 when there is no such topic. Cheaper than `topics`."""
+        ...
+
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
 
     def end_offsets(

@@ -87,6 +87,10 @@ class InMemoryLog:
         with self._lock:
             return dict(self._topics)
 
+    def partitions_of(self, topic: str) -> int:
+        found = self.topics().get(topic)
+        return 0 if found is None else found.partitions
+
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         with self._lock:
             return {partition: self._partition(partition).begin for partition in partitions}

@@ -6,14 +6,17 @@ Rules:
 - The thread reports an open task by its positions, and a closed task on disk by its checkpoint. It does not report a
   task that is corrupt or has no checkpoint.
 - Of the tasks on disk, a thread reports only those whose directories it could lock when the rebalance started, so that
-  exactly one of several threads reports each. When the rebalance is over, it unlocks those it was not assigned.
+  exactly one of several threads reports each. When the rebalance is over, it unlocks those it was not assigned. A
+  thread that is assigned such a task earlier, because it joins faster, gets the directory at once.
 - A sum larger than a Java long is reported as JAVA_LONG_MAX.
 
 Source: `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`, `releaseLockedUnassignedTaskDirectories`.
+Differs from Kafka: there, a thread waits for a directory that another thread reports until that one is assigned again.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Container, Iterable, Mapping
 
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
@@ -37,7 +40,7 @@ class OffsetReport:
         `initialised`: tasks that have locked their own directories. They are newer than their checkpoints on disk.
         """
         for task in self._directory.non_empty_task_directories():
-            if task in initialised or task in self._locked or not self._lock(task):
+            if task in initialised or self._reports(task) or not self._lock(task):
                 continue
             if self._directory.is_empty(task):  # the cleaner deleted the state between the two calls
                 self._directory.unlock(task)
@@ -58,7 +61,9 @@ class OffsetReport:
 
     def sums(self, tasks: Iterable[Task]) -> dict[TaskId, int]:
         """The sum of each task; a task of which nothing is known is left out."""
-        reported: dict[TaskId, int] = {task: sum_of(offsets) for task, offsets in self._locked.items() if offsets}
+        reported: dict[TaskId, int] = {
+            task: sum_of(offsets) for task, offsets in self._locked.items() if offsets and self._reports(task)
+        }
         for task in tasks:
             if task.state in (TaskState.CREATED, TaskState.CLOSED) or not task.changelog_partitions:
                 continue  # it has read nothing yet: what is on disk was reported above
@@ -68,9 +73,13 @@ class OffsetReport:
                 reported[task.id] = sum_of(task.changelog_offsets())
         return reported
 
+    def _reports(self, task: TaskId) -> bool:
+        """Unless another thread has taken the directory for the task."""
+        return task in self._locked and self._directory.lock_owner(task) is threading.current_thread()
+
     def _lock(self, task: TaskId) -> bool:
         try:
-            return self._directory.lock(task)
+            return self._directory.lock(task, to_report=True)
         except LockError:  # another process has it, and reports it
             return False
 

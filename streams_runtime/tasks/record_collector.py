@@ -100,9 +100,9 @@ class RecordCollector:
         self._targets.clear()
 
     def _look_up(self, topic: str) -> tuple[TopicPartition, ...]:
-        description = self._producer.log.topics().get(topic)
-        if description is None or description.partitions < 1:
+        partitions = self._producer.log.partitions_of(topic)
+        if partitions < 1:
             raise StreamsRuntimeError(f"topic {topic} is not there; nothing can be sent to it", self._task_id)
-        targets = tuple(TopicPartition(topic, partition) for partition in range(description.partitions))
+        targets = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         self._targets[topic] = targets
         return targets

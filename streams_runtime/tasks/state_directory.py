@@ -8,9 +8,11 @@
 
 Rules: only the holder of the lock of a task's directory writes or deletes in it. When another thread of the same
 process holds it, a thread gets False and tries again later; when another process holds it, that is a mistake in the
-deployment and an error. State is deleted in this order: the checkpoint, then the stores are renamed, then their bytes
-go. A process that dies in between leaves nothing that could be taken for state. The file of the process id holds
-`{"processId": "<uuid>"}`; when it cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
+deployment and an error. A thread that holds it only to report what is there gives way to one that has the task.
+
+State is deleted in this order: the checkpoint, then the stores are renamed, then their bytes go. A process that dies in
+between leaves nothing that could be taken for state. The file of the process id holds `{"processId": "<uuid>"}`; when
+it cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
 
 Differs from Kafka: a task's lock holds between processes too (Kafka no longer does this), so that losing the lock file
 of the application's directory costs no state. Directories of named topologies are not nested. Only their owner may read
@@ -59,6 +61,7 @@ class StateDirectory:
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._owners: dict[TaskId, threading.Thread] = {}
+        self._reported: set[TaskId] = set()  # of these, the owners only report what is there
         self._locks: dict[TaskId, DirectoryLock] = {}
         _make_directory(self.application_directory)
         what = f"the state directory of application {application_id!r}"
@@ -83,21 +86,30 @@ class StateDirectory:
         _make_directory(directory)
         return directory
 
-    def lock(self, task: TaskId) -> bool:
+    def lock(self, task: TaskId, *, to_report: bool = False) -> bool:
         """Whether the calling thread holds the task's directory now; False: another thread of this process holds it.
 
-        Raises LockError, naming the other process, when another process holds it.
+        `to_report`: only to read what is there, until a thread needs it for the task. Raises LockError, naming the
+        other process, when another process holds it.
         """
         self._check_usable()
         with self._mutex:
             owner = self._owners.get(task)
+            me = threading.current_thread()
             if owner is not None:
-                return owner is threading.current_thread()
+                if owner is not me and (to_report or task not in self._reported):
+                    return False
+                if not to_report:
+                    self._owners[task] = me
+                    self._reported.discard(task)
+                return True
             if not os.path.isdir(self.application_directory):
                 raise ProcessorStateError(f"the state directory {self.application_directory} was deleted while in use")
             what = f"the directory of task {task}"
             self._locks[task] = DirectoryLock.acquire(self.task_directory(task), what)
-            self._owners[task] = threading.current_thread()
+            self._owners[task] = me
+            if to_report:
+                self._reported.add(task)
             return True
 
     def unlock(self, task: TaskId) -> None:
@@ -107,6 +119,7 @@ class StateDirectory:
         with self._mutex:
             if self._owners.get(task) is threading.current_thread():
                 del self._owners[task]
+                self._reported.discard(task)
                 self._locks.pop(task).release()
 
     def lock_owner(self, task: TaskId) -> threading.Thread | None:

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks import readme_application as readme
-from benchmarks.failover_defaults import KAFKA_STREAMS, PARTS, PEER_WAYS, WAYS, Plan, lives, slowest
-from benchmarks.failover_results import DRAINED, KILLED_JVM, KILLED_WORKER, STOPPED, Result, Results, tables
+from benchmarks.failover_defaults import KAFKA_STREAMS, PARTS, PEER_WAYS, WAYS, HowOften, lives, slowest
+from benchmarks.failover_results import DRAINED, KILLED_JVM, KILLED_WORKER, STOPPED, MeasuredEnd, MeasuredEnds, tables
 from benchmarks.handovers import Handover
 from benchmarks.readme_group import TASKS
 from streams_runtime.application import load_application
@@ -44,18 +44,18 @@ def test_should_run_the_commands_of_the_readme() -> None:
 def test_should_count_an_end_by_its_slowest_task() -> None:
     found = {"0_1": Handover(100, 20, 0, 10, 0), "1_1": Handover(100, 20, 30, 5, 7)}
 
-    assert slowest("kafka", STOPPED, found) == Result("kafka", STOPPED, 155, "1_1", 100, 20, 30, 5, 7)
+    assert slowest("kafka", STOPPED, found) == MeasuredEnd("kafka", STOPPED, 155, "1_1", 100, 20, 30, 5, 7)
 
 
 def test_should_measure_what_earlier_runs_left_out(tmp_path: Path) -> None:
-    results = Results(tmp_path / "results.jsonl")
-    plan = Plan(PARTS["both"], ends=2, drains=1)
+    results = MeasuredEnds(tmp_path / "results.jsonl")
+    plan = HowOften(PARTS["both"], ends=2, drains=1)
     for way in (KILLED_JVM, KILLED_WORKER, STOPPED, KILLED_JVM):
-        results.add(Result("kafka", way, 100))
+        results.add(MeasuredEnd("kafka", way, 100))
 
     assert results.missing("kafka", plan.times("kafka")) == [KILLED_WORKER, STOPPED, DRAINED]
     assert len(results.missing("embedded", plan.times("embedded"))) == 2 * len(WAYS) + 1
-    assert Plan(PARTS["all"], peer_ends=3).times(KAFKA_STREAMS) == dict.fromkeys(PEER_WAYS, 3)
+    assert HowOften(PARTS["all"], peer_ends=3).times(KAFKA_STREAMS) == dict.fromkeys(PEER_WAYS, 3)
 
 
 def test_should_end_each_life_of_the_application_by_its_drain() -> None:
@@ -70,8 +70,10 @@ def test_should_end_each_life_of_the_application_by_its_drain() -> None:
 
 
 def test_should_print_median_and_percentile_beside_the_goal() -> None:
-    results = [Result("embedded", KILLED_WORKER, float(ms), "1_0", 200, ms - 230, 20, 10, 3) for ms in range(301, 321)]
-    results.append(Result("embedded", DRAINED, 250, spark_ended_ms=1_900))
+    results = [
+        MeasuredEnd("embedded", KILLED_WORKER, float(ms), "1_0", 200, ms - 230, 20, 10, 3) for ms in range(301, 321)
+    ]
+    results.append(MeasuredEnd("embedded", DRAINED, 250, spark_ended_ms=1_900))
     console = Console(file=io.StringIO(), width=160)
 
     for table in tables(results):

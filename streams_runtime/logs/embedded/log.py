@@ -118,6 +118,10 @@ class EmbeddedLog:
     def topics(self) -> Mapping[str, TopicDescription]:
         return self._catalog.topics()
 
+    def partitions_of(self, topic: str) -> int:
+        found = self.topics().get(topic)
+        return 0 if found is None else found.partitions
+
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {partition: bounds.begin for partition, bounds in self._bounds(partitions).items()}
 

@@ -116,6 +116,12 @@ class KafkaLog:
 
         return self._run(both())
 
+    def partitions_of(self, topic: str) -> int:
+        try:
+            return self._known_limits(TopicPartition(topic, 0)).partitions
+        except UnknownTopicOrPartition:
+            return 0
+
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         asked = list(partitions)
         return self._run(self._admin.begin_offsets(asked), asked) if asked else {}
@@ -207,10 +213,13 @@ class KafkaLog:
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition, LogTimeout."""
+        return self._known_limits(partition).limits
+
+    def _known_limits(self, partition: TopicPartition) -> _KnownLimits:
         known = self._limits.get(partition.topic)
         if known is None or partition.partition >= known.partitions or self._is_old(known):
             known = self._limits[partition.topic] = self._run(self._look_up_limits(partition))
-        return known.limits
+        return known
 
     def _is_old(self, known: _KnownLimits) -> bool:
         return time.monotonic() - known.at > self.settings.client.milliseconds("metadata.max.age.ms") / 1_000

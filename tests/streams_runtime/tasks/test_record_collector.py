@@ -38,7 +38,7 @@ def test_should_send_a_key_to_kafkas_partition_of_it(log: WatchedLog) -> None:
     for partition in range(3):
         expected = [(key, b"v", 5) for key in keys if partition_of(key, 3) == partition]
         assert log.read(TopicPartition("out", partition)) == expected
-    assert log.count("topics") == 1
+    assert log.count("partitions_of") == 1
 
 
 def test_should_send_records_without_a_key_round_all_partitions(log: WatchedLog) -> None:

@@ -107,6 +107,31 @@ def test_should_give_a_tasks_lock_to_one_thread_at_a_time(directory: StateDirect
     assert not directory.lock(TASK)
 
 
+def test_should_give_a_directory_that_is_only_reported_to_the_thread_that_has_the_task(
+    directory: StateDirectory,
+) -> None:
+    assert directory.lock(TASK, to_report=True)
+    assert directory.lock(TASK, to_report=True)
+    assert not in_thread(lambda: directory.lock(TASK, to_report=True)), "one thread reports it"
+    assert in_thread(lambda: directory.lock(TASK))
+    assert not directory.lock(TASK), "the task has it now"
+    directory.unlock(TASK)  # no longer this thread's
+    assert not directory.lock(TASK, to_report=True)
+
+
+def test_should_keep_a_directory_that_the_thread_has_first_reported_and_then_locked_for_its_task(
+    directory: StateDirectory,
+) -> None:
+    assert directory.lock(TASK, to_report=True)
+    assert directory.lock(TASK)
+    assert not in_thread(lambda: directory.lock(TASK))
+    assert directory.lock(TASK, to_report=True), "it has it anyway"
+    assert not in_thread(lambda: directory.lock(TASK))
+    directory.unlock(TASK)
+    assert directory.lock(TASK)
+    assert not in_thread(lambda: directory.lock(TASK)), "nothing is left of the report"
+
+
 def test_should_say_that_the_state_directory_was_deleted(directory: StateDirectory) -> None:
     shutil.rmtree(directory.application_directory)
     with pytest.raises(ProcessorStateError, match="was deleted while in use"):

@@ -176,11 +176,11 @@ def test_should_initialise_processors_again_when_the_log_was_away_in_init(tmp_pa
             raise AssertionError
 
     one = RunningTask(tmp_path, Topology().add_source("source", "in").add_processor("asking", Asking, "source"))
-    one.log.fail["topics"] = LogTimeout("away")
+    one.log.fail["partitions_of"] = LogTimeout("away")
     with pytest.raises(LogTimeout):
         one.start()
     assert (state(one), tries) == (TaskState.RESTORING, [])
-    del one.log.fail["topics"]
+    del one.log.fail["partitions_of"]
     one.task.complete_restoration()
     one.clock.advance(10)
     one.task.maybe_punctuate_system_time(one.clock.now_ms())

@@ -43,6 +43,10 @@ class WatchedLog:
         self.note("topics")
         return self.log.topics()
 
+    def partitions_of(self, topic: str) -> int:
+        self.note("partitions_of")
+        return self.log.partitions_of(topic)
+
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         self.note("begin_offsets")
         return self.log.begin_offsets(partitions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -181,6 +182,26 @@ def test_should_report_closed_tasks_on_disk_by_their_checkpoints_from_one_thread
     assert first.directory.lock_owner(COUNT_0) is None, "what was not assigned is unlocked"
     assert first.work.manager.offset_sums() == {}
     first.close()
+
+
+def test_should_not_make_another_thread_wait_for_a_directory_that_it_only_reports(
+    tmp_path: Path, guarantee: str
+) -> None:
+    thread = rig(tmp_path, guarantee, name="t-0")
+    thread.write(LINES)
+    thread.run(EVERYTHING)
+    thread.work.manager.handle_revocation(frozenset(EVERYTHING))
+    thread.assign()
+    thread.work.manager.handle_rebalance_start()
+    assert COUNT_0 in thread.work.manager.offset_sums()
+
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(thread.directory.lock, COUNT_0).result(), "it was assigned the task"
+        assert COUNT_0 not in thread.work.manager.offset_sums(), "from here on the other thread reports it"
+        thread.assign()
+        assert thread.directory.lock_owner(COUNT_0) is not None, "the assignment took nothing from it"
+        other.submit(thread.directory.unlock, COUNT_0).result()
+    thread.close()
 
 
 def test_should_report_nothing_for_a_corrupt_task(thread: Rig) -> None:

@@ -38,6 +38,12 @@ def test_should_refuse_another_number_of_partitions_and_then_create_none(log: Lo
     assert sorted(log.topics()) == ["changelog", "topic"]
 
 
+def test_should_say_how_many_partitions_a_topic_has(log: Log) -> None:
+    assert [log.partitions_of(topic) for topic in ("topic", "changelog", "no-topic")] == [2, 1, 0]
+    log.create_topics([NewTopic("no-topic", 3)])
+    assert log.partitions_of("no-topic") == 3, "that it was not there is not remembered"
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "with space", "ä", "x" * 250, "a/b"])
 def test_should_refuse_names_that_kafka_refuses(log: Log, name: str) -> None:
     with pytest.raises(InvalidTopic, match="is not a topic name"):

@@ -84,6 +84,9 @@ class NamespacedLog:
             if name.startswith(prefix) and not name.endswith("-claims")
         }
 
+    def partitions_of(self, topic: str) -> int:
+        return self._names.run(lambda: self.inside.partitions_of(self._names.prefix + topic))
+
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         names = self._names
         return names.run(lambda: names.keys_outside(self.inside.begin_offsets(names.all_inside(partitions))))
