@@ -52,17 +52,3 @@ def test_should_take_over_soon_from_a_process_that_ended(
         assert group.longest_gap_ms(ended_ms, deaths) < SOON_MS
         group.assert_counts_on(RECORDS)
         group.assert_no_task_lost_or_owned_twice(deaths)
-
-
-def test_should_tell_a_process_of_a_newcomer_at_once(group: GroupUnderTest) -> None:
-    settings = group.settings()
-    with instances(settings, 1) as processes:
-        group.wait_until_counted(RECORDS)
-        group.wait_until_whole(THREADS, "one instance with everything")
-        came_ms = time.time() * 1000
-
-        processes.append(InstanceProcess(settings, 1))
-
-        group.wait_until_whole(2 * THREADS, "the newcomer to have its share")
-        assert time.time() * 1000 - came_ms < 2 * SOON_MS
-        group.assert_no_task_lost_or_owned_twice()

@@ -281,3 +281,80 @@ async def test_should_leave_no_process_behind_when_it_is_killed(tmp_path: Path) 
             await asyncio.to_thread(wait_until_gone, tree)
         finally:
             fleet.close()
+
+
+@pytest.mark.long
+async def test_should_store_a_rebalance_of_very_many_tasks_while_others_notice_nothing(tmp_path: Path) -> None:
+    """200 members share 50,000 tasks. A member of another group is heard all the time, and a stop does not wait."""
+    partitions, processes = 50_000, 100
+    manners = replace(PLAIN, endpoint=True, heartbeat_interval_ms=5_000, rebalance_timeout_ms=300_000)
+    async with service(tmp_path) as of:
+        other = Fleet(of.address, "bystanders", 4, 1)
+        fleet = Fleet(of.address, GROUP, partitions, 1)
+        try:
+            await other.declare()
+            other.add(1, replace(PLAIN, group_id="bystanders", session_timeout_ms=6_000, heartbeat_interval_ms=200))
+            bystanders = await other.until_settled()
+            await fleet.declare()
+            fleet.add(processes, manners)
+            await fleet.until_settled(timeout_s=240)
+
+            assert await other.until_settled() == bystanders
+            await other.assert_whole(of)
+            await fleet.assert_whole(of)
+            assert max(other.witness.slowest_s.values()) < NOTICED_S
+
+            fleet.add(1, manners)
+            await fleet.until(lambda: any(each.state == "CompletingRebalance" for each in fleet.processes), "rebalance")
+            asked_s = time.monotonic()
+            assert await of.stop() == 0
+            assert time.monotonic() - asked_s < 10
+        finally:
+            fleet.close()
+            other.close()
+
+
+@pytest.mark.parametrize("stopped_s, at_least", [(0.4, 1), (1.5, 3)])
+async def test_should_refuse_computations_first_then_descriptions_then_joins_and_heartbeats_never(
+    tmp_path: Path, stopped_s: float, at_least: int
+) -> None:
+    """A service that hardly gets to run: it is stopped for `stopped_s` at a time, between moments in which it runs."""
+    async with service(tmp_path) as of, settled_fleet(of) as fleet:
+        calls = {
+            "computation": ("POST", "/v1/assign", {}),
+            "describe": ("GET", PLAIN.path, None),
+            "join": ("POST", f"{PLAIN.path}/subscriptions", {**first_join(fleet, 99), "member_id": "nobody"}),
+            "heartbeat": heartbeat(fleet),
+        }
+        async with service_that_hardly_runs(of, stopped_s):
+            for _ in range(3):  # its lag is a mean of the last moments
+                answers = await asyncio.gather(
+                    *(HttpConnection(of.address).ask(*call, answer_timeout_s=60) for call in calls.values())
+                )
+        statuses = dict(zip(calls, (answer.status for answer in answers), strict=True))
+
+    refused = [name for name, status in statuses.items() if status == 429]
+    assert at_least <= len(refused) <= 3
+    assert refused == list(calls)[: len(refused)]
+    assert statuses["heartbeat"] == 200
+
+
+@asynccontextmanager
+async def service_that_hardly_runs(of: MortalService, stopped_s: float) -> AsyncIterator[None]:
+    over = asyncio.Event()
+
+    async def hinder() -> None:
+        while not over.is_set():
+            of.signal(signal.SIGSTOP)
+            await asyncio.sleep(stopped_s)
+            of.signal(signal.SIGCONT)
+            await asyncio.sleep(0.03)
+
+    hindering = asyncio.create_task(hinder())
+    try:
+        await asyncio.sleep(6 * stopped_s)  # until its lag is what it will be
+        yield
+    finally:
+        over.set()
+        await hindering
+        of.signal(signal.SIGCONT)

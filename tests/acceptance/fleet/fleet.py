@@ -157,7 +157,13 @@ class Fleet:
         )
 
     async def describe(self) -> dict[str, Any]:
-        answer = await HttpConnection(self.address).ask("GET", f"/v1/groups/{self.group_id}", answer_timeout_s=60)
+        """As soon as the service is not too busy for it."""
+        calls = HttpConnection(self.address)
+        for _ in range(60):
+            answer = await calls.ask("GET", f"/v1/groups/{self.group_id}", answer_timeout_s=60)
+            if answer.status != 429:
+                break
+            await asyncio.sleep(float(answer.headers["retry-after"]))
         assert answer.status == 200, answer
         document: dict[str, Any] = answer.document()
         return document

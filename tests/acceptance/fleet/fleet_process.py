@@ -346,7 +346,7 @@ class FleetProcess:
             await connection.send_and_hang_up(request)
             raise NoAnswer("hung up")
         answer = await connection.send(request, ANSWER_TIMEOUT_S + wait_ms / 1000)
-        self._witness.answered(call, answer.status)
+        self._witness.answered(call, answer.status, (now_ms() - sent_ms) / 1000)
         if answer.status in (429, 503):
             await asyncio.sleep(float(answer.headers.get("retry-after", "1")) * self._chance.uniform(0.5, 1.0))
             raise NoAnswer(f"{answer.status}")

@@ -32,6 +32,7 @@ class Witness:
         self.evictions: list[Eviction] = []
         self.surprises: list[str] = []
         self.statuses: Counter[tuple[str, int]] = Counter()
+        self.slowest_s: dict[str, float] = {}
         self.deaths: dict[int, float] = {}
         self.changed = asyncio.Event()
         """Set whenever a member was answered or its tasks changed; who waits for more clears it."""
@@ -55,9 +56,10 @@ class Witness:
             )
         )
 
-    def answered(self, call: str, status: int) -> None:
-        """A member's call was answered."""
+    def answered(self, call: str, status: int, seconds: float) -> None:
+        """A member's call was answered; `slowest_s` keeps the longest time for each kind of call."""
         self.statuses[call, status] += 1
+        self.slowest_s[call] = max(self.slowest_s.get(call, 0.0), seconds)
         self.changed.set()
 
     def died(self, process: int) -> None:
