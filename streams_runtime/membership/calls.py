@@ -76,7 +76,7 @@ class MemberHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberNews:
+class HeartbeatNews:
     """`rejoin`, `stop`: as in `HeartbeatReply`. `assignment_generation`: the generation of the assignment that the
     member can fetch now, 0 for none.
     """
@@ -95,4 +95,4 @@ class ProcessHeartbeatReply:
     state: str
     generation_id: int
     news: str
-    members: Mapping[str, MemberNews | CoordinatorError]
+    members: Mapping[str, HeartbeatNews | CoordinatorError]

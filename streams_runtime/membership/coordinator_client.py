@@ -25,11 +25,11 @@ from assignor.coordinator_calls import authorization, check_url, group_path, ref
 from assignor.types import TaskId
 from streams_runtime.membership.calls import (
     FetchedAssignment,
+    HeartbeatNews,
     HeartbeatReply,
     JoinReply,
     JoinRequest,
     MemberHeartbeat,
-    MemberNews,
     ProcessHeartbeatReply,
 )
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
@@ -312,12 +312,12 @@ def _heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
     return body
 
 
-def _member_news(news: object) -> MemberNews | CoordinatorError:
+def _member_news(news: object) -> HeartbeatNews | CoordinatorError:
     if not isinstance(news, dict):
         raise CoordinatorUnavailable("the answer has no news of a member")
     if "code" in news:
         return coordinator_error(_text(news, "code"), httpx.codes.OK, str(news.get("detail", "")))
-    return MemberNews(bool(news.get("rejoin")), bool(news.get("stop")), _integer(news, "assignment_generation"))
+    return HeartbeatNews(bool(news.get("rejoin")), bool(news.get("stop")), _integer(news, "assignment_generation"))
 
 
 def _raw_assignment(response: httpx.Response) -> FetchedAssignment:

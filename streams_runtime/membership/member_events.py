@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from assignor.errors import AssignorFault
 from assignor.types import TaskId
-from streams_runtime.membership.calls import FetchedAssignment, JoinReply, JoinRequest, MemberHeartbeat, MemberNews
+from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.membership.task_holder import Order
 
@@ -41,13 +41,13 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinAnswered:
+class JoinReplied:
     call: int
     reply: JoinReply
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentAnswered:
+class FetchReplied:
     """`fetched` None: it is not there yet."""
 
     call: int
@@ -55,7 +55,7 @@ class AssignmentAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveAnswered:
+class LeaveReplied:
     """Also when the call failed: then the session timeout takes the member out."""
 
     call: int
@@ -68,7 +68,7 @@ class CallRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class CallFailed:
+class CallUnanswered:
     """There was no usable answer. `retry_after_ms`: the pause that the coordinator asked for. `chance`: from 0 to 1,
     drawn by the caller; it spreads the repetitions of many members.
     """
@@ -93,12 +93,12 @@ class SentHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatAnswered:
+class HeartbeatReplied:
     """`generation_id`: of the group."""
 
     sent: SentHeartbeat
     generation_id: int
-    answer: MemberNews | CoordinatorError
+    answer: HeartbeatNews | CoordinatorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +151,12 @@ class TimerDue:
 
 MemberEvent = (
     Started
-    | JoinAnswered
-    | AssignmentAnswered
-    | LeaveAnswered
+    | JoinReplied
+    | FetchReplied
+    | LeaveReplied
     | CallRefused
-    | CallFailed
-    | HeartbeatAnswered
+    | CallUnanswered
+    | HeartbeatReplied
     | OrderDone
     | OrderFailed
     | MemberFailed
@@ -214,11 +214,11 @@ class MissingTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class MemberEnded:
     """The last effect. `end` None: `failure` ended it."""
 
     end: MemberEnd | None
     failure: BaseException | None = None
 
 
-MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | MissingTopics | Ended
+MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | MissingTopics | MemberEnded

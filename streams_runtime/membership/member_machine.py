@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from assignor.types import AssignorErrorCode, TaskId
-from streams_runtime.membership.calls import FetchedAssignment, JoinReply, JoinRequest, MemberHeartbeat, MemberNews
+from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
 from streams_runtime.membership.coordinator_errors import (
     CoordinatorError,
     FencedInstanceId,
@@ -43,18 +43,18 @@ from streams_runtime.membership.coordinator_errors import (
     UnknownMemberId,
 )
 from streams_runtime.membership.member_events import (
-    AssignmentAnswered,
     AssignmentFailed,
-    CallFailed,
     CallRefused,
+    CallUnanswered,
     CloseAsked,
-    Ended,
+    FetchReplied,
     GiveOrder,
-    HeartbeatAnswered,
-    JoinAnswered,
-    LeaveAnswered,
+    HeartbeatReplied,
+    JoinReplied,
+    LeaveReplied,
     MemberEffect,
     MemberEnd,
+    MemberEnded,
     MemberEvent,
     MemberFailed,
     MissingTopics,
@@ -214,9 +214,9 @@ class MemberMachine:
         body = MemberHeartbeat(standing.generation_id, None if offset_sums == standing.reported else offset_sums)
         return SentHeartbeat(standing.member_id, standing.epoch, body, offset_sums)
 
-    def would_count(self, heard: HeartbeatAnswered) -> bool:
+    def would_count(self, heard: HeartbeatReplied) -> bool:
         """Whether the member acts on this answer, now or soon, or needs not. If False, it has to be told again."""
-        return isinstance(heard.answer, MemberNews) or self._refusal_counts(heard)
+        return isinstance(heard.answer, HeartbeatNews) or self._refusal_counts(heard)
 
     # --- events
 
@@ -233,11 +233,11 @@ class MemberMachine:
             case Started():
                 if self._phase is Phase.NEW:
                     self._prepare()
-            case JoinAnswered() | AssignmentAnswered() | LeaveAnswered() | CallRefused() | CallFailed():
+            case JoinReplied() | FetchReplied() | LeaveReplied() | CallRefused() | CallUnanswered():
                 if event.call == self._call and self._call_is_out:
                     self._call_is_out = False
                     self._answered(event)
-            case HeartbeatAnswered():
+            case HeartbeatReplied():
                 self._hear(event)
             case OrderDone(number, offset_sums):
                 if number == self._order:
@@ -397,11 +397,11 @@ class MemberMachine:
 
     # --- heartbeats and other news
 
-    def _hear(self, heard: HeartbeatAnswered) -> None:
+    def _hear(self, heard: HeartbeatReplied) -> None:
         if heard.sent.member_id != self._standing.member_id:
             return
         news = self._news
-        if isinstance(heard.answer, MemberNews):
+        if isinstance(heard.answer, HeartbeatNews):
             self._standing.reported = heard.sent.offset_sums
             news.stop = news.stop or heard.answer.stop
             news.assignment_generation = max(news.assignment_generation, heard.answer.assignment_generation)
@@ -415,7 +415,7 @@ class MemberMachine:
             news.refused = heard.answer
         self._act_when_free()
 
-    def _refusal_counts(self, heard: HeartbeatAnswered) -> bool:
+    def _refusal_counts(self, heard: HeartbeatReplied) -> bool:
         standing, answer = self._standing, heard.answer
         if heard.sent.member_id != standing.member_id:
             return True  # the member has heard it elsewhere
@@ -509,28 +509,28 @@ class MemberMachine:
 
     # --- answers to calls and orders, and pauses between calls
 
-    def _answered(self, event: JoinAnswered | AssignmentAnswered | LeaveAnswered | CallRefused | CallFailed) -> None:
+    def _answered(self, event: JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered) -> None:
         if self._phase in (Phase.CLOSING, Phase.LEAVING):
             self._answered_while_ending(event)
             return
         match event:
-            case JoinAnswered(_, reply):
+            case JoinReplied(_, reply):
                 self._joined(reply)
-            case AssignmentAnswered(_, fetched):
+            case FetchReplied(_, fetched):
                 self._fetched(fetched)
             case CallRefused(_, error):
                 self._refused(error)
-            case CallFailed(_, retry_after_ms, chance):
+            case CallUnanswered(_, retry_after_ms, chance):
                 self._pause(retry_after_ms, chance)
                 self._act_when_free()
 
     def _answered_while_ending(
-        self, event: JoinAnswered | AssignmentAnswered | LeaveAnswered | CallRefused | CallFailed
+        self, event: JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered
     ) -> None:
-        if isinstance(event, JoinAnswered):  # of a first join: only now the member can leave
+        if isinstance(event, JoinReplied):  # of a first join: only now the member can leave
             self._standing.member_id = event.reply.member_id
         if self._phase is Phase.LEAVING:
-            if isinstance(event, JoinAnswered):
+            if isinstance(event, JoinReplied):
                 self._leave()
             else:
                 self._finish()
@@ -620,7 +620,7 @@ class MemberMachine:
 
     def _finish(self) -> None:
         self._phase = Phase.ENDED
-        self._effects.append(Ended(None if self._failure is not None else self._end, self._failure))
+        self._effects.append(MemberEnded(None if self._failure is not None else self._end, self._failure))
 
     # --- numbers
 

@@ -35,17 +35,17 @@ from streams_runtime.membership.calls import ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.member_events import (
-    AssignmentAnswered,
-    CallFailed,
     CallRefused,
+    CallUnanswered,
     CloseAsked,
-    Ended,
+    FetchReplied,
     GiveOrder,
-    HeartbeatAnswered,
-    JoinAnswered,
-    LeaveAnswered,
+    HeartbeatReplied,
+    JoinReplied,
+    LeaveReplied,
     MemberEffect,
     MemberEnd,
+    MemberEnded,
     MemberEvent,
     MemberFailed,
     MissingTopics,
@@ -138,7 +138,7 @@ class GroupMember:
         """Ask the leader to end every member of the group, this one included. Source: KIP-671."""
         self._process.tell(self, ShutdownAsked())
 
-    def has_come_to_its_end(self, ended: Ended) -> None:
+    def has_come_to_its_end(self, ended: MemberEnded) -> None:
         """For the process alone."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
@@ -235,7 +235,7 @@ class ProcessMembership:
         except Exception as error:  # an error of this program must not end the other members
             _logger.exception("member %s of group %s failed", member.machine.name, self._group_id)
             failed = isinstance(event, MemberFailed)
-            return [Ended(None, error)] if failed else self._effects_of(member, MemberFailed(error))
+            return [MemberEnded(None, error)] if failed else self._effects_of(member, MemberFailed(error))
 
     def _add(self, member: GroupMember) -> None:
         self._members.append(member)
@@ -260,7 +260,7 @@ class ProcessMembership:
                     self._group_id,
                     ", ".join(topics),
                 )
-            case Ended():
+            case MemberEnded():
                 if member in self._members:
                     self._members.remove(member)
                 member.has_come_to_its_end(effect)
@@ -270,19 +270,19 @@ class ProcessMembership:
         try:
             match effect:
                 case SendJoin(call, request):
-                    return JoinAnswered(call, self._client.join(self._group_id, request))
+                    return JoinReplied(call, self._client.join(self._group_id, request))
                 case SendFetch(call, member_id, min_generation):
                     fetched = self._client.assignment(
                         self._group_id, member_id, min_generation=min_generation, wait_ms=0
                     )
-                    return AssignmentAnswered(call, fetched)
+                    return FetchReplied(call, fetched)
                 case SendLeave(call, member_id):
                     self._client.leave(self._group_id, member_id, timeout_s=LEAVE_TIMEOUT_S)
-                    return LeaveAnswered(call)
+                    return LeaveReplied(call)
         except CoordinatorUnavailable as error:
             _logger.debug("group %s: a call will be repeated: %s", self._group_id, error)
             retry_after_ms = None if error.retry_after_s is None else round(error.retry_after_s * 1000)
-            return CallFailed(effect.call, retry_after_ms, random.random())  # noqa: S311 (it spreads members)
+            return CallUnanswered(effect.call, retry_after_ms, random.random())  # noqa: S311 (it spreads members)
         except CoordinatorError as error:
             return CallRefused(effect.call, error)
         except Exception as error:  # an error of this program
@@ -387,7 +387,7 @@ class ProcessMembership:
             for member, heartbeat in sent.items():
                 answer = reply.members.get(heartbeat.member_id)
                 if answer is not None:
-                    heard = HeartbeatAnswered(heartbeat, reply.generation_id, answer)
+                    heard = HeartbeatReplied(heartbeat, reply.generation_id, answer)
                     told = member.machine.would_count(heard) and told
                     self._events.append((member, heard))
         return told

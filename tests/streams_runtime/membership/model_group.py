@@ -13,10 +13,10 @@ from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.membership.calls import (
     FetchedAssignment,
+    HeartbeatNews,
     JoinReply,
     JoinRequest,
     MemberHeartbeat,
-    MemberNews,
     ProcessHeartbeatReply,
 )
 from streams_runtime.membership.coordinator_errors import CoordinatorError, coordinator_error
@@ -166,12 +166,12 @@ class ModelGroup:
         if self.followup and all(member.acknowledged == self.generation_id for member in self.members.values()):
             self._prepare()
 
-    def _news(self, member_id: str) -> MemberNews | CoordinatorError:
+    def _news(self, member_id: str) -> HeartbeatNews | CoordinatorError:
         member = self.members.get(member_id)
         if member is None:
             return refusal("UNKNOWN_MEMBER_ID")
         fetchable = self.state != COMPLETING and not (self.state == PREPARING and member.joined)
-        return MemberNews(
+        return HeartbeatNews(
             rejoin=self.state == PREPARING and not member.joined,
             stop=self.draining,
             assignment_generation=member.given_generation if fetchable and member.given is not None else 0,

@@ -11,11 +11,11 @@ import pytest
 from assignor.types import LATEST_OFFSET, TaskId
 from streams_runtime.membership.calls import (
     FetchedAssignment,
+    HeartbeatNews,
     HeartbeatReply,
     JoinReply,
     JoinRequest,
     MemberHeartbeat,
-    MemberNews,
 )
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 from streams_runtime.membership.coordinator_errors import (
@@ -119,7 +119,7 @@ def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
         reply = heartbeats.send(said, known="ab", wait_ms=250)
         heartbeats.close()
         assert (reply.state, reply.generation_id, reply.news) == ("Stable", 7, "abc")
-        assert reply.members["m"] == MemberNews(rejoin=True, stop=False, assignment_generation=6)
+        assert reply.members["m"] == HeartbeatNews(rejoin=True, stop=False, assignment_generation=6)
         assert isinstance(reply.members["n"], UnknownMemberId)
         (asked,) = service.asked
         assert asked.path == "/v1/groups/g/heartbeat?wait_ms=250"

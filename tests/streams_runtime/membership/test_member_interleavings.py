@@ -21,18 +21,18 @@ from hypothesis.stateful import (
 )
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
-from streams_runtime.membership.calls import MemberNews
+from streams_runtime.membership.calls import HeartbeatNews
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.membership.member_events import (
-    AssignmentAnswered,
-    CallFailed,
     CallRefused,
+    CallUnanswered,
     CloseAsked,
-    Ended,
+    FetchReplied,
     GiveOrder,
-    HeartbeatAnswered,
-    JoinAnswered,
-    LeaveAnswered,
+    HeartbeatReplied,
+    JoinReplied,
+    LeaveReplied,
+    MemberEnded,
     MemberEvent,
     MissingTopics,
     OrderDone,
@@ -69,8 +69,8 @@ class Process:
     calls: list[Call] = field(default_factory=list)
     orders: list[GiveOrder] = field(default_factory=list)
     timers: list[SetTimer] = field(default_factory=list)
-    heard: list[HeartbeatAnswered] = field(default_factory=list)
-    ended: Ended | None = None
+    heard: list[HeartbeatReplied] = field(default_factory=list)
+    ended: MemberEnded | None = None
 
     def happens(self, event: MemberEvent) -> None:
         for effect in self.machine.handle(event, 0):
@@ -81,7 +81,7 @@ class Process:
                     self.orders.append(effect)
                 case SetTimer():
                     self.timers.append(effect)
-                case Ended():
+                case MemberEnded():
                     self.ended = effect
                 case MissingTopics():
                     raise AssertionError("the model has its topics")
@@ -89,8 +89,8 @@ class Process:
     def call(self, number: int, fate: str) -> None:
         """The call is made, and answered; or one of the two is lost."""
         call = self.calls.pop(number % len(self.calls))
-        answer = CallFailed(call.call) if fate == "request lost" else self._answer(call)
-        self.happens(CallFailed(call.call) if fate == "answer lost" else answer)
+        answer = CallUnanswered(call.call) if fate == "request lost" else self._answer(call)
+        self.happens(CallUnanswered(call.call) if fate == "answer lost" else answer)
 
     def carry_out(self) -> None:
         given = self.orders.pop(0)
@@ -112,18 +112,18 @@ class Process:
         """A heartbeat whose answer is under way."""
         sent = self.machine.heartbeat(self.offset_sums())
         reply = self.group.heartbeat({sent.member_id: sent.body})
-        self.heard.append(HeartbeatAnswered(sent, reply.generation_id, reply.members[sent.member_id]))
+        self.heard.append(HeartbeatReplied(sent, reply.generation_id, reply.members[sent.member_id]))
 
     def _answer(self, call: Call) -> MemberEvent:
         try:
             match call:
                 case SendJoin(number, request):
-                    return JoinAnswered(number, self.group.join(request))
+                    return JoinReplied(number, self.group.join(request))
                 case SendFetch(number, member_id, min_generation):
-                    return AssignmentAnswered(number, self.group.fetch(member_id, min_generation))
+                    return FetchReplied(number, self.group.fetch(member_id, min_generation))
                 case SendLeave(number, member_id):
                     self.group.leave(member_id)
-                    return LeaveAnswered(number)
+                    return LeaveReplied(number)
         except CoordinatorError as error:
             return CallRefused(call.call, error)
 
@@ -266,7 +266,7 @@ class Interleavings(RuleBasedStateMachine):
     def _is_settled(self) -> bool:
         quiet = not any(one.calls or one.orders or one.timers for one in self.living)
         told = all(
-            isinstance(heard.answer, MemberNews) and not heard.answer.rejoin
+            isinstance(heard.answer, HeartbeatNews) and not heard.answer.rejoin
             for one in self.living
             for heard in one.heard
         )

@@ -14,20 +14,20 @@ from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, decode_subscription, encode_assignment
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
-from streams_runtime.membership.calls import FetchedAssignment, JoinReply, MemberNews
+from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError, coordinator_error
 from streams_runtime.membership.member_events import (
-    AssignmentAnswered,
     AssignmentFailed,
-    CallFailed,
     CallRefused,
+    CallUnanswered,
     CloseAsked,
-    Ended,
+    FetchReplied,
     GiveOrder,
-    HeartbeatAnswered,
-    JoinAnswered,
-    LeaveAnswered,
+    HeartbeatReplied,
+    JoinReplied,
+    LeaveReplied,
     MemberEffect,
+    MemberEnded,
     MemberEvent,
     MemberFailed,
     MissingTopics,
@@ -66,7 +66,7 @@ class Member:
         self.joins: list[SendJoin] = []
         self.call = self.order = self.timer = 0
         self.timer_at_ms = 0
-        self.ended: Ended | None = None
+        self.ended: MemberEnded | None = None
         self.effects: list[MemberEffect] = []
 
     # --- what happens to it
@@ -82,16 +82,16 @@ class Member:
         return self.happens(OrderDone(self.order, sums or {}))
 
     def joined(self, generation_id: int, state: str = PREPARING, member_id: str = "m") -> str:
-        return self.happens(JoinAnswered(self.call, JoinReply(member_id, generation_id, state)))
+        return self.happens(JoinReplied(self.call, JoinReply(member_id, generation_id, state)))
 
     def got(self, generation_id: int, *active: TaskId, followup: bool = False) -> str:
         return self.got_bytes(generation_id, assignment(active), followup=followup)
 
     def got_bytes(self, generation_id: int, data: bytes, *, followup: bool = False) -> str:
-        return self.happens(AssignmentAnswered(self.call, FetchedAssignment(generation_id, data, followup)))
+        return self.happens(FetchReplied(self.call, FetchedAssignment(generation_id, data, followup)))
 
     def failed(self, retry_after_ms: int | None = None, chance: float = 0.0) -> str:
-        return self.happens(CallFailed(self.call, retry_after_ms, chance))
+        return self.happens(CallUnanswered(self.call, retry_after_ms, chance))
 
     def refused(self, code: str) -> str:
         return self.happens(CallRefused(self.call, refusal(code)))
@@ -104,9 +104,9 @@ class Member:
         return self.machine.heartbeat({})
 
     def hears(
-        self, answer: MemberNews | CoordinatorError, generation_id: int = 0, sent: SentHeartbeat | None = None
+        self, answer: HeartbeatNews | CoordinatorError, generation_id: int = 0, sent: SentHeartbeat | None = None
     ) -> str:
-        return self.happens(HeartbeatAnswered(sent or self.heartbeat(), generation_id, answer))
+        return self.happens(HeartbeatReplied(sent or self.heartbeat(), generation_id, answer))
 
     # --- shortcuts
 
@@ -115,7 +115,7 @@ class Member:
         assert self.starts() == "order StartRebalance"
         self.done()
         self.joined(generation_id)
-        assert self.hears(MemberNews(assignment_generation=generation_id)) == f"fetch {generation_id}"
+        assert self.hears(HeartbeatNews(assignment_generation=generation_id)) == f"fetch {generation_id}"
         self.got(generation_id, *tasks)
         assert self.done() == ""
         assert self.machine.phase is Phase.HOLDING
@@ -151,7 +151,7 @@ class Member:
                 return f"wait {at_ms - NOW_MS}"
             case MissingTopics(topics):
                 return f"say that it waits for {' '.join(topics)}"
-            case Ended(end, failure):
+            case MemberEnded(end, failure):
                 self.ended = effect
                 return f"end {failure!r}" if end is None else f"end {end}"
 
@@ -175,8 +175,8 @@ def test_should_join_and_hold_what_it_is_given() -> None:
     assert (request.session_timeout_ms, request.client_id, request.leave_on_disconnect) == (45_000, "c", True)
     assert member.joined(4) == ""
     assert member.heartbeat().body.generation_id == 0
-    assert member.hears(MemberNews(assignment_generation=3), 4) == "", "that is an older one"
-    assert member.hears(MemberNews(assignment_generation=4), 4) == "fetch 4"
+    assert member.hears(HeartbeatNews(assignment_generation=3), 4) == "", "that is an older one"
+    assert member.hears(HeartbeatNews(assignment_generation=4), 4) == "fetch 4"
     assert member.got(4, T0, T1) == "order AssignTasks 0_0 0_1"
     assert member.done() == ""
     assert member.heartbeat().body.generation_id == 4
@@ -192,11 +192,11 @@ def test_should_fetch_at_once_only_when_the_group_may_have_its_assignment_alread
 
 def test_should_give_up_before_it_takes_and_then_rejoin_owning_the_rest() -> None:
     member = Member().holds(T0, T1)
-    assert member.hears(MemberNews(rejoin=True), 1) == "order StartRebalance"
+    assert member.hears(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
     assert member.done() == "join as m"
     assert member.claims() == {T0, T1}
     member.joined(2)
-    assert member.hears(MemberNews(assignment_generation=2), 2) == "fetch 2"
+    assert member.hears(HeartbeatNews(assignment_generation=2), 2) == "fetch 2"
     assert member.got(2, T1, followup=True) == "order RevokeTasks 0_0, order AssignTasks 0_1"
     assert member.done() == "order StartRebalance"
     assert member.done() == "join as m"
@@ -208,10 +208,10 @@ def test_should_ask_again_when_the_assignment_was_not_there_and_it_heard_of_it_m
     member.starts()
     member.done()
     assert member.joined(1, STABLE) == "fetch 1"
-    assert member.hears(MemberNews(assignment_generation=1), 1) == ""
-    assert member.happens(AssignmentAnswered(member.call, None)) == "fetch 1"
-    assert member.happens(AssignmentAnswered(member.call, None)) == "", "it has to hear of it again"
-    assert member.hears(MemberNews(assignment_generation=1), 1) == "fetch 1"
+    assert member.hears(HeartbeatNews(assignment_generation=1), 1) == ""
+    assert member.happens(FetchReplied(member.call, None)) == "fetch 1"
+    assert member.happens(FetchReplied(member.call, None)) == "", "it has to hear of it again"
+    assert member.hears(HeartbeatNews(assignment_generation=1), 1) == "fetch 1"
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_should_end_with_any_other_refusal() -> None:
     member = Member().holds(T0)
     assert member.hears(refusal("GROUP_ID_NOT_FOUND")) == "order LoseTasks"
     assert member.done() == "leave as m"
-    member.happens(LeaveAnswered(member.call))
+    member.happens(LeaveReplied(member.call))
     assert member.ended is not None
     assert member.ended.end is None
     assert "GROUP_ID_NOT_FOUND" in str(member.ended.failure)
@@ -260,19 +260,19 @@ def test_should_end_with_any_other_refusal() -> None:
 
 def test_should_not_rejoin_for_a_generation_that_its_join_has_answered() -> None:
     member = Member().holds(T0)
-    assert member.hears(MemberNews(rejoin=True), 1) == "order StartRebalance"
+    assert member.hears(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
     member.done()
-    assert member.hears(MemberNews(rejoin=True), 1) == ""
+    assert member.hears(HeartbeatNews(rejoin=True), 1) == ""
     assert member.joined(2) == ""
-    assert member.hears(MemberNews(rejoin=True), 1) == "", "said before the group had the join"
-    assert member.hears(MemberNews(rejoin=True), 2) == "order StartRebalance", "generation 2 was given up"
+    assert member.hears(HeartbeatNews(rejoin=True), 1) == "", "said before the group had the join"
+    assert member.hears(HeartbeatNews(rejoin=True), 2) == "order StartRebalance", "generation 2 was given up"
 
 
 def test_should_rejoin_when_the_next_round_had_begun_before_its_join_was_answered() -> None:
     member = Member().holds(T0)
     member.happens(RejoinAsked())
     member.done()
-    assert member.hears(MemberNews(rejoin=True), 2) == ""
+    assert member.hears(HeartbeatNews(rejoin=True), 2) == ""
     assert member.joined(2) == "order StartRebalance"
 
 
@@ -283,7 +283,7 @@ def test_should_not_count_a_refusal_when_it_has_joined_between_question_and_answ
     member.happens(RejoinAsked())
     member.done()
     member.joined(2)
-    heard = HeartbeatAnswered(sent, 1, refusal(code))
+    heard = HeartbeatReplied(sent, 1, refusal(code))
     assert not member.machine.would_count(heard)
     assert member.happens(heard) == ""
     assert member.machine.phase is Phase.AWAITING
@@ -296,8 +296,8 @@ def test_should_not_count_what_is_said_of_a_member_id_that_it_had_before() -> No
     member.done()
     member.done()
     member.joined(3, member_id="n")
-    for answer in (refusal("UNKNOWN_MEMBER_ID"), MemberNews(rejoin=True, stop=True)):
-        heard = HeartbeatAnswered(sent, 9, answer)
+    for answer in (refusal("UNKNOWN_MEMBER_ID"), HeartbeatNews(rejoin=True, stop=True)):
+        heard = HeartbeatReplied(sent, 9, answer)
         assert member.machine.would_count(heard), "nobody has to tell it again"
         assert member.happens(heard) == ""
 
@@ -309,7 +309,7 @@ def test_should_bear_an_illegal_generation_only_while_an_assignment_is_under_way
     member.joined(2)
     assert member.hears(refusal("ILLEGAL_GENERATION")) == "", "the group is ahead, the assignment is on its way"
     behind = member.heartbeat()
-    member.hears(MemberNews(assignment_generation=2), 2)
+    member.hears(HeartbeatNews(assignment_generation=2), 2)
     member.got(2, T0)
     member.done()
     assert member.hears(refusal("ILLEGAL_GENERATION"), sent=behind) == "", "asked before the assignment came"
@@ -323,7 +323,7 @@ def test_should_drop_the_answer_to_a_call_that_it_has_given_up() -> None:
     old = member.call
     member.failed()
     assert member.happens(TasksLost("migrated")) == "order LoseTasks"
-    assert member.happens(JoinAnswered(old, JoinReply("m", 2, STABLE))) == ""
+    assert member.happens(JoinReplied(old, JoinReply("m", 2, STABLE))) == ""
     assert member.due() == "", "and the join is not repeated"
 
 
@@ -370,7 +370,7 @@ def test_should_ask_the_leader_to_end_the_application() -> None:
     member.joined(2, STABLE)
     assert member.got_bytes(2, error_assignment(AssignorErrorCode.SHUTDOWN_REQUESTED)) == "order CloseTasks"
     assert member.done() == "leave as m"
-    assert member.happens(LeaveAnswered(member.call)) == "end shutdown-requested"
+    assert member.happens(LeaveReplied(member.call)) == "end shutdown-requested"
 
 
 @pytest.mark.parametrize("order", ["StartRebalance", "AssignTasks", "LoseTasks", "CloseTasks"])
@@ -394,8 +394,8 @@ def test_should_lose_its_tasks_and_leave_when_an_order_fails(order: str) -> None
         wants = member.done()
     if order != "StartRebalance":
         assert wants == "leave as m"
-        member.happens(LeaveAnswered(member.call))
-    assert member.ended == Ended(None, error)
+        member.happens(LeaveReplied(member.call))
+    assert member.ended == MemberEnded(None, error)
 
 
 def test_should_end_with_the_error_that_kept_it_from_its_heartbeat() -> None:
@@ -403,8 +403,8 @@ def test_should_end_with_the_error_that_kept_it_from_its_heartbeat() -> None:
     error = RuntimeError("no sums")
     assert member.happens(MemberFailed(error)) == "order LoseTasks"
     assert member.done() == "leave as m"
-    member.happens(CallFailed(member.call))
-    assert member.ended == Ended(None, error)
+    member.happens(CallUnanswered(member.call))
+    assert member.ended == MemberEnded(None, error)
 
 
 def test_should_report_offset_sums_when_they_have_changed() -> None:
@@ -412,7 +412,7 @@ def test_should_report_offset_sums_when_they_have_changed() -> None:
     sent = member.machine.heartbeat({T0: 3})
     assert sent.body.task_offset_sums == {T0: 3}
     assert member.machine.heartbeat({T0: 3}).body.task_offset_sums == {T0: 3}, "not answered yet"
-    member.hears(MemberNews(), 1, sent)
+    member.hears(HeartbeatNews(), 1, sent)
     assert member.machine.heartbeat({T0: 3}).body.task_offset_sums is None
     assert member.machine.heartbeat({T0: 4}).body.task_offset_sums == {T0: 4}
 
@@ -453,7 +453,7 @@ def test_should_keep_its_tasks_and_fetch_again_when_no_answer_came() -> None:
     assert member.machine.sends_heartbeats
     assert member.due() == "fetch 2"
     assert member.failed() == "wait 25"
-    assert member.hears(MemberNews(rejoin=True), 2) == "order StartRebalance"
+    assert member.hears(HeartbeatNews(rejoin=True), 2) == "order StartRebalance"
     assert member.due() == ""
 
 
@@ -467,7 +467,7 @@ def test_should_close_leave_and_end_when_asked_to() -> None:
     assert member.machine.sends_heartbeats, "closing may take longer than a session"
     assert member.done() == "leave as m"
     assert not member.machine.sends_heartbeats
-    assert member.happens(LeaveAnswered(member.call)) == "end left"
+    assert member.happens(LeaveReplied(member.call)) == "end left"
     assert member.happens(Started()) == member.happens(CloseAsked()) == ""
 
 
@@ -478,9 +478,9 @@ def test_should_end_without_a_word_when_closed_before_it_started() -> None:
 
 def test_should_leave_in_good_order_when_the_group_is_drained() -> None:
     member = Member().holds(T0)
-    assert member.hears(MemberNews(stop=True), 1) == "order CloseTasks"
+    assert member.hears(HeartbeatNews(stop=True), 1) == "order CloseTasks"
     assert member.done() == "leave as m"
-    assert member.happens(LeaveAnswered(member.call)) == "end stopped"
+    assert member.happens(LeaveReplied(member.call)) == "end stopped"
 
 
 @pytest.mark.parametrize("phase", [Phase.PREPARING, Phase.AWAITING, Phase.FETCHING, Phase.CHANGING, Phase.LOSING])
@@ -538,7 +538,7 @@ def test_should_wait_for_missing_topics_only_when_the_coordinator_watches_them(f
     else:
         assert wants == "order LoseTasks"
         member.done()
-        member.happens(LeaveAnswered(member.call))
+        member.happens(LeaveReplied(member.call))
         assert member.ended is not None
         assert isinstance(member.ended.failure, AssignmentFailed)
         assert SOURCE_TOPIC in str(member.ended.failure)
