@@ -173,6 +173,10 @@ class GroupTelemetry:
     def rebalance_not_stored(self, generation_id: int, error: Exception) -> None:
         self._logger.error("rebalance_not_stored", generation=generation_id, error=str(error))
 
+    def rebalance_waits(self, generation_id: int, error: Exception) -> None:
+        """It could not be begun, and is tried again."""
+        self._logger.warning("rebalance_waits", generation=generation_id, error=str(error))
+
     def rebalance_broken(self, generation_id: int, error: Exception) -> None:
         self._logger.error("rebalance_broken", generation=generation_id, exc_info=error)
 

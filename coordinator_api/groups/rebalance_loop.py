@@ -1,8 +1,9 @@
 """Runs the rebalances that a group asks for, one after the other, and hands each result back to the group.
 
 Rules: a rebalance that becomes due while another one is computed makes that one void: it is given up, unless it is done
-in a moment, and then the group itself discards its result. A rebalance whose cluster is out of reach stays due and runs
-again after a while. One that fails in any other way is handed back as failed, so that members do not wait for ever.
+in a moment, and then the group itself discards its result. A rebalance whose cluster is out of reach, or for which no
+process can be started, stays due and runs again after a while. One that fails in any other way is handed back as
+failed, so that members do not wait for ever.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from coordinator_api.groups.rebalance_work import ComputedRebalance
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import Recording
 from coordinator_api.telemetry import GroupTelemetry
+from coordinator_api.workers.forked_workers import WorkersUnavailable
 from coordinator_api.workers.worker_pool import PoolClosed
 
 HandBack = Callable[[AssignmentComputed | RebalanceFailed, RecordingFor | None], Awaitable[object]]
@@ -32,6 +34,9 @@ HandBack = Callable[[AssignmentComputed | RebalanceFailed, RecordingFor | None],
 
 VOID_AFTER_S = 0.2
 """A rebalance that has become void may go on for as long: ending its process costs more than a short one."""
+
+WORKERS_RETRY_MS = 1_000
+"""How long a rebalance waits when no process can be started for it: it lacks memory or processes."""
 
 IsWanted = Callable[[RunRebalance], bool]
 """Whether the group still waits for this rebalance."""
@@ -107,7 +112,11 @@ class RebalanceLoop:
             return
         except ClusterOutOfReach as error:
             self._cluster.failed(error)
-            await self._wait_for_cluster(effect)
+            await self._wait(effect, self._retry_ms)
+            return
+        except WorkersUnavailable as error:
+            self._telemetry.rebalance_waits(effect.generation_id, error)
+            await self._wait(effect, WORKERS_RETRY_MS)
             return
         except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
             self._telemetry.rebalance_broken(effect.generation_id, fault)
@@ -144,12 +153,12 @@ class RebalanceLoop:
             # the group is read from the store again soon, and then asks for this rebalance if it is still due
             self._telemetry.rebalance_not_stored(effect.generation_id, error)
 
-    async def _wait_for_cluster(self, effect: RunRebalance) -> None:
+    async def _wait(self, effect: RunRebalance, wait_ms: int) -> None:
         """Then the rebalance is due again, unless another one has become due or the group has moved on."""
         self._interrupted.clear()
         if self._due is None and not self._stopped:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._retry_ms / 1000):
+                async with asyncio.timeout(wait_ms / 1000):
                     await self._interrupted.wait()
         if self._due is None and self._is_wanted(effect):
             self._due = effect

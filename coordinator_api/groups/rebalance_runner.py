@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from assignor.types import ProcessId
@@ -29,7 +30,11 @@ from coordinator_api.groups.rebalance_work import (
     member_rows,
     topic_counts,
 )
+from coordinator_api.workers.forked_workers import WorkersUnavailable
 from coordinator_api.workers.worker_pool import WorkerDied, WorkerPool
+
+ATTEMPTS = 3
+"""So many workers in a row may die of one rebalance."""
 
 
 class RebalanceRunner:
@@ -52,10 +57,11 @@ class RebalanceRunner:
         self._sent: tuple[str, str] | None = None
 
     async def run(self, effect: RunRebalance, clock: SteadyClock) -> ComputedRebalance:
-        """Whatever an assignor or a cluster raises, and a worker that dies, makes a failed rebalance.
+        """Whatever an assignor or a cluster raises makes a failed rebalance, and so do workers that die of it again and
+        again.
 
-        Raises ClusterOutOfReach: nothing has been decided, run the rebalance again later. Raises InputError for a
-        definition that cannot be read.
+        Raises ClusterOutOfReach, WorkersUnavailable: nothing has been decided, run the rebalance again later. Raises
+        InputError for a definition that cannot be read.
         """
         job = self._job(effect, clock)
         try:
@@ -90,7 +96,7 @@ class RebalanceRunner:
             if computed.created_topics:
                 await cluster.create_topics(computed.created_topics)
             return computed
-        except ClusterOutOfReach:
+        except (ClusterOutOfReach, WorkersUnavailable):
             raise
         except Exception as fault:  # the cluster refuses, or the service's settings do not list it any more
             return await self._failed(job, input_json, fault)
@@ -101,6 +107,15 @@ class RebalanceRunner:
         return failed
 
     async def _computed(self, job: RebalanceJob, input_json: str) -> ComputedRebalance | ClusterNamed:
+        """A failed rebalance ends the application of all members, so a worker that somebody killed must not make it
+        fail. Raises WorkerDied when so many have died that the rebalance is to blame itself, and WorkersUnavailable.
+        """
+        for _ in range(ATTEMPTS - 1):
+            with suppress(WorkerDied):
+                return await self._computed_once(job, input_json)
+        return await self._computed_once(job, input_json)
+
+    async def _computed_once(self, job: RebalanceJob, input_json: str) -> ComputedRebalance | ClusterNamed:
         """The text of the definition, which may be large, is sent once, and again to a worker that does not know it."""
         answer = await self._workers.run(compute, job)
         if isinstance(answer, DefinitionUnknown):

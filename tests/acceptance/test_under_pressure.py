@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import signal
 import sqlite3
@@ -266,6 +267,25 @@ def runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+async def test_should_compute_a_rebalance_again_when_the_process_that_computed_it_is_killed(tmp_path: Path) -> None:
+    """An error assignment would end every member of the group."""
+    async with holding_service(tmp_path) as (of, hold):
+        hold.touch()
+        fleet = Fleet(of.address, GROUP, 12, 1)
+        try:
+            await fleet.declare(assignor=held_assignor.CLASS_PATH)
+            fleet.add(2, PLAIN)
+            await fleet.until(lambda: all(each.state == "CompletingRebalance" for each in fleet.processes), "rebalance")
+            for pid in process_tree(of.pid)[1:]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            hold.unlink()
+            await fleet.until_settled()
+            assert (await fleet.describe())["last_rebalance"]["outcome"] == "stable"
+        finally:
+            fleet.close()
 
 
 async def test_should_leave_no_process_behind_when_it_is_killed(tmp_path: Path) -> None:
