@@ -30,10 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from assignor.types import AssignorErrorCode, TaskId
-from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
+from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply, JoinRequest
 from streams_runtime.membership.coordinator_errors import (
     CoordinatorError,
     FencedInstanceId,
@@ -71,8 +70,12 @@ from streams_runtime.membership.member_events import (
     TasksLost,
     TimerDue,
 )
+from streams_runtime.membership.member_news import PendingNews
+from streams_runtime.membership.member_phase import Phase
 from streams_runtime.membership.member_settings import MemberSettings
+from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, Standing
 from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
+from streams_runtime.membership.repeated_calls import pause_before_repetition_ms
 from streams_runtime.membership.task_holder import (
     AssignTasks,
     CloseTasks,
@@ -83,62 +86,10 @@ from streams_runtime.membership.task_holder import (
     StartRebalance,
 )
 
-BEFORE_FIRST_ASSIGNMENT = 0
 STABLE = "Stable"
 
-FIRST_PAUSE_MS = 50
-LONGEST_PAUSE_MS = 500
 LAST_JOIN_WAIT_MS = 2_000
 """How long a closing member waits for the answer to its first join, without which it cannot leave."""
-
-
-class Phase(StrEnum):
-    """What the member is waiting for.
-
-    PREPARING: its holder to get ready for a rebalance. JOINING: the join. AWAITING: word that its assignment is there.
-    FETCHING: the assignment. CHANGING: its holder to change its tasks. HOLDING: news. LOSING, CLOSING: its holder to
-    drop or to close everything. LEAVING: the last call.
-    """
-
-    NEW = "new"
-    PREPARING = "preparing"
-    JOINING = "joining"
-    AWAITING = "awaiting"
-    FETCHING = "fetching"
-    CHANGING = "changing"
-    HOLDING = "holding"
-    LOSING = "losing"
-    CLOSING = "closing"
-    LEAVING = "leaving"
-    ENDED = "ended"
-
-
-@dataclass(slots=True)
-class _Standing:
-    """What the group knows the member by. `first_joins`: how many it has begun; each has a `join_id` of its own."""
-
-    member_id: str | None = None
-    generation_id: int = BEFORE_FIRST_ASSIGNMENT
-    epoch: int = 0
-    awaited: int = BEFORE_FIRST_ASSIGNMENT
-    first_joins: int = 1
-    reported: Mapping[TaskId, int] | None = None
-
-
-@dataclass(slots=True)
-class _News:
-    """What the member has heard and not yet acted on.
-
-    `rejoin_generation`: the latest generation of the group under which it was told to rejoin. `lost`: why the holder
-    has dropped its tasks by itself.
-    """
-
-    refused: CoordinatorError | None = None
-    stop: bool = False
-    lost: str | None = None
-    rejoin_asked: bool = False
-    rejoin_generation: int = -1
-    assignment_generation: int = BEFORE_FIRST_ASSIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +115,8 @@ class MemberMachine:
         self._writer = writer
         self._join_ids = join_ids
         self._phase = Phase.NEW
-        self._standing = _Standing()
-        self._news = _News()
+        self._standing = Standing()
+        self._news = PendingNews()
         self._owned = _Owned()
         self._shutdown_requested = False
         self._request: JoinRequest | None = None
@@ -209,14 +160,11 @@ class MemberMachine:
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
         """The heartbeat to send now, if it `sends_heartbeats`. `offset_sums`: what the holder reports now."""
-        standing = self._standing
-        assert standing.member_id is not None, "the group knows it"
-        body = MemberHeartbeat(standing.generation_id, None if offset_sums == standing.reported else offset_sums)
-        return SentHeartbeat(standing.member_id, standing.epoch, body, offset_sums)
+        return self._standing.heartbeat(offset_sums)
 
     def would_count(self, heard: HeartbeatReplied) -> bool:
         """Whether the member acts on this answer, now or soon, or needs not. If False, it has to be told again."""
-        return isinstance(heard.answer, HeartbeatNews) or self._refusal_counts(heard)
+        return self._standing.counts(heard, self._phase)
 
     # --- events
 
@@ -297,11 +245,10 @@ class MemberMachine:
             settings.group_instance_id,
             settings.incarnation,
             settings.client_id,
-            f"{self._join_ids}-{standing.first_joins}" if standing.member_id is None else None,
+            standing.join_id(self._join_ids),
             settings.leave_on_disconnect,
         )
-        standing.epoch += 1
-        standing.reported = offset_sums
+        standing.joins(offset_sums)
         self._failures = 0
         self._phase = Phase.JOINING
         self._send_join()
@@ -312,9 +259,7 @@ class MemberMachine:
 
     def _joined(self, reply: JoinReply) -> None:
         standing, news = self._standing, self._news
-        standing.member_id = reply.member_id
-        standing.awaited = reply.generation_id
-        standing.epoch += 1
+        standing.joined(reply)
         news.refused = None  # whatever was refused, the group has accepted the member since
         self._request = None
         if self._has_news():
@@ -335,8 +280,7 @@ class MemberMachine:
 
     def _fetched(self, fetched: FetchedAssignment | None) -> None:
         self._failures = 0
-        news = self._news
-        if news.refused is not None or news.stop or news.lost is not None:
+        if self._news.are_serious():
             self._act()
         elif fetched is not None:
             self._read(fetched)
@@ -390,7 +334,7 @@ class MemberMachine:
         assert received is not None, "it takes an assignment"
         held = received.held
         self._owned = _Owned(held.generation_id, received.partitions, held.active)
-        self._standing.generation_id = self._standing.awaited = held.generation_id
+        self._standing.works_by(held.generation_id)
         self._phase = Phase.HOLDING
         if self._rejoins_after_change or self._has_news():
             self._act()
@@ -400,48 +344,17 @@ class MemberMachine:
     def _hear(self, heard: HeartbeatReplied) -> None:
         if heard.sent.member_id != self._standing.member_id:
             return
-        news = self._news
         if isinstance(heard.answer, HeartbeatNews):
             self._standing.reported = heard.sent.offset_sums
-            news.stop = news.stop or heard.answer.stop
-            news.assignment_generation = max(news.assignment_generation, heard.answer.assignment_generation)
-            if heard.answer.rejoin:
-                news.rejoin_generation = max(news.rejoin_generation, heard.generation_id)
-        elif not self._refusal_counts(heard):
-            return
-        elif isinstance(heard.answer, RebalanceInProgress):
-            news.rejoin_asked = True
+            self._news.hears(heard.answer, heard.generation_id)
+        elif self._standing.counts(heard, self._phase):
+            self._news.hears_refusal(heard.answer)
         else:
-            news.refused = heard.answer
+            return
         self._act_when_free()
 
-    def _refusal_counts(self, heard: HeartbeatReplied) -> bool:
-        standing, answer = self._standing, heard.answer
-        if heard.sent.member_id != standing.member_id:
-            return True  # the member has heard it elsewhere
-        if self._phase is Phase.JOINING:
-            return False  # the answer to the join decides
-        if isinstance(answer, UnknownMemberId):
-            return True
-        if heard.sent.epoch != standing.epoch:
-            return False
-        is_behind = (
-            self._phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
-            or heard.sent.body.generation_id != standing.generation_id
-        )
-        return not (
-            isinstance(answer, IllegalGeneration) and is_behind
-        )  # the group is ahead, its assignment on the way
-
     def _has_news(self) -> bool:
-        news = self._news
-        return (
-            news.refused is not None
-            or news.stop
-            or news.lost is not None
-            or news.rejoin_asked
-            or news.rejoin_generation >= self._standing.awaited
-        )
+        return self._news.call_for_action(self._standing.awaited)
 
     def _act_when_free(self) -> None:
         """Act on news, unless an order or a call has to be answered first."""
@@ -469,7 +382,7 @@ class MemberMachine:
             self._close(MemberEnd.STOPPED)
         elif news.lost is not None:
             reason = news.lost
-            self._forget_generation()
+            self._standing.forget_generation()
             self._lose(reason)
         else:
             self._prepare()
@@ -481,7 +394,7 @@ class MemberMachine:
                 self._forget_member()
                 self._lose(error.code)
             case IllegalGeneration():
-                self._forget_generation()
+                self._standing.forget_generation()
                 self._lose(error.code)
             case RebalanceInProgress():
                 self._prepare()  # it keeps working
@@ -492,20 +405,9 @@ class MemberMachine:
             case _:
                 self._fail(error)
 
-    def _forget_generation(self) -> None:
-        """The group no longer knows this member's generation, or the member gives its tasks up."""
-        self._standing.epoch += 1
-        self._standing.generation_id = BEFORE_FIRST_ASSIGNMENT
-
     def _forget_member(self) -> None:
-        """The group no longer knows this member."""
-        self._forget_generation()
-        standing = self._standing
-        standing.member_id = standing.reported = None
-        standing.awaited = BEFORE_FIRST_ASSIGNMENT
-        standing.first_joins += 1
-        self._news.rejoin_generation = -1
-        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT
+        self._standing.forget_member()
+        self._news.forget_member()
 
     # --- answers to calls and orders, and pauses between calls
 
@@ -536,15 +438,8 @@ class MemberMachine:
                 self._finish()
 
     def _pause(self, retry_after_ms: int | None, chance: float) -> None:
-        """Repeat the call later: the first time at once, then after pauses that grow and that chance spreads."""
         self._failures += 1
-        if retry_after_ms is not None:
-            pause_ms = retry_after_ms * (1 + chance)
-        elif self._failures == 1:
-            pause_ms = 0
-        else:
-            pause_ms = min(FIRST_PAUSE_MS * 2 ** min(self._failures - 2, 10), LONGEST_PAUSE_MS) * (1 + chance) / 2
-        self._set_timer(round(pause_ms))
+        self._set_timer(pause_before_repetition_ms(self._failures, retry_after_ms, chance))
 
     def _waited(self) -> None:
         self._timer += 1
@@ -565,7 +460,7 @@ class MemberMachine:
         """The last order is done, so all before it are."""
         match self._phase:
             case Phase.PREPARING:
-                if self._news.refused is not None or self._news.stop or self._news.lost is not None:
+                if self._news.are_serious():
                     self._act()
                 else:
                     self._join(offset_sums)

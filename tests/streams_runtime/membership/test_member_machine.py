@@ -44,7 +44,8 @@ from streams_runtime.membership.member_events import (
     TasksLost,
     TimerDue,
 )
-from streams_runtime.membership.member_machine import LAST_JOIN_WAIT_MS, MemberMachine, Phase
+from streams_runtime.membership.member_machine import LAST_JOIN_WAIT_MS, MemberMachine
+from streams_runtime.membership.member_phase import Phase
 from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import AssignTasks, RevokeTasks

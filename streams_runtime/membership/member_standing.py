@@ -1,0 +1,94 @@
+"""What the group knows a member by, and which refusals of its heartbeats still count.
+
+Heartbeats and joins overtake each other. So a heartbeat carries the standing in which it was sent, and its refusal
+counts while the member is still in it. Source: `HeartbeatResponseHandler`, which compares generations for the same
+reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assignor.types import TaskId
+from streams_runtime.membership.calls import HeartbeatNews, JoinReply, MemberHeartbeat
+from streams_runtime.membership.coordinator_errors import IllegalGeneration, UnknownMemberId
+from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
+from streams_runtime.membership.member_phase import Phase
+
+BEFORE_FIRST_ASSIGNMENT = 0
+
+
+@dataclass(slots=True)
+class Standing:
+    """`member_id`: None while the group knows no such member. `generation_id`: of the assignment that it works by.
+    `awaited`: the generation that it waits for or has. `epoch`: see `SentHeartbeat`. `first_joins`: how many it has
+    begun. `reported`: the offset sums that the group knows.
+    """
+
+    member_id: str | None = None
+    generation_id: int = BEFORE_FIRST_ASSIGNMENT
+    epoch: int = 0
+    awaited: int = BEFORE_FIRST_ASSIGNMENT
+    first_joins: int = 1
+    reported: Mapping[TaskId, int] | None = None
+
+    # --- what it sends
+
+    def join_id(self, prefix: str) -> str | None:
+        """Each first join has its own, and keeps it when it is repeated. A rejoin has none."""
+        return f"{prefix}-{self.first_joins}" if self.member_id is None else None
+
+    def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
+        """The heartbeat to send now. `offset_sums`: what the holder reports now."""
+        assert self.member_id is not None, "the group knows it"
+        body = MemberHeartbeat(self.generation_id, None if offset_sums == self.reported else offset_sums)
+        return SentHeartbeat(self.member_id, self.epoch, body, offset_sums)
+
+    # --- what becomes of it
+
+    def joins(self, offset_sums: Mapping[TaskId, int]) -> None:
+        self.epoch += 1
+        self.reported = offset_sums
+
+    def joined(self, reply: JoinReply) -> None:
+        self.member_id = reply.member_id
+        self.awaited = reply.generation_id
+        self.epoch += 1
+
+    def works_by(self, generation_id: int) -> None:
+        self.generation_id = self.awaited = generation_id
+
+    def forget_generation(self) -> None:
+        """The group no longer knows this member's generation, or the member gives its tasks up."""
+        self.epoch += 1
+        self.generation_id = BEFORE_FIRST_ASSIGNMENT
+
+    def forget_member(self) -> None:
+        """The group no longer knows this member."""
+        self.forget_generation()
+        self.member_id = self.reported = None
+        self.awaited = BEFORE_FIRST_ASSIGNMENT
+        self.first_joins += 1
+
+    # --- which answers count
+
+    def counts(self, heard: HeartbeatReplied, phase: Phase) -> bool:
+        """Whether the member acts on this answer, now or soon, or needs not. If False, it has to be told again."""
+        answer = heard.answer
+        if isinstance(answer, HeartbeatNews):
+            return True
+        if heard.sent.member_id != self.member_id:
+            return True  # the member has heard it elsewhere
+        if phase is Phase.JOINING:
+            return False  # the answer to the join decides
+        if isinstance(answer, UnknownMemberId):
+            return True
+        if heard.sent.epoch != self.epoch:
+            return False
+        # a group that is ahead refuses the generation of a member whose next assignment is on the way
+        is_behind = (
+            phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
+            or heard.sent.body.generation_id != self.generation_id
+        )
+        return not (isinstance(answer, IllegalGeneration) and is_behind)
