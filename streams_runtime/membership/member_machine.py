@@ -262,12 +262,10 @@ class MemberMachine:
         standing.joined(reply)
         news.refused = None  # whatever was refused, the group has accepted the member since
         self._request = None
-        if self._has_news():
-            self._act()
-        elif reply.state == STABLE or news.assignment_generation >= standing.awaited:
+        if reply.state == STABLE and not self._has_news():
             self._fetch()  # a static member that came back, or a repeated join: the assignment may be there already
         else:
-            self._phase = Phase.AWAITING
+            self._await_assignment()
 
     # --- the assignment
 
@@ -288,11 +286,18 @@ class MemberMachine:
             self._await_assignment()
 
     def _await_assignment(self) -> None:
+        """An assignment that is there comes before the rebalance after it: others may wait for what it takes away.
+
+        Who is told of both would else join again and again, if it is slower than those who bring the next rebalance
+        about, and nobody would ever get what it has to give up.
+        """
         self._phase = Phase.AWAITING
-        if self._has_news():
+        if self._news.are_serious():
             self._act()
         elif self._news.assignment_generation >= self._standing.awaited:
             self._fetch()
+        elif self._has_news():
+            self._act()
 
     def _read(self, fetched: FetchedAssignment) -> None:
         assert self._standing.member_id is not None, "it has joined"
@@ -358,11 +363,11 @@ class MemberMachine:
 
     def _act_when_free(self) -> None:
         """Act on news, unless an order or a call has to be answered first."""
-        if self._phase in (Phase.AWAITING, Phase.HOLDING):
+        if self._phase is Phase.AWAITING:
+            self._await_assignment()
+        elif self._phase is Phase.HOLDING:
             if self._has_news():
                 self._act()
-            elif self._phase is Phase.AWAITING and self._news.assignment_generation >= self._standing.awaited:
-                self._fetch()
         elif self._call_is_out:
             return
         elif self._phase is Phase.FETCHING:

@@ -204,6 +204,25 @@ def test_should_give_up_before_it_takes_and_then_rejoin_owning_the_rest() -> Non
     assert member.claims() == {T1}
 
 
+def test_should_take_an_assignment_that_is_there_before_it_rejoins_for_the_next() -> None:
+    """The others may be so quick that it always hears of the next rebalance at the same time: it must not starve."""
+    member = Member().holds(T0, T1)
+    assert member.hears(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
+    member.done()
+    member.joined(2)
+    assert member.hears(HeartbeatNews(rejoin=True, assignment_generation=2), 2) == "fetch 2"
+    assert member.got(2, T1, followup=True) == "order RevokeTasks 0_0, order AssignTasks 0_1"
+    assert member.done() == "order StartRebalance"
+
+
+def test_should_take_an_assignment_that_it_heard_of_before_its_join_was_answered() -> None:
+    member = Member().holds(T0)
+    member.happens(RejoinAsked())
+    member.done()
+    assert member.hears(HeartbeatNews(rejoin=True, assignment_generation=2), 2) == ""
+    assert member.joined(2) == "fetch 2"
+
+
 def test_should_ask_again_when_the_assignment_was_not_there_and_it_heard_of_it_meanwhile() -> None:
     member = Member()
     member.starts()
