@@ -38,7 +38,9 @@ METRICS = (
     ServiceMetric("assignor_commit_latency_seconds", (), "Writing the records of the events that waited together."),
     ServiceMetric("assignor_groups", ("state",), "Groups by state."),
     ServiceMetric("assignor_members", (), "Members of all groups."),
-    ServiceMetric("assignor_long_polls", (), "GETs that are waiting for an assignment."),
+    ServiceMetric(
+        "assignor_long_polls", (), "GETs that wait for an assignment, and heartbeats of processes that are held."
+    ),
     ServiceMetric("assignor_event_backlog", (), "Events of all groups that wait for their commit."),
     ServiceMetric("assignor_loop_lag_seconds", (), "How late the event loop is with what is due."),
     ServiceMetric(

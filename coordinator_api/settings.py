@@ -131,9 +131,14 @@ class Settings(BaseSettings):
         description="How long a request body may take to arrive; 408 above. A caller has as long to read an answer, "
         "and a second more for each 128 KiB of it; then the connection is cut.",
     )
-    longpoll_max_count: int = Field(10_000, ge=1, description="Most GETs that wait at one time; 429 above.")
+    longpoll_max_count: int = Field(
+        10_000,
+        ge=1,
+        description="Most GETs that wait, and heartbeats that are held, at one time; above, a GET gets 429 and a "
+        "heartbeat its answer at once.",
+    )
     longpoll_max_wait_ms: int = Field(
-        60_000, ge=0, description="Longest wait of one GET; a larger `wait_ms` is cut down to it."
+        60_000, ge=0, description="Longest wait of one GET or heartbeat; a larger `wait_ms` is cut down to it."
     )
     computation_max_count: int = Field(
         4, ge=1, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."

@@ -16,10 +16,14 @@ class Admission:
         self._setting = setting
         self.count = 0
 
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self._most
+
     @contextmanager
     def one(self) -> Iterator[None]:
         """Counts one request while its block runs. Raises TooManyRequests when the bound is reached."""
-        if self.count >= self._most:
+        if self.is_full:
             raise TooManyRequests(
                 f"{self.count} requests of this kind are under way already ({self._setting}): try again"
             )

@@ -224,9 +224,11 @@ async def process_heartbeat(request: Request) -> Response:
     off_loop = len(raw) >= OFF_LOOP_BYTES
     body = await asyncio.to_thread(read_process_heartbeat, raw) if off_loop else read_process_heartbeat(raw)
     beat = events.ProcessHeartbeat(body.members, request.scope.get("state", {}).get(CONNECTION_ID))
-    waits = bool(wait_ms) and body.known is not None
+    # where no more are held, a heartbeat is answered at once: it is never refused
+    waits = bool(wait_ms) and body.known is not None and not coordinator.long_polls.is_full
+    wait_s = wait_ms / 1000 if waits else 0
     with coordinator.long_polls.one() if waits else nullcontext():
-        heard = await runtime.process_heartbeat(beat, body.known, wait_ms / 1000, lambda: hung_up(request))
+        heard = await runtime.process_heartbeat(beat, body.known, wait_s, lambda: hung_up(request))
     answered = accepted(heard, ProcessHeartbeatAnswered)
     return _answer(
         {

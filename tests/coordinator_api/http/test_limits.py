@@ -105,6 +105,25 @@ def test_should_refuse_to_hold_one_request_too_many(narrow: ServiceProcess, narr
     assert (not_held.status_code, held[0].status_code) == (204, 204)
 
 
+def test_should_answer_a_heartbeat_at_once_where_no_more_requests_are_held(
+    narrow: ServiceProcess, narrow_client: httpx.Client
+) -> None:
+    member = HttpMember(narrow_client, new_group(narrow_client))
+    member.subscribe()
+    settle(member)
+    body = {"members": {member.member_id: {"generation_id": member.generation_id}}}
+    first = narrow_client.post(f"{member.path}/heartbeat", json=body)
+    waiting = threading.Thread(target=member.fetch, kwargs={"min_generation": member.generation_id + 1})
+    waiting.start()
+    with narrow.client() as other:
+        while "assignor_long_polls 1.0" not in other.get("/metrics").text:
+            pass
+        second = other.post(f"{member.path}/heartbeat?wait_ms=2000", json={**body, "known": first.json()["news"]})
+    waiting.join(30)
+
+    assert (second.status_code, second.json()) == (200, first.json())
+
+
 def test_should_let_go_of_a_held_request_whose_caller_hung_up(
     narrow: ServiceProcess, narrow_client: httpx.Client
 ) -> None:
