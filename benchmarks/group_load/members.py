@@ -215,19 +215,28 @@ class Member:
         self._process.join_answered()
 
     async def _fetch(self) -> Answer | None:
-        """The assignment that was awaited; None when news came first."""
+        """The assignment that was awaited, None when there is none.
+
+        Also when the next rebalance has started meanwhile: until a member rejoins it can fetch what it waits for, and
+        what it gives up now need not wait for yet another rebalance.
+        """
         plan = self._fleet.plan
-        wait_ms = 0 if plan.held else FETCH_WAIT_MS
-        while not self._has_news:
-            if plan.held and self._ready < self._awaited:
+        while self._refused is None:
+            if plan.held and self._ready < self._awaited and not self._has_news:
                 await self._hear_news()
                 continue
+            last = self._has_news
+            if plan.held and self._ready < self._awaited:
+                return None
+            wait_ms = 0 if plan.held or last else FETCH_WAIT_MS
             path = f"{plan.path}/members/{self.member_id}/assignment"
             call = request("GET", f"{path}?min_generation={self._awaited}&wait_ms={wait_ms}", accept=RAW)
             answer = await self._patiently(call)
             if answer.status == 200:
                 return answer
-            wait_ms = FETCH_WAIT_MS  # it was there a moment ago: do not ask in a circle
+            if last:
+                return None
+            self._ready = 0  # it was there a moment ago, and is heard of again when it is there
         return None
 
     async def _patiently(self, call: bytes) -> Answer:
