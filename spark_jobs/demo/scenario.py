@@ -61,9 +61,6 @@ EXECUTORS = 3
 THREADS = 2
 TASKS = 2 * PARTITIONS
 KILL_AT_SHARE = 0.4
-INITIAL_DELAY_MS = 3_000
-SESSION_TIMEOUT_MS = 3_000  # a busy machine stalls for a second; the takeover does not wait for it
-HEARTBEAT_INTERVAL_MS = 200
 JOIN_TIMEOUT_S = 90.0
 FAILOVER_TIMEOUT_S = 20.0
 PROCESSING_TIMEOUT_S = 600.0
@@ -102,10 +99,7 @@ class Demo:
         application = word_count(_configs(directory))
         address = application.configs.bootstrap_servers
         self._say("starting a coordinator (uvicorn on loopback, SQLite)")
-        coordinator = CoordinatorProcess(
-            directory,
-            {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, "cluster.bootstrap.servers": address},
-        )
+        coordinator = CoordinatorProcess(directory, {"cluster.bootstrap.servers": address})
         coordinator.launch()  # it starts up while Spark does
         try:
             log = open_log(address)
@@ -248,8 +242,6 @@ def _configs(directory: Path) -> dict[str, object]:
         "num.standby.replicas": 1,
         "acceptable.recovery.lag": 20,  # the table's changelogs are shorter than Kafka's default of 10,000
         "rack.aware.assignment.tags": EXECUTOR_TAG,  # a standby belongs on another executor than its active
-        "session.timeout.ms": SESSION_TIMEOUT_MS,
-        "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
     }
 
 
