@@ -55,7 +55,7 @@ class Size:
         )
 
 
-SMALL = Size(30, 10, 6, 60, 8_000, 500, 3_000, 2)
+SMALL = Size(30, 10, 6, 60, 8_000, 500, 2_000, 2)
 LARGE = Size(500, 100, 50, 1_000, 20_000, 3_000, 6_000, 4)
 
 
@@ -168,25 +168,26 @@ async def kill_while_the_log_is_compacted(scene: Scene) -> None:
     await fleet.until_settled(beyond=settled)
 
 
+async def all_are_heard_again(scene: Scene) -> None:
+    processes = list(scene.fleet.processes)
+    beats = [process.beats for process in processes]
+    await scene.fleet.until(
+        lambda: all(process.beats > before for process, before in zip(processes, beats, strict=True)),
+        "all to be heard from again",
+    )
+
+
 async def kill_while_stable(scene: Scene) -> None:
     settled = await scene.fleet.until_settled()
     await scene.service.kill_and_start()
-    beats = [process.beats for process in scene.fleet.processes]
-    await scene.fleet.until(
-        lambda: all(process.beats > before for process, before in zip(scene.fleet.processes, beats, strict=True)),
-        "all to be heard from again",
-    )
+    await all_are_heard_again(scene)
     assert await scene.fleet.until_settled() == settled, "a kill of the coordinator is no reason for a rebalance"
 
 
 async def break_all_connections_of_the_proxy(scene: Scene) -> None:
     settled = await scene.fleet.until_settled()
     assert scene.proxy.break_all() >= scene.size.proxied
-    beats = [process.beats for process in scene.fleet.processes]
-    await scene.fleet.until(
-        lambda: all(process.beats > before for process, before in zip(scene.fleet.processes, beats, strict=True)),
-        "all to be heard from again",
-    )
+    await all_are_heard_again(scene)
     assert await scene.fleet.until_settled() == settled, "those who came back in time are no reason for a rebalance"
 
 
@@ -216,6 +217,34 @@ async def kill_processes(scene: Scene) -> None:
     await fleet.until_settled(beyond=settled)
 
 
+async def kill_processes_in_a_rebalance(scene: Scene) -> None:
+    fleet = scene.fleet
+    settled = await fleet.until_settled()
+    await scene.disturb()
+    rejoined = fleet.witness.statuses["join", 200] + 1
+    await fleet.until(lambda: fleet.witness.statuses["join", 200] >= rejoined, "the rebalance")
+    held = [process for process in fleet.processes if process.manners.held]
+    fleet.kill(scene.chance.sample(held, max(1, len(held) // 20)))
+    await fleet.until_settled(beyond=settled)
+
+
+async def kill_processes_and_break_all_connections_of_the_proxy(scene: Scene) -> None:
+    fleet = scene.fleet
+    settled = await fleet.until_settled()
+    held = [process for process in fleet.processes if process.manners.held]
+    fleet.kill(scene.chance.sample(held, max(1, len(held) // 20)))
+    scene.proxy.break_all()
+    await fleet.until_settled(beyond=settled)
+
+
+async def stop_in_good_order_and_start(scene: Scene) -> None:
+    settled = await scene.fleet.until_settled()
+    assert await scene.service.stop() == 0
+    await scene.service.start()
+    await all_are_heard_again(scene)
+    assert await scene.fleet.until_settled() == settled, "a restart of the coordinator is no reason for a rebalance"
+
+
 async def leave_in_good_order(scene: Scene) -> None:
     fleet = scene.fleet
     settled = await fleet.until_settled()
@@ -224,29 +253,40 @@ async def leave_in_good_order(scene: Scene) -> None:
 
 
 JOINS = (kill_while_first_members_join, kill_while_a_rebalance_is_prepared)
-LATER = (
+KILLS = (
     kill_while_a_rebalance_is_computed,
     kill_while_assignments_are_handed_out,
     kill_while_the_log_is_compacted,
     kill_while_stable,
+)
+OTHERS = (
     break_all_connections_of_the_proxy,
     lose_answers,
     fall_silent_for_less_than_a_session,
     kill_processes,
+    kill_processes_in_a_rebalance,
+    kill_processes_and_break_all_connections_of_the_proxy,
+    stop_in_good_order_and_start,
     leave_in_good_order,
 )
 
 
 @pytest.mark.parametrize(
-    "size, times", [pytest.param(SMALL, 1, id="60"), pytest.param(LARGE, 2, id="1000", marks=pytest.mark.long)]
+    "size, others",
+    [
+        pytest.param(SMALL, 4, id="60"),
+        pytest.param(LARGE, len(OTHERS), id="1000", marks=[pytest.mark.long, pytest.mark.timeout(1_800)]),
+    ],
 )
 async def test_should_evict_no_live_member_and_give_no_task_to_two(
-    tmp_path: Path, tell: Tell, size: Size, times: int
+    tmp_path: Path, tell: Tell, size: Size, others: int
 ) -> None:
+    """`others`: how many faults, drawn by chance, happen beside the kills of the coordinator."""
     seed = random.SystemRandom().randrange(2**32)
     tell(f"seed {seed}, {2 * size.processes} members")
     async with scene(tmp_path, size, seed) as at:
-        later = [step for _ in range(times) for step in at.chance.sample(LATER, len(LATER))]
+        later = [*KILLS, *at.chance.sample(OTHERS, others)]
+        at.chance.shuffle(later)
         for step in (*JOINS, *later):
             began_s = time.monotonic()
             await step(at)
