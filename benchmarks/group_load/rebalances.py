@@ -35,6 +35,8 @@ PROBES_BEGIN_AT = 100_000
 
 LONGEST_REBALANCE_S = 240.0
 KIB = 1_024
+FIRST_JOIN_TO_LAST_ASSIGNMENT = "first join to last assignment, after the initial delay"
+BYTES_SENT = "bytes of assignments sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +149,8 @@ def first_rebalance(row: str, goal_s: float | None, results: Results, load: Grou
     sent = sum(times.bytes for times in fleet.rounds.values())
     whole = last - fleet.first_join
     note = f"joins took {joined:.2f} s; {whole:.2f} s in all, generation {generation}"
-    results.add(row, "first join to last assignment, after the initial delay", took, "s", goal_s, note)
-    results.add(row, "bytes of assignments sent", sent / 1e6, "MB")
+    results.add(row, FIRST_JOIN_TO_LAST_ASSIGNMENT, took, "s", goal_s, note)
+    results.add(row, BYTES_SENT, sent / 1e6, "MB")
     handed_out = probes.heartbeats.between(began, last)
     results.add(row, "heartbeat p99, computed and handed out", handed_out.p99, "ms", note=str(handed_out))
     results.add(row, "memory at the peak, a member", kib_a_member(load, peak.bytes, fleet.members), "KB")

@@ -18,7 +18,8 @@ from tests.oracle.jars import JarsUnavailable
 
 Row = Callable[[Results], None]
 
-_FIRST = "first join to last assignment, after the initial delay"
+_FIRST = rebalances.FIRST_JOIN_TO_LAST_ASSIGNMENT
+FEWEST = 200
 
 SIZES = {
     200: GroupSize(processes=100, threads=2, tasks=1_000),
@@ -38,7 +39,14 @@ def sized(size: GroupSize, results: Results) -> GroupSize:
 
 
 def members(count: int, results: Results) -> None:
-    rebalances.members(f"members-{count}", sized(SIZES[count], results), GOALS_S[count], P99_MS, results)
+    row = f"members-{count}"
+    rebalances.members(row, sized(SIZES[count], results), GOALS_S[count], P99_MS, results)
+    took, took_few = results.last(row, _FIRST), results.last(f"members-{FEWEST}", _FIRST)
+    sent, sent_few = results.last(row, rebalances.BYTES_SENT), results.last(f"members-{FEWEST}", rebalances.BYTES_SENT)
+    if count != FEWEST and took and took_few and sent and sent_few:
+        growth = (took / took_few) / (sent / sent_few)
+        note = f"{took / took_few:.1f} times the time for {sent / sent_few:.1f} times the bytes of {FEWEST} members"
+        results.add(row, "growth of that time with the bytes sent", growth, "", 1.0, note)
 
 
 def broker(count: int, results: Results) -> None:
