@@ -170,6 +170,7 @@ def _application(address: str, warmup_replicas: int) -> Application:
             "acceptable.recovery.lag": ACCEPTABLE_LAG,
             "session.timeout.ms": SESSION_TIMEOUT_MS,
             "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+            "leave.on.disconnect": False,  # as in Kafka: only the session tells of a silent death
         }
     )
 

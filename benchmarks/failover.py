@@ -1,9 +1,10 @@
 """How long the tasks of an ended instance stand still: from the signal until a new owner has processed a first record.
 
 An instance ends in two ways. SIGHUP is what an instance on Spark gets when its executor is killed: it commits, closes
-and leaves. SIGKILL ends the instance itself, and only the expiry of its session tells. The peer is that session
-time-out, before which no group notices a silent death; the ratio is the median time over it. Times come from the
-threads' ownership logs; for each end, those of the lost task that took longest.
+and leaves. SIGKILL ends the instance itself. Its members follow Kafka's rule (`leave.on.disconnect=false`), so only the
+expiry of its session tells. The peer is that session time-out; the ratio is the median time over it. What a broken
+connection saves is measured by failover-defaults. Times come from the threads' ownership logs; for each end, those of
+the lost task that took longest.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ MEMBERS = EXECUTORS * THREADS
 RECORDS = 20
 HEARTBEAT_INTERVAL_MS = 1_000
 MAX_GAP_AFTER_KILL_MS = 5_000
-"""Half the session timeout: it is the SIGHUP that makes the others take over, not the session running out."""
+"""Half the session timeout: the others take over because of the SIGHUP, not because the session runs out."""
 
 
 @pytest.fixture(scope="module")
