@@ -28,6 +28,7 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
+    MemberNews,
     ProcessHeartbeatAnswered,
     RebalanceReported,
     Response,
@@ -84,7 +85,7 @@ class GroupRuntime:
             self._committed,
             lambda: self._timer.set(clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS),
         )
-        self._held = HeldRequests(self._hear_now, self._tasks)
+        self._held = HeldRequests(self._hear_now, self._tasks, self._bytes_to_send)
         self._timer = GroupTimer(clock, self._tick_now)
         self._watch = ClusterWatch(
             runner,
@@ -223,6 +224,21 @@ class GroupRuntime:
         if heard.wants_tick:
             self._tick_now()
         return heard.response
+
+    def _bytes_to_send(self, response: Response) -> int:
+        """All members of a rebalance have assignments of about one size, because most of it is what they share."""
+        if isinstance(response, AssignmentReady):
+            return response.assignment.size
+        if not isinstance(response, ProcessHeartbeatAnswered) or response.state is not GroupState.STABLE:
+            return 0
+        ready = [
+            member_id
+            for member_id, news in response.members.items()
+            if isinstance(news, MemberNews) and news.assignment_generation == response.generation_id
+        ]
+        one = self.image.members.get(ready[0]) if ready else None
+        assignment = None if one is None else one.last_assignment.assignment
+        return 0 if assignment is None else len(ready) * assignment.size
 
     async def _follow_up_of(self, response: Response) -> None:
         if isinstance(response, AssignmentReady) and response.followup and self._ticking is not None:

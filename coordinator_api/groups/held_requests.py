@@ -2,10 +2,11 @@
 process.
 
 A change is told in waves. Thousands of members that hear of a rebalance in one instant would rejoin in one instant, and
-their heartbeats would wait behind all those joins. So a wave answers for at most `WAVE_MEMBERS` members, and then the
-loop has a pause for what they send. When the pause itself ends late, the loop was busy, and the next pause is longer by
-as much: others get their half of the loop, and the waves are never faster than the joins that follow them. (Liveness
-could be answered by another process instead; then a join and a heartbeat could disagree about who is a member.)
+their heartbeats would wait behind all those joins, or behind all the large assignments that they fetch. So a wave
+answers for at most `WAVE_MEMBERS` members, who fetch about `WAVE_BYTES` at most, and then the loop has a pause for what
+they send. When the pause itself ends late, the loop was busy, and the next pause is longer by as much: others get their
+half of the loop, and the waves are never faster than the joins that follow them. (Liveness could be answered by another
+process instead; then a join and a heartbeat could disagree about who is a member.)
 
 A held request costs a future. The waker asks the group on its behalf, and answers only when the answer has changed.
 """
@@ -24,6 +25,9 @@ from coordinator_api.groups.background_tasks import BackgroundTasks
 WAVE_MEMBERS = 128
 """For how many members a wave answers."""
 
+WAVE_BYTES = 4_194_304
+"""After how many bytes of assignments a wave ends: with 50,000 tasks, each of ten members fetches 400 KB of them."""
+
 WAVE_S = 0.005
 """How long a wave may take to look for changed answers before the loop turns."""
 
@@ -36,6 +40,9 @@ Recheck = RecheckAssignment | RecheckProcess
 
 Ask = Callable[[Recheck], Response]
 """The group's answer as it stands now, in microseconds."""
+
+Weigh = Callable[[Response], int]
+"""About how many bytes of assignments this answer sends, or makes members fetch."""
 
 IsHeld = Callable[[Response], bool]
 """Whether this answer brings nothing new, so that the request stays held."""
@@ -65,8 +72,9 @@ class _HeldRequest:
 class HeldRequests:
     """Of one group. `wake` after every change that may alter the answer to one of them."""
 
-    def __init__(self, ask: Ask, tasks: BackgroundTasks) -> None:
+    def __init__(self, ask: Ask, tasks: BackgroundTasks, weigh: Weigh = lambda _: 0) -> None:
         self._ask = ask
+        self._weigh = weigh
         self._tasks = tasks
         self._held: dict[_HeldRequest, None] = {}
         self._due: OrderedDict[_HeldRequest, None] = OrderedDict()
@@ -127,9 +135,9 @@ class HeldRequests:
 
     def _wave(self) -> int:
         """For how many members an answer was given."""
-        answered = 0
+        answered = fetched = 0
         ends_at_s = time.perf_counter() + WAVE_S
-        while self._due and answered < WAVE_MEMBERS and time.perf_counter() < ends_at_s:
+        while self._due and answered < WAVE_MEMBERS and fetched < WAVE_BYTES and time.perf_counter() < ends_at_s:
             held, _ = self._due.popitem(last=False)
             if held.answer.done():
                 continue
@@ -141,4 +149,5 @@ class HeldRequests:
             if not held.is_held(response):
                 held.answer.set_result(response)
                 answered += held.members
+                fetched += self._weigh(response)
         return answered

@@ -10,7 +10,7 @@ import pytest
 from coordinator_api.group.events import RecheckAssignment, RecheckProcess
 from coordinator_api.group.outcome import Accepted, AssignmentPending, Response
 from coordinator_api.groups.background_tasks import BackgroundTasks
-from coordinator_api.groups.held_requests import WAVE_MEMBERS, HeldRequests, Recheck
+from coordinator_api.groups.held_requests import WAVE_BYTES, WAVE_MEMBERS, HeldRequests, Recheck
 
 RECHECK = RecheckAssignment("m", 1)
 
@@ -33,7 +33,8 @@ class Answers:
 class Group:
     def __init__(self) -> None:
         self.answers = Answers()
-        self.held = HeldRequests(self.answers, BackgroundTasks())
+        self.held = HeldRequests(self.answers, BackgroundTasks(), lambda _: self.weight)
+        self.weight = 0
         self.answered = 0
 
     async def hold(self, members: int = 1, wait_s: float = 600, gone: asyncio.Event | None = None) -> Response:
@@ -67,6 +68,19 @@ async def test_should_answer_for_a_bounded_number_of_members_in_one_wave(members
     most = -(-WAVE_MEMBERS // members)
     assert max(steps) <= most
     assert len(steps) >= number // most
+
+
+async def test_should_end_a_wave_after_so_many_bytes_of_assignments() -> None:
+    group = Group()
+    group.weight = WAVE_BYTES // 4
+    tasks = await group.holding(12)
+    group.answers.news = True
+    group.held.wake()
+    seen = [0]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        seen.append(group.answered)
+    assert [after - before for before, after in itertools.pairwise(seen) if after > before] == [4, 4, 4]
 
 
 async def test_should_keep_holding_when_a_change_brings_nothing_new() -> None:
