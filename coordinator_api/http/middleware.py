@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from coordinator_api.errors import CoordinatorFault
 from coordinator_api.http.auth import Gate
 from coordinator_api.http.hang_ups import CallerGone
-from coordinator_api.http.problems import Problem, from_fault, from_store_error, problem_response, unexpected
+from coordinator_api.http.problems import Problem, from_fault, from_store_error, problem_response, stopping, unexpected
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import StoreError
@@ -89,6 +89,11 @@ class RequestGuard:
             await self._answer(hot, scope, receive, send_and_note)
         except CallerGone:
             return
+        except asyncio.CancelledError:
+            # only a stop whose patience is over cancels requests
+            if status:
+                raise
+            await problem_response(stopping())(scope, receive, send_and_note)
         except Exception as error:
             problem = unexpected(error, f"{scope['method']} {scope['path']}")
             if status:

@@ -55,7 +55,7 @@ class Size:
         )
 
 
-SMALL = Size(30, 10, 6, 60, 8_000, 500, 2_000, 2)
+SMALL = Size(30, 10, 6, 60, 8_000, 500, 3_000, 2)
 LARGE = Size(500, 100, 50, 1_000, 20_000, 3_000, 6_000, 4)
 
 
@@ -204,7 +204,8 @@ async def lose_answers(scene: Scene) -> None:
 async def fall_silent_for_less_than_a_session(scene: Scene) -> None:
     await scene.fleet.until_settled()
     scene.proxy.fall_silent()
-    await asyncio.sleep(scene.size.session_timeout_ms / 1000 / 3)  # what is tested: this much time goes by
+    # what is tested: this much time goes by; it is shorter than the grace, because some hang up just before
+    await asyncio.sleep(scene.size.session_timeout_ms / 1000 / 5)
     scene.proxy.flow_again()
     await scene.fleet.until_settled()
 

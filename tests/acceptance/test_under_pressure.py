@@ -288,6 +288,22 @@ async def test_should_compute_a_rebalance_again_when_the_process_that_computed_i
             fleet.close()
 
 
+async def test_should_say_that_it_stops_to_who_still_waits_for_a_commit(tmp_path: Path) -> None:
+    async with service(tmp_path, "--shutdown-timeout-ms", "1000") as of, settled_fleet(of) as fleet:
+        with disk_that_stands_still(of):
+            calls = HttpConnection(of.address)
+            join = asyncio.create_task(
+                calls.ask("POST", f"{PLAIN.path}/subscriptions", first_join(fleet, 99), answer_timeout_s=60)
+            )
+            for _ in range(10):  # what was sent before these has arrived when they are answered
+                assert (await HttpConnection(of.address).ask(*heartbeat(fleet))).status == 200
+            of.signal(signal.SIGTERM)
+            answer = await join
+
+        assert (answer.status, answer.code()) == (503, "COORDINATOR_NOT_AVAILABLE")
+        assert await of.stop() == 0
+
+
 async def test_should_leave_no_process_behind_when_it_is_killed(tmp_path: Path) -> None:
     async with holding_service(tmp_path) as (of, hold):
         hold.touch()

@@ -26,8 +26,10 @@ class MortalService:
 
     def __init__(self, directory: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
         self.address = Address("127.0.0.1", _free_port())
+        # of members that change together, each is named on the level of debugging only
+        log = ("--log-format", "json", "--log-level", "debug")
         self._service = ServiceProcess(
-            directory, "--port", str(self.address.port), "--log-format", "json", *flags, environment=environment
+            directory, "--port", str(self.address.port), *log, *flags, environment=environment
         )
         self.deaths = 0
 
