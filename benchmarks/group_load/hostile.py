@@ -29,6 +29,9 @@ P99_MS = 100.0
 MEMORY_BACK_MB = 50.0
 """What a service may keep of a hostile request's memory: freed pages that the allocator has not given back."""
 
+WORKERS_AT_MOST = 4
+"""Of one kind (`computation.max.count`)."""
+
 FILES = 1_024
 SILENT_CONNECTIONS, TRICKLING_CONNECTIONS, SLOW_READERS = 1_100, 900, 200
 _FRESH_CALL_EVERY_S = 0.05
@@ -156,6 +159,7 @@ def hostile(row: str, results: Results) -> None:
     with group_under_load(OTHERS, results.pace, files=files) as load:
         load.form()
         attack = Attack(load, results, load.fleet.member_ids()[0])
+        _start_workers(attack)
         before = memory_of(load.service.pid)
         begun = time.monotonic()
         with PeakOfMemory(load.service.pid) as peak, _fresh_callers(attack) as fresh:
@@ -172,6 +176,20 @@ def hostile(row: str, results: Results) -> None:
         kept = (memory_of(load.service.pid) - before) / 1e6
         results.add(row, "memory kept 10 s later", kept, "MB", MEMORY_BACK_MB)
         results.add(row, "evictions of live members", load.evictions(), "", 0)
+
+
+def _start_workers(attack: Attack) -> None:
+    """Ordinary calls of the kinds that worker processes answer: these stay, and are not what a hostile call costs."""
+    calls = [
+        request("POST", "/v1/assign", json.dumps(_small_problem()).encode()),
+        request("GET", "/v1/groups/load/rebalances/1"),
+    ]
+    callers = [threading.Thread(target=attack.call, args=(call,)) for call in calls * WORKERS_AT_MOST]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    attack.answers.clear()
 
 
 @contextlib.contextmanager
