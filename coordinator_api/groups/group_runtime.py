@@ -16,7 +16,8 @@ A crash at any point loses nothing that was answered: what was not committed was
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterable
 
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group import events
@@ -175,7 +176,8 @@ class GroupRuntime:
         self, beat: events.ProcessHeartbeat, known: str | None, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
         """`ProcessHeartbeatAnswered` or `Rejected`. While its `news` are the `known` ones, the answer is held up to
-        `wait_s` seconds, or until `gone()` returns. Raises StoreError like `hear`.
+        `wait_s` seconds, or until `gone()` returns, and never for more than half of a session, because to be held is no
+        sign of life. Raises StoreError like `hear`.
         """
         response = await self.hear(beat)
 
@@ -184,8 +186,14 @@ class GroupRuntime:
 
         if not brings_nothing_new(response) or wait_s <= 0:
             return response
+        wait_s = min(wait_s, self._shortest_session_s(beat.members) / 2)
         recheck = events.RecheckProcess(beat.members)
         return await self._held.hold(recheck, brings_nothing_new, members=len(beat.members), wait_s=wait_s, gone=gone)
+
+    def _shortest_session_s(self, member_ids: Iterable[str]) -> float:
+        members = self.image.members
+        sessions_ms = (members[each].last_join.session_timeout_ms for each in member_ids if each in members)
+        return min(sessions_ms, default=math.inf) / 1000
 
     async def describe(self) -> tuple[GroupDescription, GroupImage]:
         """The committed group, and the state that was described. In a thread: a large group takes time."""

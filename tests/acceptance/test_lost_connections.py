@@ -240,6 +240,19 @@ async def test_should_not_miss_a_process_for_the_connections_of_its_other_calls(
         assert service.removed() == {}
 
 
+async def test_should_hold_no_heartbeat_until_a_session_is_over(tmp_path: Path) -> None:
+    """Its caller asks to be held for as long as four sessions."""
+    async with fleet_of(tmp_path) as (service, fleet, _):
+        fleet.add(2, replace(HELD, session_timeout_ms=SHORT_MS, heartbeat_interval_ms=4 * SHORT_MS))
+        settled = await fleet.until_settled()
+
+        await heard_again(fleet, fleet.processes)
+
+        assert await fleet.until_settled() == settled
+        assert service.removed() == {}
+        await fleet.assert_whole(service)
+
+
 @pytest.mark.parametrize("through", ["a hang-up", "a proxy that loses the answers"])
 async def test_should_make_no_second_member_of_a_join_whose_answer_was_lost(tmp_path: Path, through: str) -> None:
     async with fleet_of(tmp_path, grace_ms=LONG_MS) as (_, fleet, proxy):

@@ -212,7 +212,8 @@ async def heartbeat(request: Request) -> Response:
     openapi_extra=_documented(_GROUP, _WAIT_MS, body=ProcessHeartbeatBody),
 )
 async def process_heartbeat(request: Request) -> Response:
-    """Keep the sessions of all members of a process alive. Held while there is nothing newer than `known`.
+    """Keep the sessions of all members of a process alive. Held while there is nothing newer than `known`, for half of
+    the shortest session at most: to be held is no sign of life.
 
     The process is bound to the connection that this call comes on: when it breaks, the members that asked for
     `leave_on_disconnect` are removed soon.
