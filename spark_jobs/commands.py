@@ -113,10 +113,11 @@ def run(options: WorkersOptions) -> None:
 def _run_until_ended(application: Application, token: str | None, options: WorkersOptions) -> Sequence[InstanceEnd]:
     from spark_jobs.session.spark_session import spark_session
     from spark_jobs.workers.live_table import show_until_ended
+    from spark_jobs.workers.running import EXECUTOR_CONF
     from spark_jobs.workers.running import run as workers_run
     from streams_runtime.membership.coordinator_client import CoordinatorClient
 
-    with interruptible(), spark_session(options.master, f"instances of {application.id}") as spark:
+    with interruptible(), spark_session(options.master, f"instances of {application.id}", conf=EXECUTOR_CONF) as spark:
         workers = workers_run(
             spark,
             application,

@@ -7,7 +7,7 @@ Rules:
 - The instance is RUNNING when every thread is, and REBALANCING otherwise. It ends with its last thread.
 - The user decides what happens after a thread failed: another thread takes its place, this instance ends (the default),
   or the whole application ends.
-- `close` drains: it commits, checkpoints and closes everything before the members leave the group.
+- `close` drains: it commits everything before the members leave the group, and closes it before it returns.
 
 Source: `KafkaStreams`. It neither handles signals nor declares the group.
 """

@@ -49,7 +49,7 @@ from spark_jobs.workers.group_view import (
 from spark_jobs.workers.member_process import EXECUTOR_TAG
 from spark_jobs.workers.ownership_history import executors_of_members, gaps, overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
-from spark_jobs.workers.running import run
+from spark_jobs.workers.running import EXECUTOR_CONF, run
 from streams_runtime.application import Application
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
@@ -106,7 +106,7 @@ class Demo:
             lines = self._write_text(log)
             master = f"local-cluster[{EXECUTORS},1,1024]"
             self._say(f"starting Spark: {master}, {THREADS} stream threads an executor, one standby a task")
-            with spark_session(master, "assignor demo") as spark:
+            with spark_session(master, "assignor demo", conf=EXECUTOR_CONF) as spark:
                 coordinator.wait_until_ready()
                 workers = run(
                     spark,

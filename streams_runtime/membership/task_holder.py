@@ -65,7 +65,7 @@ class LoseTasks:
 
 @dataclass(frozen=True, slots=True)
 class CloseTasks:
-    """Close every task in good order. The member leaves the group afterwards."""
+    """Commit every task and give it up in good order. The member leaves the group afterwards."""
 
 
 Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks

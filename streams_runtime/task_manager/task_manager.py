@@ -6,6 +6,7 @@
                suspended; only then may other threads have them
     lost       other threads may have the tasks already: running ones are closed dirty, restoring ones clean; standbys
                go on
+    hand in    all active tasks are committed and suspended: others may have them while `shutdown` closes what is left
     corrupt    the tasks start over from the beginning of their changelogs; under exactly-once a transaction with their
                records is aborted, and the other tasks with records in it start over, too
 
@@ -63,6 +64,7 @@ class TaskManager:
         self._report = report
         self._producer = producer
         self._exactly_once = exactly_once
+        self._end_errors: dict[TaskId, Exception] = {}
 
     def handle_rebalance_start(self) -> None:
         """The member is about to send a subscription: lock what it reports from disk. Raises ProcessorStateError."""
@@ -146,13 +148,21 @@ class TaskManager:
             self._restoration.refresh()
         return bool(active)
 
+    def hand_in(self) -> bool:
+        """Commit and suspend every active task, before `shutdown`: others may have them then. Whether all went well."""
+        for task in self._tasks.restoring:
+            self._suspend(task, self._end_errors)
+            self._release([task], self._end_errors)
+        self._commit_and_suspend(list(self._tasks.running), self._end_errors)
+        self._restoration.refresh()
+        return not _but_migrations(self._end_errors)
+
     def shutdown(self) -> None:
         """Commit, checkpoint and close every task; then raise the most severe error, unless it is TaskMigrated."""
-        errors: dict[TaskId, Exception] = {}
-        self._commit_and_suspend(list(self._tasks.running), errors)
-        self._close(list(self._tasks), errors)
+        self.hand_in()
+        self._close(list(self._tasks), self._end_errors)
         self._drop_all()
-        raise_most_severe({task: error for task, error in errors.items() if not isinstance(error, TaskMigrated)})
+        raise_most_severe(_but_migrations(self._end_errors))
 
     def shutdown_dirty(self) -> None:
         """Close every task without committing, after an error that ends the thread."""
@@ -315,3 +325,7 @@ class TaskManager:
                 self._producer.abort()
         except (LogError, TaskMigrated):
             _logger.warning("the open transaction could not be aborted; the log will do it", exc_info=True)
+
+
+def _but_migrations(errors: Mapping[TaskId, Exception]) -> dict[TaskId, Exception]:
+    return {task: error for task, error in errors.items() if not isinstance(error, TaskMigrated)}

@@ -8,7 +8,8 @@ Rules:
   The stream thread carries them out between two passes.
 - TaskMigrated means that the group took the thread for dead: the thread drops its active tasks, and the member joins
   again as one that owns nothing. A corrupt task starts over. Any other error ends the thread, uncleanly.
-- The thread closes its tasks before its member leaves, so that the next owners find them closed.
+- The thread commits, suspends and hands in its tasks before its member leaves; from then on others may have them. It
+  closes their stores while the member leaves.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
@@ -182,7 +183,7 @@ class StreamThread:
             case LoseTasks(reason):
                 self._lose(reason)
             case CloseTasks():
-                self._close_tasks()
+                self._hand_in("closed")
 
     def _assign(self, held: HeldTasks) -> None:
         self._held = held
@@ -207,20 +208,26 @@ class StreamThread:
             self._held = _NOTHING
             self._listener.dropped(reason, clean=False)
 
-    def _close_tasks(self) -> None:
+    def _hand_in(self, reason: str) -> None:
+        """Have nothing more to do with any task, in good order; what went wrong is raised when they are closed."""
         self._closed = True
-        self._shut_tasks("closed")
-
-    def _shut_tasks(self, reason: str) -> None:
-        """Close every task, in good order unless an error ends the thread; an error on the way ends it, too."""
         self._change_state(ThreadState.PENDING_SHUTDOWN)
+        if self._work.manager.hand_in():
+            self._held = _NOTHING
+            self._listener.dropped(reason, clean=True)
+
+    def _close_tasks(self, reason: str) -> None:
+        """Close every task, in good order unless an error ends the thread; an error on the way ends it, too."""
         try:
+            if not self._closed and self.error is None:
+                self._hand_in(reason)
             if self.error is None:
                 self._work.manager.shutdown()
             else:
+                self._change_state(ThreadState.PENDING_SHUTDOWN)
                 self._work.manager.shutdown_dirty()
-            self._held = _NOTHING
-            self._listener.dropped(reason, clean=self.error is None)
+                self._held = _NOTHING
+                self._listener.dropped(reason, clean=False)
         except Exception as error:
             _logger.exception("stream thread %s could not close its tasks in good order", self.name)
             self.error = self.error or error
@@ -245,11 +252,10 @@ class StreamThread:
     def _shut_down(self) -> None:
         """In any case close the tasks, answer every order, and take the member out of the group.
 
-        The log's clients are closed while the member leaves.
+        What is closed here is closed while the member leaves, if the group or its owner has ended it.
         """
         try:
-            if not self._closed:
-                self._shut_tasks("the member ended" if self.error is None else f"failed: {self.error}")
+            self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")
             if self.response is ThreadErrorResponse.SHUTDOWN_APPLICATION:
                 self._pass_on_shutdown()
         finally:

@@ -299,6 +299,33 @@ def test_should_go_through_all_tasks_and_raise_the_worst_when_closing_fails(
     assert thread.states() == {"active 1_0": "restoring"}
 
 
+def test_should_let_another_instance_go_on_with_tasks_that_were_handed_in_and_not_closed_yet(
+    tmp_path: Path, guarantee: str
+) -> None:
+    leaving = rig(tmp_path / "a", guarantee, name="leaving")
+    leaving.write(LINES)
+    leaving.run(EVERYTHING, [])
+    leaving.commits = False
+    leaving.write(LINES)
+    leaving.passes()
+    assert leaving.work.manager.hand_in()
+    assert set(leaving.states().values()) == {"suspended"}
+    assert leaving.active(COUNT_0).stores[STORE].is_open
+
+    staying = rig(tmp_path / "b", guarantee, name="staying", log=leaving.log, topics=False)
+    staying.run(EVERYTHING)
+    staying.write(LINES)
+    staying.words += leaving.words
+    staying.passes()
+    leaving.work.manager.shutdown()
+    assert leaving.states() == {}
+    assert leaving.directory.checkpointed_offsets(COUNT_0), "closed in good order"
+    staying.passes()
+    assert staying.totals() == dict(staying.words), "and without disturbing who has the tasks now"
+    staying.close()
+    leaving.close()
+
+
 def test_should_close_everything_when_a_clean_shutdown_fails_half_way(
     thread: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
