@@ -8,8 +8,9 @@ import re
 import pytest
 from rich.console import Console
 
-from benchmarks import failover, processing_rate, restore_memory, restore_rate, standby_rate
+from benchmarks import failover, failover_defaults, processing_rate, restore_memory, restore_rate, standby_rate
 from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.failover_results import DRAINED
 from benchmarks.minimal_movement import MOVES
 
 
@@ -89,6 +90,20 @@ def test_should_print_how_long_tasks_stand_still_when_their_instance_ends() -> N
         assert sum(steps) == pytest.approx(total, abs=3)
         assert slow == longest == total
     assert found["SIGKILL"][1] >= 300, "nobody can know before most of the session timeout has passed"
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_should_print_how_long_the_readmes_application_stands_still_by_default() -> None:
+    text = printed("failover-defaults")
+    found = rows(text)
+    assert list(found) == [*failover_defaults.WAYS, DRAINED]
+    for way in failover_defaults.WAYS:
+        times, *steps, median, slow, longest = found[way]
+        assert times == 1
+        assert sum(steps) == pytest.approx(median, abs=3)
+        assert slow == longest == median
+    assert re.search(r"until the program on Spark has ended, [\d,]+ ms", text)
 
 
 def test_should_name_the_benchmarks_when_one_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
