@@ -218,7 +218,11 @@ class StreamsInstance:
             self._directory.close()
             raise
         self._housekeeping = Housekeeping(
-            self.application_id, self._directory, self._log, configs.state_cleanup_delay_ms
+            self.application_id,
+            self._directory,
+            self._log,
+            configs.state_cleanup_delay_ms,
+            written=_written_topics(self.application),
         )
         self._membership = ProcessMembership(
             self._client,
@@ -343,3 +347,11 @@ class StreamsInstance:
 def _restore_listener_of(application: Application) -> RestoreListener:
     make = application.restore_listener_factory
     return SilentRestoreListener() if make is None else make()
+
+
+def _written_topics(application: Application) -> set[str]:
+    topics: set[str] = set()
+    for each in application.parsed().subtopologies:
+        topics.update(each.sink_topics, each.repartition_sink_topics)
+        topics.update(store.changelog_topic for store in each.stores if store.changelog_topic is not None)
+    return topics

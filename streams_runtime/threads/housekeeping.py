@@ -1,6 +1,7 @@
-"""What an instance does in the background: it deletes obsolete state, and maintains the log.
+"""What an instance does in the background: it deletes obsolete state, maintains the log, and looks topics up.
 
-Rule: neither holds up a stream thread. An error in either is logged, and the work is tried again later.
+Rules: nothing of it holds up a stream thread. An error is logged, and the work is tried again later. The topics that
+tasks write to are looked up before a task needs them: one that takes over should not have to ask for them first.
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Collection
 
 from streams_runtime.logs.base import Log
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -19,7 +21,10 @@ _logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """One background thread. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the pause between two passes."""
+    """One background thread. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the pause between two passes.
+
+    `written`: the topics that the application's tasks write to.
+    """
 
     def __init__(
         self,
@@ -28,12 +33,14 @@ class Housekeeping:
         log: Log,
         cleanup_delay_ms: int,
         log_interval_ms: int = LOG_INTERVAL_MS,
+        written: Collection[str] = (),
     ) -> None:
         self._directory = directory
         self._log = log
         self._cleanup_delay_ms = cleanup_delay_ms
         self._cleanup_interval_ms = max(cleanup_delay_ms, _SHORTEST_CLEANUP_INTERVAL_MS)
         self._log_interval_ms = log_interval_ms
+        self._written = sorted(written)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{name}-housekeeping", daemon=True)
 
@@ -57,9 +64,20 @@ class Housekeeping:
                 self._log.maintain()
             except Exception:
                 _logger.exception("the log could not be maintained; trying again later")
+            self._look_up()
             if until_cleanup_ms <= 0:
                 until_cleanup_ms = self._cleanup_interval_ms
                 self._clean()
+
+    def _look_up(self) -> None:
+        """The log remembers what it finds. Topics that the group's leader has still to create are found later."""
+        for topic in self._written:
+            if self._stop.is_set():
+                return
+            try:
+                self._log.partitions_of(topic)
+            except Exception as error:
+                _logger.info("topic %s could not be looked up; trying again later: %s", topic, error)
 
     def _clean(self) -> None:
         try:

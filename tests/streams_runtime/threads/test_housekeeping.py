@@ -8,6 +8,7 @@ from typing import Any
 
 from assignor.types import TaskId
 from streams_runtime.clock import SystemClock
+from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.housekeeping import Housekeeping
@@ -46,6 +47,23 @@ class WatchedDirectory(StateDirectory):
         return self.cleaned
 
 
+class AskedLog(InMemoryLog):
+    """Is away when the first topic is asked for. `asked`: topics, in order; `again`: the last one a second time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.again = threading.Event()
+
+    def partitions_of(self, topic: str) -> int:
+        self.asked.append(topic)
+        if len(self.asked) == 1:
+            raise LogTimeout("away")
+        if self.asked.count("out") == 2:
+            self.again.set()
+        return super().partitions_of(topic)
+
+
 def state_of(directory: StateDirectory, task: TaskId) -> Path:
     store = directory.task_directory(task) / "rocksdb" / "counts"
     store.mkdir(parents=True)
@@ -73,6 +91,16 @@ def test_should_delete_state_that_nobody_wants_but_none_that_is_locked(tmp_path:
     housekeeping.close()
     assert directory.cleaned[0] == obsolete
     assert (kept.exists(), gone.exists()) == (True, False)
+    directory.close()
+
+
+def test_should_keep_looking_up_the_topics_that_tasks_will_write_to(tmp_path: Path) -> None:
+    log, directory = AskedLog(), StateDirectory(tmp_path, "app", SystemClock())
+    housekeeping = Housekeeping("app", directory, log, 600_000, log_interval_ms=5, written={"out", "changelog"})
+    housekeeping.start()
+    assert log.again.wait(TIMEOUT_S)
+    housekeeping.close()
+    assert log.asked[:4] == ["changelog", "out", "changelog", "out"]
     directory.close()
 
 
