@@ -143,7 +143,12 @@ class Settings(BaseSettings):
     computation_max_count: int = Field(
         4, ge=1, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."
     )
-    shutdown_timeout_ms: int = Field(5_000, ge=0, description="How long a stop lets requests in progress finish.")
+    shutdown_timeout_ms: int = Field(
+        4_000,
+        ge=0,
+        description="How long a stop lets requests in progress finish. The process ends a second later at the latest, "
+        "even if the store does not answer.",
+    )
 
     rebalances_retained_count: int = Field(
         1_000, ge=1, description="Recorded rebalances kept for each group; the oldest are deleted first."

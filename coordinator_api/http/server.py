@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import structlog
@@ -31,6 +32,8 @@ from coordinator_api.http.garbage import YoungGarbage, set_aside_what_is_there
 from coordinator_api.settings import Settings, unknown_environment
 
 _SWITCH_INTERVAL_S = 0.001
+_LEFT_FOR_THE_STORE_S = 0.9
+_EXIT_CODE_OF_A_STOP_CUT_SHORT = 1
 _M_MMAP_THRESHOLD = -3
 _LARGE_BYTES = 262_144
 
@@ -59,6 +62,8 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     with _listen(settings) as listening:
         coordinator = await Coordinator.open(settings)
         set_aside_what_is_there()
+        # at least a second: 0 would wait for ever
+        graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
         connections = ServiceConnections(
             connection_limit(settings),
             settings.max_connections_per_ip,
@@ -76,16 +81,18 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
             ws="none",
             # longer than members pause between heartbeats, so that a connection is not closed just as one goes out
             timeout_keep_alive=75,
-            # at least a second: 0 would wait for ever
-            timeout_graceful_shutdown=max(1, round(settings.shutdown_timeout_ms / 1000)),
+            timeout_graceful_shutdown=graceful_s,
         )
-        server = _Server(config, coordinator, connections, lambda: say(_greeting(settings, listening)))
+        longest_stop_s = graceful_s + _LEFT_FOR_THE_STORE_S
+        server = _Server(config, coordinator, connections, lambda: say(_greeting(settings, listening)), longest_stop_s)
         await server.serve(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
     """uvicorn, except that the first signal answers held requests, and a graceful stop ends with exit code 0; it cuts
     the connections that had their time, and tells the coordinator of those that break while it serves.
+
+    `longest_stop_s`: a stop that takes longer is cut short.
     """
 
     def __init__(
@@ -94,8 +101,10 @@ class _Server(uvicorn.Server):
         coordinator: Coordinator,
         connections: ServiceConnections,
         started: Callable[[], None],
+        longest_stop_s: float,
     ) -> None:
         super().__init__(config)
+        self._longest_stop_s = longest_stop_s
         self._coordinator = coordinator
         self._connections = connections
         self._started = started
@@ -131,8 +140,26 @@ class _Server(uvicorn.Server):
         structlog.get_logger("coordinator_api").info("stopping", signal=number.name)
         # a second signal does not wait for requests in progress
         self.force_exit = self.should_exit
+        if not self.should_exit:
+            _end_process_in(self._longest_stop_s)
         self.should_exit = True
         self._coordinator.begin_stop()
+
+
+def _end_process_in(seconds: float) -> None:
+    """End the process then, if it still runs, in the middle of whatever it does.
+
+    Only a store that does not answer takes so long. What was answered is committed, as after a crash.
+    """
+
+    def end() -> None:
+        structlog.get_logger("coordinator_api").error("stop_cut_short", after_s=seconds)
+        os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
+
+    # a thread of its own: the event loop may have ended already, and wait for the store's thread
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _give_large_memory_back() -> None:

@@ -304,6 +304,28 @@ async def test_should_say_that_it_stops_to_who_still_waits_for_a_commit(tmp_path
         assert await of.stop() == 0
 
 
+async def test_should_end_soon_after_sigterm_while_the_disk_stands_still(tmp_path: Path) -> None:
+    async with service(tmp_path) as of, settled_fleet(of) as fleet:
+        members = sorted(str(member.member_id) for member in fleet.members())
+        with disk_that_stands_still(of):
+            join = asyncio.create_task(
+                HttpConnection(of.address).ask(
+                    "POST", f"{PLAIN.path}/subscriptions", first_join(fleet, 99), answer_timeout_s=60
+                )
+            )
+            for _ in range(10):  # what was sent before these has arrived when they are answered
+                assert (await HttpConnection(of.address).ask(*heartbeat(fleet))).status == 200
+            asked_s = time.monotonic()
+            of.signal(signal.SIGTERM)
+            assert await of.stop() == 1  # while another program still holds the file for itself
+            assert time.monotonic() - asked_s < 8
+            with contextlib.suppress(NoAnswer):
+                assert (await join).status == 503
+        await of.start()
+        await fleet.until_settled()
+        assert sorted(str(member.member_id) for member in fleet.members()) == members
+
+
 async def test_should_leave_no_process_behind_when_it_is_killed(tmp_path: Path) -> None:
     async with holding_service(tmp_path) as (of, hold):
         hold.touch()
