@@ -26,7 +26,7 @@ from benchmarks.group_load.members import Fleet, FleetPlan, MemberProcess
 from tests.oracle.broker import Broker
 from tests.oracle.oracle import Oracle
 
-LEADER_RUNS = 8
+LEADER_RUNS = 6
 HEAP_MB = 6_144
 _LEADER_JVM = ("-Xmx4g", "-XX:+UseG1GC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 _LONGEST_LEADER_S = 240.0

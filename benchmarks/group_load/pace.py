@@ -27,10 +27,10 @@ FULL = Pace(
     initial_delay_ms=3_000,
     idle_s=5.0,
     rest_s=10.0,
-    attack_s=20.0,
+    attack_s=15.0,
     memory_back_s=10.0,
     rebalances_in_a_row=20,
-    peer_rounds=3,
+    peer_rounds=2,
 )
 QUICK = Pace(
     initial_delay_ms=300,

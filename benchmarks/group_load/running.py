@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if unknown := [row for row in options.rows if row not in ROWS]:
         parser.error(f"there is no row {', '.join(unknown)}; choose from {', '.join(ROWS)}")
-    console = Console(width=180)
+    console = Console(width=150)
     if options.table:
         print_table(console, newest(options.results, quick=options.quick), TITLE)
         return 0
