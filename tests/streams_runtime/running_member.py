@@ -108,7 +108,7 @@ class RememberingHolder:
 
 
 class RunningMember:
-    """A member that joins on entry; as a context it is closed at the end. `heartbeat_interval_ms` None: the default."""
+    """A member that joins on entry; as a context it is closed at the end."""
 
     def __init__(
         self,
@@ -119,7 +119,6 @@ class RunningMember:
         incarnation: int | None = None,
         static: bool = False,
         session_timeout_ms: int = 10_000,
-        heartbeat_interval_ms: int | None = None,
         fail_on: str = "",
     ) -> None:
         self.holder = RememberingHolder(fail_on)
@@ -127,7 +126,6 @@ class RunningMember:
             client,
             definition.group_id,
             session_timeout_ms=session_timeout_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
         )
         self.member = self.process.member(
             MemberSettings(

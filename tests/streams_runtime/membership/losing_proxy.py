@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that loses answers, and knows which calls came over which connection."""
+"""A TCP proxy on loopback that loses answers or falls silent, and knows which calls came over which connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Connection:
 class LosingProxy:
     """`lose`: how many answers to calls whose request line contains `lost_call` are lost with their connection.
 
-    The service has carried out a call whose answer is lost.
+    The service has carried out a call whose answer is lost. `carries`: while it is not set, nothing passes in either
+    direction, and no connection breaks.
     """
 
     def __init__(self, service_url: str) -> None:
@@ -37,6 +38,8 @@ class LosingProxy:
         self.lost_call = ""
         self.connections: list[Connection] = []
         self.changed = threading.Condition()
+        self.carries = threading.Event()
+        self.carries.set()
         self._service = urlsplit(service_url)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -66,6 +69,7 @@ class LosingProxy:
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
+        self.carries.set()
         for connection in self.connections:
             connection.break_off()
 
@@ -76,6 +80,7 @@ class LosingProxy:
                     with self.changed:
                         connection.calls.append(data.split(b"\r\n", 1)[0].decode("ascii"))
                         self.changed.notify_all()
+                self.carries.wait()
                 connection.service.sendall(data)
         connection.break_off()
 
@@ -87,6 +92,7 @@ class LosingProxy:
                     self.lose -= loses
                 if loses:
                     break
+                self.carries.wait()
                 connection.caller.sendall(data)
         connection.break_off()
 

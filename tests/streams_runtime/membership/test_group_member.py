@@ -12,6 +12,7 @@ from spark_jobs.workers.group_view import group_view, wait_for_group
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import GroupIdNotFound
 from streams_runtime.membership.member_events import AssignmentFailed, MemberEnd
+from tests.streams_runtime.membership.losing_proxy import losing_proxy
 from tests.streams_runtime.running_member import TIMEOUT_S, RunningMember, owned_twice, wait_until_owned_once
 from tests.streams_runtime.small_group import small_definition, task_names, without_source_topic
 
@@ -162,15 +163,22 @@ def test_should_leave_the_group_when_its_heartbeats_fail(client: CoordinatorClie
         assert group_view(client, "heartless").members == ()
 
 
-def test_should_be_evicted_after_its_session_when_it_is_silent(client: CoordinatorClient) -> None:
-    """A heartbeat that is being held is no sign of life, and hears of the eviction."""
+def test_should_be_evicted_after_its_session_when_the_network_is_silent(
+    coordinator: CoordinatorProcess, client: CoordinatorClient
+) -> None:
+    """Its connection does not break, so only the session tells. It hears of the eviction when the network is back."""
     definition = small_definition("silent")
     client.declare("silent", definition.body())
-    silent = RunningMember(client, definition, "a", session_timeout_ms=1_000, heartbeat_interval_ms=3_600_000)
-    with silent, RunningMember(client, definition, "b", session_timeout_ms=1_000) as other:
-        wait_until_owned_once([silent, other], task_names(4))
-        silent.holder.wait_for(lambda: "lost" in silent.holder.names(), "the silent member to hear of its eviction")
-        assert "lost" not in other.holder.names()
+    with losing_proxy(coordinator.url) as proxy, CoordinatorClient(proxy.url) as through_proxy:
+        silent = RunningMember(through_proxy, definition, "a", session_timeout_ms=1_000)
+        with silent, RunningMember(client, definition, "b", session_timeout_ms=1_000) as other:
+            wait_until_owned_once([silent, other], task_names(4))
+            proxy.carries.clear()
+            other.holder.wait_for(lambda: other.holder.active == task_names(4), "the other to own all tasks")
+            assert "lost" not in silent.holder.names()
+            proxy.carries.set()
+            silent.holder.wait_for(lambda: "lost" in silent.holder.names(), "the silent member to hear of its eviction")
+            assert "lost" not in other.holder.names()
 
 
 def test_should_report_how_far_it_is_when_it_heartbeats(client: CoordinatorClient) -> None:
