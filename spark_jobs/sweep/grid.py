@@ -98,7 +98,8 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 def _axis(text: str) -> Axis:
     key, equals, written = (part.strip() for part in text.partition("="))
-    if not equals or not key:
+    # what cannot be printed would break the message that names it, and no key or value has any of it
+    if not equals or not key or not text.isprintable():
         raise InputError(f"an axis is key=values, such as max.warmup.replicas=1..16, not {_shown(text)}", GRID_OPTION)
     values: dict[Value, None] = {}
     for piece in written.split("|"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.errors import InputError, NotBuiltYet
@@ -146,6 +146,7 @@ def test_should_read_a_range_as_python_counts_it(first: int, more: int, step: in
 
 
 @given(st.text(max_size=40) | st.from_regex(r"max\.warmup\.replicas=[0-9.:|]{1,9}", fullmatch=True))
+@example("0\x850=")  # a line break to Python, although no terminal shows it
 def test_should_answer_any_text_with_a_grid_or_one_line(text: str) -> None:
     try:
         found = str(len(parse_grid([text])))
