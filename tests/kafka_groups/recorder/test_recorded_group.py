@@ -87,8 +87,10 @@ def test_should_record_every_rebalance_of_a_real_group_so_that_it_can_be_run_aga
     first, second = lines_of(by_text)[:2]
     made = {f"{APPLICATION}-counts-changelog": 3, f"{APPLICATION}-counts-repartition": 3}
     assert first["output"]["internal_topics"] == made
-    assert set(first["output"]["created_topics"]) == set(made)
-    assert first["input"]["existing_internal_topics"] == {}
+    # a rebalance that the group gave up, because another thread joined, is no generation, but may have created a topic
+    created, existed = set(first["output"]["created_topics"]), set(first["input"]["existing_internal_topics"])
+    assert created.isdisjoint(existed)
+    assert created | existed == set(made)
     assert set(second["input"]["existing_internal_topics"]) == set(made)
     assert first["note"].startswith("topology: Topology#describe text words.txt")
     assert lines_of(inferred)[0]["note"].startswith("topology: inferred from assignments and topic names")
