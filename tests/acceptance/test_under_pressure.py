@@ -133,6 +133,7 @@ async def test_should_evict_nobody_while_many_join_and_the_disk_is_slow(tmp_path
         await fleet.assert_whole(of)
 
 
+@pytest.mark.long
 async def test_should_evict_nobody_while_a_disk_stands_still_for_longer_than_a_session(tmp_path: Path) -> None:
     manners = replace(PLAIN, session_timeout_ms=2_000, heartbeat_interval_ms=200)
     async with service(tmp_path) as of, settled_fleet(of, manners) as fleet:
