@@ -211,22 +211,6 @@ async def test_should_notice_the_death_of_a_process_whose_last_words_came_with_t
         await fleet.assert_whole(service)
 
 
-async def test_should_keep_a_process_whose_old_heartbeat_is_read_after_the_end_of_its_connection(
-    tmp_path: Path,
-) -> None:
-    async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
-        fleet.add(4, HELD)
-        settled = await fleet.until_settled()
-
-        for process in fleet.processes:
-            await HttpConnection(service.address).send_and_hang_up(process.heartbeat_request())
-        await heard_again(fleet, fleet.processes)
-
-        assert await fleet.until_settled() == settled
-        assert service.removed() == {}
-        await fleet.assert_whole(service)
-
-
 async def test_should_not_miss_a_process_for_the_connections_of_its_other_calls(tmp_path: Path) -> None:
     async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
         fleet.add(4, HELD)
