@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.types import ProcessId, Role, TaskId
 from coordinator_api.group.image import GroupImage, LastRebalance
-from coordinator_api.group.liveness import Liveness, Session
+from coordinator_api.group.liveness import Session
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
@@ -68,8 +69,11 @@ class GroupDescription:
     reported_at_ms: int | None = None
 
 
-def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescription:
-    last, sessions = image.last_rebalance, liveness.sessions
+def describe(
+    group_id: str, image: GroupImage, sessions: Mapping[str, Session], sessions_then: Mapping[str, Session]
+) -> GroupDescription:
+    """`sessions`: of the members now. `sessions_then`: of those of `image`, for members that have gone since."""
+    last = image.last_rebalance
     present = last.end if last is not None and image.state is GroupState.STABLE else None
     return GroupDescription(
         group_id=group_id,
@@ -83,7 +87,8 @@ def describe(group_id: str, image: GroupImage, liveness: Liveness) -> GroupDescr
         error=present.error if present else None,
         last_rebalance=last,
         members=tuple(
-            _describe_member(image, member, sessions.get(member_id)) for member_id, member in image.members.items()
+            _describe_member(image, member, sessions.get(member_id) or sessions_then.get(member_id))
+            for member_id, member in image.members.items()
         ),
         led_by=image.led_by,
         reported_at_ms=image.reported_at_ms,

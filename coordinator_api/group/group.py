@@ -37,9 +37,10 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import join
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.liveness import Liveness
+from coordinator_api.group.liveness import Liveness, Session
 from coordinator_api.group.membership import connection_lost, hear, leave
 from coordinator_api.group.outcome import Accepted, Heard, Outcome, Rejected, Response
+from coordinator_api.group.persistent_map import PersistentMap
 from coordinator_api.group.rebalancing import (
     followup_is_due,
     rebalance_to_run,
@@ -141,9 +142,20 @@ class Group:
         """The shortest list of records that replays to this state, so that a store may forget the older ones."""
         return snapshot_records(self._image)
 
-    def describe(self, image: GroupImage | None = None) -> GroupDescription:
-        """`image`: the state to describe, the last committed one; None for the present one."""
-        return describe(self.group_id, image or self._image, self._liveness)
+    @property
+    def sessions(self) -> PersistentMap[str, Session]:
+        """By member, immutable."""
+        return self._liveness.sessions
+
+    def describe(
+        self, image: GroupImage | None = None, sessions_then: Mapping[str, Session] | None = None
+    ) -> GroupDescription:
+        """`image`: the state to describe, the last committed one; None for the present one.
+
+        `sessions_then`: those of that state. A member that has left since, by an event whose records are still being
+        committed, has its session only there.
+        """
+        return describe(self.group_id, image or self._image, self._liveness.sessions, sessions_then or {})
 
     def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
         """By member: the offset sum of each of its tasks, as its last heartbeat reported them. Not durable."""

@@ -11,11 +11,12 @@ it is read from the store again before it takes the next event. A log that has g
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from coordinator_api.group.events import DeleteGroup, Event
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
+from coordinator_api.group.liveness import Session
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import CoordinatorRecord
@@ -38,6 +39,8 @@ class DurableGroup:
     group: Group
     image: GroupImage
     """The state that is committed. Immutable, so it may be read anywhere at any time."""
+    sessions_then: Mapping[str, Session]
+    """Of the members of `image`, as they were when the first event after it was taken."""
     _sequence: int
     _log_bytes: int
     _snapshot_bytes: int
@@ -76,6 +79,8 @@ class DurableGroup:
         applied leaves the group uncertain. Raises what they raise.
         """
         outcome = self.group.handle(event, now_ms)
+        if not self._taken:
+            self.sessions_then = self.group.sessions
         try:
             self.group.apply(outcome.records, now_ms)
         except BaseException:
@@ -132,6 +137,7 @@ class DurableGroup:
         now_ms = self._environment.clock.now_ms()
         self.group = Group.replay(stored.group_id, self._environment.limits, records, now_ms)
         self.image = self._taken_image = self.group.image
+        self.sessions_then = self.group.sessions
         self._taken, self._deleted = [], False
         self._sequence = stored.sequence
         self._log_bytes = sum(map(len, stored.records))

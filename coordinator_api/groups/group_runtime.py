@@ -197,8 +197,8 @@ class GroupRuntime:
 
     async def describe(self) -> tuple[GroupDescription, GroupImage]:
         """The committed group, and the state that was described. In a thread: a large group takes time."""
-        group, image = self.group, self.image
-        return await asyncio.to_thread(group.describe, image), image
+        group, image, sessions_then = self.group, self.image, self._durable.sessions_then
+        return await asyncio.to_thread(group.describe, image, sessions_then), image
 
     async def definition(self, image: GroupImage) -> Definition:
         """Of the state that was described."""

@@ -26,9 +26,8 @@ class NotInTime(AssignorFault):
 class MemberView:
     """`joined`: has sent its subscription for the coming rebalance. `fetched`: has the assignment of the last one.
 
-    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch; None when it is just leaving, or
-    was not heard since the coordinator was started. `user_endpoint`: host:port under
-    which its instance answers, None when it does not serve.
+    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch; None in a group that is led
+    elsewhere. `user_endpoint`: host:port under which its instance answers, None when it does not serve.
     """
 
     member_id: str

@@ -200,6 +200,25 @@ async def test_should_note_at_its_arrival_that_a_member_rejoins(tmp_path: Path) 
         assert after.last_heard_ms > before.last_heard_ms
 
 
+async def test_should_describe_a_member_in_full_until_its_leave_is_committed(tmp_path: Path) -> None:
+    async with slow_group(tmp_path) as (runtime, repository):
+        await runtime.handle(join(0))
+        (before,) = (await runtime.describe())[0].members
+        repository.open.clear()
+        repository.begun.clear()
+        leaving = asked(runtime, events.Leave("m0"))
+        await repository.begun.wait()
+
+        assert runtime.group.image.members.get("m0") is None, "it has left, and that is being committed"
+        (meanwhile,) = (await runtime.describe())[0].members
+        assert meanwhile.last_heard_ms == before.last_heard_ms
+        assert meanwhile == before
+
+        repository.open.set()
+        await leaving
+        assert (await runtime.describe())[0].members == ()
+
+
 async def test_should_delete_a_group_between_the_events_before_and_after(tmp_path: Path) -> None:
     async with slow_group(tmp_path) as (runtime, repository):
         drained, deleted, later = await asyncio.gather(
