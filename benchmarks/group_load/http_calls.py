@@ -2,8 +2,8 @@
 
 A driver of thousands of members must cost less than what it drives.
 
-An answer has to name its length, as the coordinator's answers do. A call whose connection breaks raises CallFailed; it
-is the caller who knows whether it may be repeated.
+An answer has to name its length, as the coordinator's answers do. A call raises ConnectionError when it has no answer:
+its connection broke, could not be made, or nothing came in time. It is the caller who knows whether it may be repeated.
 """
 
 from __future__ import annotations
@@ -18,10 +18,6 @@ from urllib.parse import urlsplit
 LONGEST_CALL_S = 90.0
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
-
-
-class CallFailed(Exception):
-    """There is no answer: the connection broke, could not be made, or nothing came in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(CallFailed(f"the connection broke: {exc}"))
+            self._answer.set_exception(ConnectionError(f"the connection broke: {exc}"))
 
     def send(self, call: bytes) -> asyncio.Future[Answer]:
         assert self.transport is not None, "it is open"
@@ -110,7 +106,7 @@ class Connections:
         self._taken = 0
 
     async def call(self, call: bytes, longest_s: float = LONGEST_CALL_S) -> Answer:
-        """Raises CallFailed."""
+        """Raises ConnectionError."""
         while self._taken >= self._most:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -133,7 +129,7 @@ class Connections:
             self._give_back(connection, usable=answered)
 
     def close(self) -> None:
-        """As the end of a process closes them. A call that waits raises CallFailed."""
+        """As the end of a process closes them. A call that waits raises ConnectionError."""
         for connection in list(self._opened):
             connection.close()
         self._opened.clear()
@@ -148,7 +144,7 @@ class Connections:
         try:
             _, connection = await asyncio.get_running_loop().create_connection(_Connection, self._host, self._port)
         except OSError as fault:
-            raise CallFailed(str(fault)) from fault
+            raise ConnectionError(str(fault)) from fault
         self._opened.add(connection)
         return connection
 
@@ -168,4 +164,4 @@ class Connections:
 
 def _gave_up(answer: asyncio.Future[Answer]) -> None:
     if not answer.done():
-        answer.set_exception(CallFailed("no answer in time"))
+        answer.set_exception(ConnectionError("no answer in time"))

@@ -29,7 +29,7 @@ from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscri
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 from benchmarks.group_load.holdings import Holdings
-from benchmarks.group_load.http_calls import Answer, CallFailed, Connections, request
+from benchmarks.group_load.http_calls import Answer, Connections, request
 from benchmarks.group_load.latencies import Latencies
 
 LONGEST_HEARTBEAT_INTERVAL_MS = 3_000
@@ -253,7 +253,7 @@ class Member:
                 if answer.status not in _TRY_AGAIN:
                     raise Refused(answer.status, _code(answer))
                 wait = answer.header("retry-after")
-            except CallFailed:
+            except ConnectionError:
                 fleet.failed_calls += 1
             await asyncio.sleep((float(wait) if wait else pause) * fleet.random.uniform(0.5, 1.5))
             pause = min(2 * pause, LONGEST_PAUSE_S)
@@ -415,7 +415,7 @@ class MemberProcess:
             sent = time.monotonic()
             try:
                 answer = await self._heartbeats.call(request("POST", path, json.dumps(body).encode()))
-            except CallFailed:
+            except ConnectionError:
                 known = None
                 self._fleet.failed_calls += 1
                 await asyncio.sleep(FIRST_PAUSE_S * self._fleet.random.uniform(0.5, 1.5))
@@ -481,7 +481,7 @@ class MemberProcess:
             sent = time.monotonic()
             try:
                 answer = await self._heartbeats.call(request("POST", path, body))
-            except CallFailed:
+            except ConnectionError:
                 self._fleet.failed_calls += 1
                 continue
             ended = time.monotonic()

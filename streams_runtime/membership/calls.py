@@ -55,15 +55,6 @@ class FetchedAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatReply:
-    """Of one member. `rejoin`: a rebalance is being prepared and waits for it. `stop`: leave the group and end."""
-
-    state: str
-    rejoin: bool
-    stop: bool
-
-
-@dataclass(frozen=True, slots=True)
 class MemberHeartbeat:
     """What the heartbeat of a process says about one member.
 
@@ -77,8 +68,8 @@ class MemberHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatNews:
-    """`rejoin`, `stop`: as in `HeartbeatReply`. `assignment_generation`: the generation of the assignment that the
-    member can fetch now, 0 for none.
+    """Of one member. `rejoin`: a rebalance is being prepared and waits for it. `stop`: leave the group and end.
+    `assignment_generation`: the generation of the assignment that the member can fetch now, 0 for none.
     """
 
     rejoin: bool = False

@@ -22,11 +22,9 @@ import httpx
 import tenacity
 
 from assignor.coordinator_calls import authorization, check_url, group_path, refusal_of
-from assignor.types import TaskId
 from streams_runtime.membership.calls import (
     FetchedAssignment,
     HeartbeatNews,
-    HeartbeatReply,
     JoinReply,
     JoinRequest,
     MemberHeartbeat,
@@ -113,25 +111,6 @@ class CoordinatorClient:
             base64.b64decode(_text(answer, "assignment"), validate=True),
             bool(answer.get("followup")),
         )
-
-    def heartbeat(
-        self,
-        group_id: str,
-        member_id: str,
-        generation_id: int,
-        *,
-        task_offset_sums: Mapping[TaskId, int] | None = None,
-        timeout_s: float = ANSWER_TIMEOUT_S,
-    ) -> HeartbeatReply:
-        """`generation_id`: of the assignment that the member works by, 0 before the first.
-
-        Never repeated, because the next heartbeat is the repetition. Raises CoordinatorError, CoordinatorUnavailable.
-        """
-        body: dict[str, object] = {"generation_id": generation_id}
-        if task_offset_sums is not None:
-            body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in task_offset_sums.items()}
-        answer = self._call("POST", f"{_member_path(group_id, member_id)}/heartbeat", body=body, timeout_s=timeout_s)
-        return HeartbeatReply(_text(answer, "state"), bool(answer.get("rejoin")), bool(answer.get("stop")))
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
         """A connection of its own for the heartbeats of this process. The caller closes it."""

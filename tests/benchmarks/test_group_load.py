@@ -18,7 +18,7 @@ from benchmarks.group_load import kafka_group
 from benchmarks.group_load.definitions import TOPIC, definition
 from benchmarks.group_load.holdings import Holding, Holdings, overlaps
 from benchmarks.group_load.hostile import ATTACKS
-from benchmarks.group_load.http_calls import CallFailed, Connections, request
+from benchmarks.group_load.http_calls import Connections, request
 from benchmarks.group_load.latencies import Latencies, Percentiles
 from benchmarks.group_load.members import Fleet, FleetPlan
 from benchmarks.group_load.rebalances import GroupSize, after_initial_delay_s
@@ -116,7 +116,7 @@ def test_should_fail_a_call_whose_connection_breaks() -> None:
         server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
         async with server:
             host, port = server.sockets[0].getsockname()
-            with pytest.raises(CallFailed):
+            with pytest.raises(ConnectionError):
                 await Connections(f"http://{host}:{port}").call(request("GET", "/livez"))
 
     asyncio.run(run())

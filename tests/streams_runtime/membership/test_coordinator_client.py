@@ -8,11 +8,10 @@ import threading
 
 import pytest
 
-from assignor.types import LATEST_OFFSET, TaskId
+from assignor.types import TaskId
 from streams_runtime.membership.calls import (
     FetchedAssignment,
     HeartbeatNews,
-    HeartbeatReply,
     JoinReply,
     JoinRequest,
     MemberHeartbeat,
@@ -178,14 +177,6 @@ def test_should_know_how_long_an_overloaded_coordinator_wants_it_to_wait(
 def test_should_give_nothing_when_the_assignment_is_not_there_yet() -> None:
     with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
         assert client.assignment("g", "m", min_generation=1, wait_ms=0) is None
-
-
-def test_should_send_offset_sums_by_task_when_heartbeating() -> None:
-    answer = Answer(200, {"state": "Stable", "rejoin": False, "stop": True, "generation_id": 1})
-    with stub_service(answer) as service, CoordinatorClient(service.url) as client:
-        reply = client.heartbeat("g", "m", 1, task_offset_sums={TaskId(0, 3): LATEST_OFFSET, TaskId(1, 0): 7})
-        assert reply == HeartbeatReply("Stable", rejoin=False, stop=True)
-        assert service.asked[0].body == {"generation_id": 1, "task_offset_sums": {"0_3": -2, "1_0": 7}}
 
 
 @pytest.mark.parametrize(
