@@ -45,11 +45,18 @@ class HotCalls:
             ),
         }
 
+        self._leave = HotCall(
+            "/v1/groups/{group}/members/{member}", members.leave, settings.heartbeat_max_bytes, "heartbeat.max.bytes"
+        )
+
     def find(self, scope: Scope) -> HotCall | None:
         """The call of this request, whose `path_params` are set then."""
         match scope["path"].split("/"):
             case ["", "v1", "groups", group, "members", member, tail] if group and member:
                 found = self._of_member.get((scope["method"], tail))
+                parameters = {"group": group, "member": member}
+            case ["", "v1", "groups", group, "members", member] if group and member:
+                found = self._leave if scope["method"] == "DELETE" else None
                 parameters = {"group": group, "member": member}
             case ["", "v1", "groups", group, tail] if group:
                 found = self._of_group.get((scope["method"], tail))

@@ -1,16 +1,21 @@
-"""JSON objects. Read by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no name twice in an object.
-Written, when they are long, so that other threads run meanwhile.
+"""JSON objects. Read by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no name twice in an object,
+no deep nesting. Written, when they are long, so that other threads run meanwhile.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from coordinator_api.http.problems import Problem
 
 MAX_VALUES = 4_000_000
 """In one document, counted by its commas before anything is made of them: each value takes some 60 bytes of memory."""
+
+MAX_NESTING = 64
+"""Objects and lists in each other. No format needs a fifth of it. What is deeper could be read here and not be written
+or read again elsewhere, where the stack is deeper already.
+"""
 
 _PIECE = 200
 """Elements of a list that are written at one time, within a millisecond or so."""
@@ -32,11 +37,13 @@ def parse_object(raw: bytes) -> dict[str, object]:
             "INVALID_REQUEST", f"body: not JSON: {error.msg} at byte {offset}", extensions={"offset": offset}
         ) from None
     except RecursionError:
-        raise Problem("INVALID_REQUEST", "body: not JSON: nested too deeply") from None
+        raise _too_deep() from None
     except ValueError as error:
         raise Problem("INVALID_REQUEST", f"body: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise Problem("INVALID_REQUEST", "body: must be a JSON object")
+    if raw.count(b"[") + raw.count(b"{") > MAX_NESTING:
+        _refuse_deep_nesting(document)
     if b"\\u" in raw:
         _refuse_lone_surrogates(document)
     return document
@@ -73,6 +80,24 @@ def _no_name_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_no_name_twice)
+
+
+def _refuse_deep_nesting(document: object) -> None:
+    """Level by level: it must not recurse itself."""
+    level = [document]
+    for _ in range(MAX_NESTING):
+        level = [inner for outer in level for inner in _values(outer) if isinstance(inner, (dict, list))]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _values(outer: object) -> Iterable[object]:
+    return outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
+
+
+def _too_deep() -> Problem:
+    return Problem("INVALID_REQUEST", f"body: nested too deeply: up to {MAX_NESTING} objects and lists in each other")
 
 
 def _refuse_lone_surrogates(document: object) -> None:

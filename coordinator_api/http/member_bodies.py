@@ -1,7 +1,7 @@
 """The bodies that members send, read by hand: a heartbeat comes often, so it must cost little, whatever is in it.
 
 The schemas of `schemas.py` describe the same bodies for OpenAPI, and a test holds the two together. Reading is strict:
-a `true` is no number and `1.0` is no integer. Heartbeats may have a few fields that are not known here, and which are
+a `true` is no number and `1.0` is no integer. Every body may have a few fields that are not known here, and which are
 ignored: the members of a group are upgraded one after the other, and some of them before the coordinator. All limits
 are on counts and bytes that have been read already, so a body costs time in proportion to the limit of its route.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from coordinator_api.http.schemas import (
 )
 
 MAX_UNKNOWN_BYTES = 4_096
-"""Of all unknown fields of one body together, written as Python shows them."""
+"""Of all unknown fields of one body together, names and values, as ASCII JSON without spaces."""
 
 _HEARTBEAT = frozenset({"generation_id", "task_offset_sums", "group_instance_id"})
 _PROCESS_HEARTBEAT = frozenset({"members", "known"})
@@ -71,8 +72,7 @@ class SubscriptionFields(NamedTuple):
 def read_heartbeat(raw: bytes, member_id: str) -> Heartbeat:
     """Raises Problem with the place of what is wrong, as the other readers here do."""
     document = parse_object(raw)
-    if not document.keys() <= _HEARTBEAT:
-        _Unknown().take(document, _HEARTBEAT, "body")
+    _Unknown().take(document, _HEARTBEAT, "body")
     return _heartbeat(document, member_id, "body")
 
 
@@ -99,9 +99,7 @@ def read_process_heartbeat(raw: bytes) -> ProcessBody:
 
 def read_subscription_body(raw: bytes) -> SubscriptionFields:
     document = parse_object(raw)
-    for name in document:
-        if name not in _SUBSCRIPTION:
-            raise _invalid(f"body.{name}"[:MAX_TEXT_LENGTH], "Extra inputs are not permitted")
+    _Unknown().take(document, _SUBSCRIPTION, "body")
     member_id = _text(document, "member_id", "body", MAX_TEXT_LENGTH)
     join_id = _text(document, "join_id", "body", MAX_JOIN_ID_LENGTH)
     if member_id is not None and join_id is not None:
@@ -121,6 +119,12 @@ def read_subscription_body(raw: bytes) -> SubscriptionFields:
         rebalance_timeout_ms=_positive_ms(document, "rebalance_timeout_ms"),
         subscription=_bytes(_required(document, "subscription", "body"), "body.subscription"),
     )
+
+
+def check_leave_body(raw: bytes) -> None:
+    """A leave needs no body; one that a later release sends is ignored like any other unknown fields."""
+    if raw:
+        _Unknown().take(parse_object(raw), frozenset(), "body")
 
 
 def _heartbeat(document: Mapping[str, object], member_id: str, where: str) -> Heartbeat:
@@ -173,12 +177,13 @@ class _Unknown:
 
     def take(self, document: Mapping[str, object], known: frozenset[str], where: str) -> None:
         """Raises Problem for too many, or too long ones."""
+        if document.keys() <= known:
+            return
         names = document.keys() - known
         self._fields += len(names)
         if self._fields > MAX_UNKNOWN_FIELDS:
             raise _invalid(where, f"no more than {MAX_UNKNOWN_FIELDS} unknown fields are ignored")
-        for name in names:
-            self._bytes += len(name.encode("utf-8")) + len(repr(document[name]))
+        self._bytes += len(json.dumps({name: document[name] for name in names}, separators=(",", ":")))
         if self._bytes > MAX_UNKNOWN_BYTES:
             raise _invalid(where, f"no more than {MAX_UNKNOWN_BYTES} bytes of unknown fields are ignored")
 

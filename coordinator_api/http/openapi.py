@@ -15,9 +15,9 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coordinator_api.http.schemas import HeartbeatBody, ProcessHeartbeatBody, SubscriptionBody
+from coordinator_api.http.schemas import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody
 
-BODIES: tuple[type[BaseModel], ...] = (SubscriptionBody, HeartbeatBody, ProcessHeartbeatBody)
+BODIES: tuple[type[BaseModel], ...] = (SubscriptionBody, HeartbeatBody, ProcessHeartbeatBody, LeaveBody)
 """Routes refer to their schemas by name."""
 
 

@@ -21,7 +21,7 @@ MAX_OFFSET_SUMS = 10_000
 """Of one member in one heartbeat."""
 
 MAX_UNKNOWN_FIELDS = 16
-"""Of a heartbeat: fields of a later release, which are ignored."""
+"""Of what a member sends: fields of a later release, which are ignored. `MAX_UNKNOWN_BYTES` bounds them, too."""
 
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
@@ -43,8 +43,20 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def _of_later_releases_too(fields: int) -> ConfigDict:
+    """`fields`: how many this release knows."""
+    return ConfigDict(
+        extra="ignore",
+        json_schema_extra={"additionalProperties": True, "maxProperties": fields + MAX_UNKNOWN_FIELDS},
+    )
+
+
 class SubscriptionBody(_Body):
-    """A first join (no `member_id`) or a rejoin. Times in milliseconds."""
+    """A first join (no `member_id`) or a rejoin. Times in milliseconds. Up to 16 unknown fields of together 4 KB are
+    ignored.
+    """
+
+    model_config = _of_later_releases_too(9)
 
     member_id: Name | None = None
     group_instance_id: Name | None = Field(None, description="Makes the member a static one.")
@@ -90,7 +102,7 @@ class HeartbeatBody(_Body):
     together 4 KB are ignored.
     """
 
-    model_config = ConfigDict(extra="ignore", json_schema_extra={"maxProperties": 3 + MAX_UNKNOWN_FIELDS})
+    model_config = _of_later_releases_too(3)
 
     generation_id: Int32
     task_offset_sums: Annotated[dict[Task, Int64], Field(max_length=MAX_OFFSET_SUMS)] | None = Field(
@@ -110,15 +122,22 @@ class HeartbeatAnswer(_Body):
 
 class ProcessHeartbeatBody(_Body):
     """One heartbeat for all members of a process. `known`: the `news` of the last answer; while there is nothing newer,
-    the answer is held for up to `wait_ms`.
+    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored, those of `members`
+    included.
     """
 
-    model_config = ConfigDict(extra="ignore", json_schema_extra={"maxProperties": 2 + MAX_UNKNOWN_FIELDS})
+    model_config = _of_later_releases_too(2)
 
     members: Annotated[dict[Name, HeartbeatBody], Field(min_length=1, max_length=MAX_PROCESS_MEMBERS)] = Field(
         description="By member id."
     )
     known: Name | None = None
+
+
+class LeaveBody(_Body):
+    """A leave needs no body. Up to 16 fields of a later release, of together 4 KB, are ignored."""
+
+    model_config = _of_later_releases_too(0)
 
 
 class MemberNewsAnswer(_Body):

@@ -1,7 +1,7 @@
 """`/v1/groups/{group}/...` for members: subscribe, fetch the assignment, heartbeat, leave.
 
-All but the leave are hot: fleets send thousands of them a second. Each of these is a plain function of the request that
-reads and checks it by hand. So `hot_calls.py` can call it without FastAPI, which has it for its OpenAPI document.
+All of them are hot: fleets send thousands of them a second. Each is a plain function of the request that reads and
+checks it by hand. So `hot_calls.py` can call it without FastAPI, which has it for its OpenAPI document.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from assignor.protocol.shared_assignments import AssignmentParts
@@ -36,14 +36,16 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.bodies import OFF_LOOP_BYTES
 from coordinator_api.http.connections import CONNECTION_ID
 from coordinator_api.http.hang_ups import hung_up
-from coordinator_api.http.member_bodies import read_heartbeat, read_process_heartbeat, read_subscription_body
+from coordinator_api.http.member_bodies import (
+    check_leave_body,
+    read_heartbeat,
+    read_process_heartbeat,
+    read_subscription_body,
+)
 from coordinator_api.http.problems import Problem, input_as_problems
 from coordinator_api.http.routes.surface import (
     GROUP_ID_SCHEMA,
     MEMBER_ID_SCHEMA,
-    GroupId,
-    MemberId,
-    TheCoordinator,
     accepted,
     group_id_in,
     link,
@@ -55,6 +57,7 @@ from coordinator_api.http.schemas import (
     AssignmentAnswer,
     HeartbeatAnswer,
     HeartbeatBody,
+    LeaveBody,
     ProcessHeartbeatAnswer,
     ProcessHeartbeatBody,
     SubscriptionAnswer,
@@ -67,8 +70,6 @@ RAW = "application/octet-stream"
 MAX_WAIT_MS = 86_400_000
 
 _INTEGER = re.compile(r"-?[0-9]{1,10}\Z", re.ASCII)
-
-InstanceId = Annotated[str | None, Query(min_length=1, max_length=MAX_TEXT_LENGTH)]
 
 
 def _parameter(name: str, place: str, schema: Mapping[str, object], description: str = "") -> dict[str, object]:
@@ -95,12 +96,12 @@ _WAIT_MS = _parameter(
 )
 
 
-def _documented(*parameters: Mapping[str, object], body: type | None = None) -> dict[str, Any]:
+def _documented(*parameters: Mapping[str, object], body: type | None = None, needs_body: bool = True) -> dict[str, Any]:
     """For OpenAPI. `body`: a model; `openapi.py` adds its schema."""
     document: dict[str, Any] = {"parameters": list(parameters)}
     if body is not None:
         schema = {"$ref": f"#/components/schemas/{body.__name__}"}
-        document["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        document["requestBody"] = {"required": needs_body, "content": {"application/json": {"schema": schema}}}
     return document
 
 
@@ -241,12 +242,18 @@ async def process_heartbeat(request: Request) -> Response:
     )
 
 
-@router.delete("/members/{member}", status_code=204)
-async def leave(
-    group_id: GroupId, member: MemberId, coordinator: TheCoordinator, group_instance_id: InstanceId = None
-) -> None:
+@router.delete(
+    "/members/{member}",
+    status_code=204,
+    openapi_extra=_documented(_GROUP, _MEMBER, _INSTANCE_ID, body=LeaveBody, needs_body=False),
+)
+async def leave(request: Request) -> Response:
     """Leave the group. A rebalance gives the member's tasks to others at once."""
-    accepted(await coordinator.group(group_id).handle(events.Leave(member, group_instance_id)), Left)
+    _, runtime = _addressed(request)
+    left = events.Leave(_member_id(request), _instance_id(request.query_params))
+    check_leave_body(await request.body())
+    accepted(await runtime.handle(left), Left)
+    return Response(status_code=204)
 
 
 class RawAssignment(Response):

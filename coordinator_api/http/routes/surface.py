@@ -57,7 +57,6 @@ async def _group_id(group: Annotated[str, Path(json_schema_extra=GROUP_ID_SCHEMA
 
 TheCoordinator = Annotated[Coordinator, Depends(_coordinator)]
 GroupId = Annotated[str, Depends(_group_id)]
-MemberId = Annotated[str, Path(min_length=1, max_length=MAX_TEXT_LENGTH)]
 
 _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
 """Statuses that any call may end with: the gate, the limits, a broken or stopping service."""

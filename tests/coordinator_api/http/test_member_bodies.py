@@ -13,9 +13,22 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from assignor.types import TaskId
-from coordinator_api.http.member_bodies import read_heartbeat, read_process_heartbeat, read_subscription_body
+from coordinator_api.http.json_objects import MAX_NESTING
+from coordinator_api.http.member_bodies import (
+    MAX_UNKNOWN_BYTES,
+    check_leave_body,
+    read_heartbeat,
+    read_process_heartbeat,
+    read_subscription_body,
+)
 from coordinator_api.http.problems import Problem
-from coordinator_api.http.schemas import HeartbeatBody, ProcessHeartbeatBody, SubscriptionBody
+from coordinator_api.http.schemas import (
+    MAX_UNKNOWN_FIELDS,
+    HeartbeatBody,
+    LeaveBody,
+    ProcessHeartbeatBody,
+    SubscriptionBody,
+)
 
 HEARTBEAT: dict[str, Any] = {"generation_id": 3, "task_offset_sums": {"0_1": 5}, "group_instance_id": "i"}
 PROCESS: dict[str, Any] = {"members": {"a": HEARTBEAT, "b": {"generation_id": 0}}, "known": "n"}
@@ -33,6 +46,7 @@ READERS: dict[str, tuple[Callable[[bytes], object], type[BaseModel], dict[str, A
     "heartbeat": (lambda raw: read_heartbeat(raw, "m"), HeartbeatBody, HEARTBEAT),
     "process heartbeat": (read_process_heartbeat, ProcessHeartbeatBody, PROCESS),
     "subscription": (read_subscription_body, SubscriptionBody, SUBSCRIPTION),
+    "leave": (check_leave_body, LeaveBody, {}),
 }
 
 odd_values = (
@@ -92,3 +106,42 @@ def test_should_bound_what_it_ignores_over_the_whole_body() -> None:
     assert accepts(read_process_heartbeat, process(16, 200))
     assert not accepts(read_process_heartbeat, process(17, 1))
     assert not accepts(read_process_heartbeat, process(2, 2_100))
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_should_ignore_a_few_fields_of_a_later_release(kind: str) -> None:
+    reader, model, usual = READERS[kind]
+    later = {f"later_{number}": {"deep": [number, None, "\u00e4"]} for number in range(MAX_UNKNOWN_FIELDS)}
+
+    assert reader(json.dumps({**usual, **later}).encode()) == reader(json.dumps(usual).encode())
+    assert not accepts(reader, {**usual, **later, "one_too_many": 1})
+    assert model.model_json_schema()["additionalProperties"] is True
+    assert model.model_json_schema()["maxProperties"] == len(model.model_fields) + MAX_UNKNOWN_FIELDS
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("letter", ["x", "\u00e4"], ids=["ascii", "escaped"])
+def test_should_bound_the_bytes_of_what_it_ignores(kind: str, letter: str) -> None:
+    reader, _, usual = READERS[kind]
+    around = len('{"later":""}')
+    most = (MAX_UNKNOWN_BYTES - around) // len(json.dumps(letter)[1:-1])
+
+    assert accepts(reader, {**usual, "later": letter * most})
+    assert not accepts(reader, {**usual, "later": letter * (most + 1)})
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("escaped", [b"", b'"\\u0041":1,'], ids=["plain", "escaped"])
+def test_should_refuse_deep_nesting_wherever_the_stack_ends(kind: str, escaped: bytes) -> None:
+    """What was read must be written and read again, by code that may stand higher on the same stack."""
+    reader, _, usual = READERS[kind]
+    rest = json.dumps(usual).encode()[1:-1]
+    body = b"{" + escaped + rest + (b"," if rest else b"") + b'"later":%s}'
+    for depth in (1, MAX_NESTING - 1, MAX_NESTING, *range(900, 1_100)):
+        for nested in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+            raw = body % nested
+            if depth < MAX_NESTING:
+                reader(raw)
+            else:
+                with pytest.raises(Problem, match="nested too deeply"):
+                    reader(raw)

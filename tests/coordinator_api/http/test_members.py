@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import threading
 import time
 
@@ -204,7 +205,8 @@ def test_should_not_count_a_held_fetch_as_a_sign_of_life(client: httpx.Client) -
         ({"join_id": "x" * 101}, 422, "INVALID_REQUEST"),
         ({"join_id": "x", "member_id": "m"}, 422, "INVALID_REQUEST"),
         ({"leave_on_disconnect": 1}, 422, "INVALID_REQUEST"),
-        ({"surprise": 1}, 422, "INVALID_REQUEST"),
+        ({f"surprise{number}": 1 for number in range(17)}, 422, "INVALID_REQUEST"),
+        ({"surprise": "x" * 4_100}, 422, "INVALID_REQUEST"),
     ],
 )
 def test_should_refuse_a_subscription_that_cannot_be(
@@ -260,12 +262,35 @@ def test_should_refuse_a_heartbeat_that_cannot_be(client: httpx.Client, body: di
     assert problem(client.post(path, json=body)) == (422, "INVALID_REQUEST")
 
 
-def test_should_ignore_a_few_fields_of_a_later_release_in_a_heartbeat(client: httpx.Client) -> None:
+def test_should_ignore_a_few_fields_of_a_later_release_in_every_call_of_a_member(client: httpx.Client) -> None:
+    later = {f"later{number}": "x" * 200 for number in range(16)}
+    member = HttpMember(client, new_group(client))
+
+    joined = member.subscribe(**later)  # type: ignore[arg-type]
+    settle(member)
+    rejoined = member.subscribe(**later)  # type: ignore[arg-type]
+    settle(member)
+    beat = member.heartbeat(**later)
+    beats = {str(member.member_id): {"generation_id": member.generation_id}}
+    process_beat = client.post(f"{member.path}/heartbeat", json={"members": beats, **later})
+    left = client.request("DELETE", f"{member.path}/members/{member.member_id}", json=later)
+
+    answers = (joined, rejoined, beat, process_beat, left)
+    assert [answer.status_code for answer in answers] == [201, 200, 200, 200, 204]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", b"{", b'{"a":NaN}', json.dumps({f"f{n}": 1 for n in range(17)}).encode(), b'{"a":"%s"}' % (b"x" * 5_000)],
+)
+def test_should_refuse_a_leave_whose_body_cannot_be(client: httpx.Client, body: bytes) -> None:
     member = HttpMember(client, new_group(client))
     member.subscribe()
-    settle(member)
 
-    assert member.heartbeat(**{f"later{number}": "x" * 200 for number in range(16)}).status_code == 200
+    refused = client.request("DELETE", f"{member.path}/members/{member.member_id}", content=body)
+
+    assert problem(refused) == (422, "INVALID_REQUEST")
+    assert member.leave().status_code == 204
 
 
 def process_beat(*members: HttpMember, known: str | None = None, wait_ms: int = 0) -> httpx.Response:
