@@ -3,6 +3,8 @@
 A process that is killed says nothing, but its kernel closes its connections within milliseconds. Rules:
 
 - A member belongs to the connection on which its last process heartbeat came.
+- When that connection breaks while an earlier heartbeat of its process is still held on another one, the process lives.
+  The member belongs to that other connection again. (A heartbeat may be read late, after its process has given it up.)
 - A connection that broke is due after the grace. Then the sessions of its members end, if they asked for it. A member
   that is heard from before, on whichever connection, is alive and belongs to the broken one no longer.
 - While more than half of the group's connections are broken, none is due: that is the network, or a proxy, or a switch,

@@ -92,9 +92,13 @@ class ConnectionLost:
     """A connection broke. Members whose last process heartbeat came on it, and who asked for `leave_on_disconnect`,
     have `disconnect_grace_ms` to be heard from again; then their sessions end. When more than half of the connections
     of the group are lost at one time it is the network, and the session timeout counts. Answered with `Accepted`.
+
+    `held_elsewhere`: by member, another connection, whole, on which its process waits for the answer to an earlier
+    heartbeat. Such a process lives, and its members belong to that connection again.
     """
 
     connection_id: int
+    held_elsewhere: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

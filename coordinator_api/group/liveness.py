@@ -125,14 +125,17 @@ class Liveness:
         if generation_id >= self.unfetched.get(member_id, generation_id + 1):
             self.unfetched = self.unfetched.without(member_id)
 
-    def connection_lost(self, connection_id: int, now_ms: int) -> None:
+    def connection_lost(self, connection_id: int, held_elsewhere: Mapping[str, int], now_ms: int) -> None:
+        """The connection broke. `held_elsewhere`: the whole connections on which members have a heartbeat held."""
+        for member_id, elsewhere in held_elsewhere.items():
+            known = self.sessions.get(member_id)
+            if known is not None and known.connection_id == connection_id:
+                self._belongs(member_id, elsewhere, now_ms)
         self.connections = self.connections.broken(connection_id, now_ms)
 
     def forget_connection(self, member_id: str, now_ms: int) -> None:
         """The member no longer belongs to a connection."""
-        known = self.sessions[member_id]
-        self.connections = self.connections.moved(member_id, known.connection_id, None, now_ms)
-        self.sessions = self.sessions.with_value(member_id, replace(known, connection_id=None))
+        self._belongs(member_id, None, now_ms)
 
     def expired_members(self, now_ms: int) -> tuple[str, ...]:
         """The members whose sessions have expired. Also makes `next_expiry_ms` exact."""
@@ -202,6 +205,11 @@ class Liveness:
         if image.state is GroupState.PREPARING_REBALANCE:
             self._await_joins(image, now_ms)
         self._await_fetches(image, now_ms)
+
+    def _belongs(self, member_id: str, connection_id: int | None, now_ms: int) -> None:
+        known = self.sessions[member_id]
+        self.connections = self.connections.moved(member_id, known.connection_id, connection_id, now_ms)
+        self.sessions = self.sessions.with_value(member_id, replace(known, connection_id=connection_id))
 
     def _expires(self, at_ms: int) -> None:
         if self.next_expiry_ms is None or at_ms < self.next_expiry_ms:

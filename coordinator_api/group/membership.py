@@ -28,7 +28,7 @@ def hear(step: GroupTransition, event: HeardEvent) -> Response:
 
 def connection_lost(step: GroupTransition, event: ConnectionLost) -> Response:
     """Not yet the end of its members: `ticking` decides once they have had time to come back."""
-    step.liveness.connection_lost(event.connection_id, step.now_ms)
+    step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
     return Accepted()
 
 

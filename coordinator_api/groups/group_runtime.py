@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group import events
@@ -39,6 +39,7 @@ from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, 
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.cluster_watch import ClusterWatch
+from coordinator_api.groups.connections import HeldHeartbeats
 from coordinator_api.groups.definitions import Definition, read_input
 from coordinator_api.groups.durable_group import DurableGroup, RecordingFor
 from coordinator_api.groups.event_queue import CommittedBatch, EventQueue
@@ -86,6 +87,7 @@ class GroupRuntime:
             self._committed,
             lambda: self._timer.set(clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS),
         )
+        self._held_heartbeats = HeldHeartbeats()
         self._held = HeldRequests(self._hear_now, self._tasks, self._bytes_to_send)
         self._timer = GroupTimer(clock, self._tick_now)
         self._watch = ClusterWatch(
@@ -140,7 +142,7 @@ class GroupRuntime:
         Raises StoreError when the group is uncertain and cannot be read again.
         """
         if isinstance(event, events.ProcessHeartbeat) and event.connection_id is not None:
-            self._connections.bind(event.connection_id, self.group_id, self._connection_lost)
+            self._connections.bind(event.connection_id, self.group_id, event.members, self._connection_lost)
         if self._durable.is_uncertain:
             response = await self._queue.put(event)
             self._telemetry.answered((response,))
@@ -188,7 +190,8 @@ class GroupRuntime:
             return response
         wait_s = min(wait_s, self._shortest_session_s(beat.members) / 2)
         recheck = events.RecheckProcess(beat.members)
-        return await self._held.hold(recheck, brings_nothing_new, members=len(beat.members), wait_s=wait_s, gone=gone)
+        with self._held_heartbeats.held(beat.connection_id, beat.members):
+            return await self._held.hold(recheck, brings_nothing_new, len(beat.members), wait_s, gone)
 
     def _shortest_session_s(self, member_ids: Iterable[str]) -> float:
         members = self.image.members
@@ -259,9 +262,10 @@ class GroupRuntime:
         if self._ticking is not None:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
 
-    def _connection_lost(self, connection_id: int) -> None:
+    def _connection_lost(self, connection_id: int, member_ids: Collection[str]) -> None:
+        held_elsewhere = self._held_heartbeats.lost(connection_id, member_ids)
         # when it cannot be taken in, the group is read again, and then no connection is known
-        self._queue.put(events.ConnectionLost(connection_id))
+        self._queue.put(events.ConnectionLost(connection_id, held_elsewhere))
 
     async def _hand_back(self, event: Event, recording_for: RecordingFor | None) -> Response:
         return await self._queue.put(event, recording_for)

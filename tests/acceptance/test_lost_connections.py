@@ -211,6 +211,23 @@ async def test_should_notice_the_death_of_a_process_whose_last_words_came_with_t
         await fleet.assert_whole(service)
 
 
+async def test_should_keep_a_process_whose_old_heartbeat_is_read_after_the_end_of_its_connection(
+    tmp_path: Path,
+) -> None:
+    """The heartbeat that it has sent since is held all the while, for much longer than the grace."""
+    async with fleet_of(tmp_path) as (service, fleet, _):
+        fleet.add(4, replace(HELD, heartbeat_interval_ms=1_500))
+        settled = await fleet.until_settled()
+        one = fleet.processes[0]
+
+        await HttpConnection(service.address).send_and_hang_up(one.heartbeat_request())
+        await heard_again(fleet, [one])
+
+        assert await fleet.until_settled() == settled
+        assert service.removed() == {}
+        await fleet.assert_whole(service)
+
+
 async def test_should_not_miss_a_process_for_the_connections_of_its_other_calls(tmp_path: Path) -> None:
     async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
         fleet.add(4, HELD)

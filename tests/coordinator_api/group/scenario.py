@@ -288,7 +288,7 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "declare": lambda words, options: declared(words[0], options.get("topology", "t1"), replace="replace" in words),
     "heartbeat": _heartbeat,
     "process": _process_heartbeat,
-    "lost": lambda words, _: ConnectionLost(int(words[0])),
+    "lost": lambda words, options: ConnectionLost(int(words[0]), {key: int(on) for key, on in options.items()}),
     "fetch": lambda words, options: FetchAssignment(words[0], int(options["min"]), options.get("instance")),
     "recheck": lambda words, options: RecheckAssignment(words[0], int(options["min"]), options.get("instance")),
     "leave": lambda words, options: Leave(words[0], options.get("instance")),

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.groups.connections import GroupsOfConnections
+from coordinator_api.groups.connections import GroupsOfConnections, HeldHeartbeats
 from coordinator_api.groups.keyed_locks import KeyedLocks
 from coordinator_api.groups.overload import MOST_EVENTS_WAITING, Kind, Overload
 
@@ -61,8 +61,10 @@ def test_should_tell_each_group_once_of_a_connection_that_broke() -> None:
     connections = GroupsOfConnections()
     told: list[tuple[str, int]] = []
     for group_id in ("a", "b", "a"):
-        connections.bind(7, group_id, partial(lambda group_id, number: told.append((group_id, number)), group_id))
-    connections.bind(8, "a", lambda number: told.append(("a", number)))
+        connections.bind(
+            7, group_id, ("m",), partial(lambda group_id, number, _: told.append((group_id, number)), group_id)
+        )
+    connections.bind(8, "a", ("m",), lambda number, _: told.append(("a", number)))
     connections.lost(7)
     connections.lost(7)
     connections.lost(99)
@@ -74,11 +76,21 @@ def test_should_tell_each_group_once_of_a_connection_that_broke() -> None:
 def test_should_forget_a_connection_that_the_service_closed() -> None:
     connections = GroupsOfConnections()
     told: list[int] = []
-    connections.bind(7, "a", told.append)
+    connections.bind(7, "a", ("m",), lambda number, _: told.append(number))
     connections.closed(7)
     connections.lost(7)
 
     assert (told, connections.count) == ([], 0)
+
+
+def test_should_know_on_which_other_connection_a_heartbeat_is_held() -> None:
+    heartbeats = HeldHeartbeats()
+    with heartbeats.held(1, ("m", "n")), heartbeats.held(2, ("m",)), heartbeats.held(None, ("m",)):
+        assert heartbeats.lost(3, ("m", "n", "other")) == {"m": 2, "n": 1}
+        assert heartbeats.lost(2, ("m",)) == {"m": 1}
+        assert heartbeats.lost(3, ("m",)) == {"m": 1}
+
+    assert heartbeats.lost(3, ("m", "n")) == {}
 
 
 async def test_should_lock_one_key_and_no_other_and_keep_none() -> None:
