@@ -22,8 +22,9 @@ from coordinator_api.group.events import RecheckAssignment, RecheckProcess
 from coordinator_api.group.outcome import Response
 from coordinator_api.groups.background_tasks import BackgroundTasks
 
-WAVE_MEMBERS = 128
-"""For how many members a wave answers."""
+WAVE_MEMBERS = 32
+"""For how many members a wave answers. Each then costs the loop about half a millisecond, most of it in one turn. A
+heartbeat of somebody else may wait as long as all of them."""
 
 WAVE_BYTES = 4_194_304
 """After how many bytes of assignments a wave ends: with 50,000 tasks, each of ten members fetches 400 KB of them."""

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http import openapi, problems
@@ -17,7 +19,31 @@ from coordinator_api.http.routes import groups, health, members, rebalances, sta
 from coordinator_api.settings import Settings
 
 
-def create_app(settings: Settings, coordinator: Coordinator | None = None) -> FastAPI:
+class GuardedApp(FastAPI):
+    """FastAPI behind the `guard`, which is set before the first request.
+
+    FastAPI's own way to add it would let each request pass through four more layers of middleware first. A held
+    heartbeat then keeps their objects as well, and every collection of garbage looks at them.
+    """
+
+    guard: RequestGuard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        await self.guard(scope, receive, send)
+
+    async def unguarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As FastAPI answers it. Raises what no handler knows."""
+        await super().__call__(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Without the outermost layer, which would answer an unexpected error before the guard can."""
+        outermost = super().build_middleware_stack()
+        assert isinstance(outermost, ServerErrorMiddleware), "Starlette puts it there"
+        return outermost.app
+
+
+def create_app(settings: Settings, coordinator: Coordinator | None = None) -> GuardedApp:
     """`coordinator`: one that is open already; without it the application opens its own when it starts.
 
     Either way it is closed when the application stops. Raises SettingsError for an exposed service without a token.
@@ -33,7 +59,7 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
         finally:
             await opened.close()
 
-    app = FastAPI(
+    app = GuardedApp(
         title="assignor",
         summary="Kafka Streams' task placement as a durable service",
         version=version("assignor"),
@@ -43,9 +69,7 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Fa
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(
-        RequestGuard, gate=Gate(token_of(settings)), settings=settings, find_hot_call=HotCalls(settings).find
-    )
+    app.guard = RequestGuard(app.unguarded, Gate(token_of(settings)), settings, HotCalls(settings).find)
     problems.install(app)
     for router in (groups.router, members.router, rebalances.router, stateless.router, health.router):
         app.include_router(router)

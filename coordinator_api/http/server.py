@@ -28,7 +28,7 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.auth import check_exposure, token_of
 from coordinator_api.http.connections import ServiceConnections, connection_limit, protocol_of
-from coordinator_api.http.garbage import YoungGarbage, set_aside_what_is_there
+from coordinator_api.http.garbage import Garbage, set_aside_what_is_there
 from coordinator_api.settings import Settings, unknown_environment
 
 _SWITCH_INTERVAL_S = 0.001
@@ -108,7 +108,7 @@ class _Server(uvicorn.Server):
         self._coordinator = coordinator
         self._connections = connections
         self._started = started
-        self._garbage = YoungGarbage()
+        self._garbage = Garbage()
         connections.on_lost = coordinator.connection_lost
         connections.on_closed = coordinator.connection_closed
         connections.on_cut = lambda reason: coordinator.metrics.cut_connections.labels(reason).inc()

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator_api.http.garbage import EVERY_S, YoungGarbage, set_aside_what_is_there
+from coordinator_api.http.garbage import (
+    ALL_EVERY_S,
+    MIDDLE_EVERY_S,
+    PARTS_OF_THE_TIME,
+    Garbage,
+    set_aside_what_is_there,
+)
+
+BEGAN_S = 1_000.0
 
 
 class Node:
@@ -17,9 +25,22 @@ class Node:
     me: Node
 
 
-@pytest.fixture
+class Stopwatch:
+    """Says that every collection takes as long as `took_s`."""
+
+    def __init__(self, took_s: float) -> None:
+        self._took_s = took_s
+        self._now_s = 0.0
+
+    def __call__(self) -> float:
+        self._now_s += self._took_s
+        return self._now_s
+
+
+@pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
     before = gc.get_threshold()
+    gc.collect()
     gc.disable()  # only what is tested collects
     yield
     gc.enable()
@@ -27,10 +48,22 @@ def as_it_was() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.mark.usefixtures("as_it_was")
+@pytest.fixture
+def generations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Those that were collected."""
+    collected: list[int] = []
+    monkeypatch.setattr(gc, "collect", collected.append)
+    return collected
+
+
+def a_circle() -> Node:
+    node = Node()
+    node.me = node
+    return node
+
+
 def test_should_not_look_again_at_what_was_there_at_the_start() -> None:
-    loaded = Node()
-    loaded.me = loaded
+    loaded = a_circle()
     there = weakref.ref(loaded)
     set_aside_what_is_there()
     assert gc.get_freeze_count() > 0
@@ -40,17 +73,45 @@ def test_should_not_look_again_at_what_was_there_at_the_start() -> None:
     assert there() is not None
 
 
-@pytest.mark.usefixtures("as_it_was")
-def test_should_collect_what_died_young_every_few_seconds_and_no_more_often() -> None:
-    garbage = YoungGarbage()
-    garbage.collect_if_due(1_000.0)
-    gone: list[bool] = []
-    for now_s in (1_000.0 + EVERY_S / 2, 1_000.0 + EVERY_S):
-        dead = Node()
-        dead.me = dead
-        left = weakref.ref(dead)
-        del dead
-        garbage.collect_if_due(now_s)
-        gone.append(left() is None)
+def test_should_collect_at_every_look_what_died_since_the_last_one() -> None:
+    garbage = Garbage()
+    garbage.collect_if_due(BEGAN_S)
+    left = weakref.ref(a_circle())
 
-    assert gone == [False, True]
+    garbage.collect_if_due(BEGAN_S + 0.1)
+
+    assert left() is None
+
+
+@pytest.mark.parametrize(("survived", "gone_after_s"), [(1, MIDDLE_EVERY_S), (2, ALL_EVERY_S)])
+def test_should_collect_within_a_bounded_time_what_died_later(survived: int, gone_after_s: float) -> None:
+    """An error that is held for some seconds, with the body that its frames refer to."""
+    garbage = Garbage(Stopwatch(0.0))
+    garbage.collect_if_due(BEGAN_S)
+    held = a_circle()
+    for generation in range(survived):
+        gc.collect(generation)
+    left = weakref.ref(held)
+    del held
+
+    garbage.collect_if_due(BEGAN_S + gone_after_s / 2)
+    assert left() is not None
+    garbage.collect_if_due(BEGAN_S + gone_after_s)
+    assert left() is None
+
+
+def test_should_look_less_often_where_a_look_takes_long(generations: list[int]) -> None:
+    garbage = Garbage(Stopwatch(0.02))
+    due_s = BEGAN_S + MIDDLE_EVERY_S
+    for now_s in (BEGAN_S, due_s, due_s + MIDDLE_EVERY_S, due_s + 0.02 * PARTS_OF_THE_TIME + 0.001):
+        garbage.collect_if_due(now_s)
+
+    assert generations == [0, 1, 0, 1]
+
+
+def test_should_look_at_one_generation_at_a_time(generations: list[int]) -> None:
+    garbage = Garbage(Stopwatch(0.0))
+    for now_s in (BEGAN_S, BEGAN_S + ALL_EVERY_S, BEGAN_S + ALL_EVERY_S + 0.1, BEGAN_S + ALL_EVERY_S + 0.2):
+        garbage.collect_if_due(now_s)
+
+    assert generations == [0, 2, 1, 0]
