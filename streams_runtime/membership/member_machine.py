@@ -29,7 +29,6 @@ heartbeat that its assignment can be fetched.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from assignor.types import AssignorErrorCode, TaskId
 from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply, JoinRequest
@@ -41,30 +40,25 @@ from streams_runtime.membership.coordinator_errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from streams_runtime.membership.departure import Departure
 from streams_runtime.membership.member_events import (
     AssignmentFailed,
     CallRefused,
     CallUnanswered,
     CloseAsked,
     FetchReplied,
-    GiveOrder,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
     MemberEffect,
     MemberEnd,
-    MemberEnded,
     MemberEvent,
     MemberFailed,
     MissingTopics,
     OrderDone,
     OrderFailed,
     RejoinAsked,
-    SendFetch,
-    SendJoin,
-    SendLeave,
     SentHeartbeat,
-    SetTimer,
     ShutdownAsked,
     Started,
     TasksLost,
@@ -75,33 +69,15 @@ from streams_runtime.membership.member_phase import Phase
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, Standing
 from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
-from streams_runtime.membership.repeated_calls import pause_before_repetition_ms
+from streams_runtime.membership.outstanding import CallAnswer, Outstanding
+from streams_runtime.membership.owned_tasks import OwnedTasks
 from streams_runtime.membership.task_holder import (
-    AssignTasks,
     CloseTasks,
     LoseTasks,
-    Order,
-    Partitions,
-    RevokeTasks,
     StartRebalance,
 )
 
 STABLE = "Stable"
-
-LAST_JOIN_WAIT_MS = 2_000
-"""How long a closing member waits for the answer to its first join, without which it cannot leave."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Owned:
-    """The active tasks that the member holds."""
-
-    generation_id: int | None = None
-    partitions: Partitions = frozenset()
-    tasks: Mapping[TaskId, Partitions] = field(default_factory=dict)
-
-    def tasks_with(self, partitions: Partitions) -> frozenset[TaskId]:
-        return frozenset(task for task, of_task in self.tasks.items() if of_task & partitions)
 
 
 class MemberMachine:
@@ -117,21 +93,13 @@ class MemberMachine:
         self._phase = Phase.NEW
         self._standing = Standing()
         self._news = PendingNews()
-        self._owned = _Owned()
+        self._outstanding = Outstanding()
+        self._departure = Departure(self._standing, self._outstanding)
+        self._owned = OwnedTasks()
         self._shutdown_requested = False
         self._request: JoinRequest | None = None
         self._taking: ReceivedAssignment | None = None
         self._rejoins_after_change = False
-        self._end: MemberEnd | None = None
-        self._failure: BaseException | None = None
-        self._call = 0
-        self._call_is_out = False
-        self._failures = 0
-        self._timer = 0
-        self._order = 0
-        self._first_order = 0
-        self._now_ms = 0
-        self._effects: list[MemberEffect] = []
 
     # --- what a caller may look at
 
@@ -151,7 +119,7 @@ class MemberMachine:
     @property
     def is_about_to_join(self) -> bool:
         """A join is on its way. Its answer, which comes soon, changes what a heartbeat has to say."""
-        return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._call_is_out)
+        return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._outstanding.call_is_out)
 
     @property
     def sends_heartbeats(self) -> bool:
@@ -170,11 +138,10 @@ class MemberMachine:
 
     def handle(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """What is to be done now. `now_ms`: on any clock that never goes back."""
-        self._now_ms = now_ms
+        self._outstanding.now_ms = now_ms
         if self._phase is not Phase.ENDED:
             self._take_in(event)
-        effects, self._effects = self._effects, []
-        return effects
+        return self._outstanding.taken()
 
     def _take_in(self, event: MemberEvent) -> None:
         match event:
@@ -182,21 +149,20 @@ class MemberMachine:
                 if self._phase is Phase.NEW:
                     self._prepare()
             case JoinReplied() | FetchReplied() | LeaveReplied() | CallRefused() | CallUnanswered():
-                if event.call == self._call and self._call_is_out:
-                    self._call_is_out = False
+                if self._outstanding.takes_answer(event):
                     self._answered(event)
             case HeartbeatReplied():
                 self._hear(event)
             case OrderDone(number, offset_sums):
-                if number == self._order:
+                if self._outstanding.is_last_order(number):
                     self._carried_out(offset_sums)
             case OrderFailed(number, error):
-                if number >= self._first_order:
+                if self._outstanding.is_present_order(number):
                     self._fail(error)
             case MemberFailed(error):
                 self._fail(error)
             case TimerDue(timer):
-                if timer == self._timer:
+                if self._outstanding.takes_timer(timer):
                     self._waited()
             case CloseAsked():
                 self._asked_to_close()
@@ -217,45 +183,31 @@ class MemberMachine:
 
     def _asked_to_close(self) -> None:
         if self._phase is Phase.NEW:
-            self._end = MemberEnd.LEFT
-            self._finish()
-        elif self._phase not in (Phase.CLOSING, Phase.LEAVING) and not self._is_ending:
+            self._departure.end = MemberEnd.LEFT
+            self._phase = self._departure.finish()
+        elif self._phase not in (Phase.CLOSING, Phase.LEAVING) and not self._departure.is_decided:
             self._close(MemberEnd.LEFT)
 
     # --- joining
 
     def _prepare(self) -> None:
         self._phase = Phase.PREPARING
-        self._give(StartRebalance())
+        self._outstanding.give(StartRebalance())
 
     def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
         """Write a subscription. What the holder asks for from here on is not part of it."""
         self._news.rejoin_asked = False
-        standing, settings = self._standing, self._settings
-        self._request = JoinRequest(
-            self._writer.next_subscription(
-                offset_sums,
-                self._owned.partitions,
-                self._owned.generation_id,
-                AssignorErrorCode.SHUTDOWN_REQUESTED if self._shutdown_requested else AssignorErrorCode.NONE,
-            ),
-            settings.session_timeout_ms,
-            settings.rebalance_timeout_ms,
-            standing.member_id,
-            settings.group_instance_id,
-            settings.incarnation,
-            settings.client_id,
-            standing.join_id(self._join_ids),
-            settings.leave_on_disconnect,
+        subscription = self._writer.next_subscription(
+            offset_sums,
+            self._owned.partitions,
+            self._owned.generation_id,
+            AssignorErrorCode.SHUTDOWN_REQUESTED if self._shutdown_requested else AssignorErrorCode.NONE,
         )
-        standing.joins(offset_sums)
-        self._failures = 0
+        self._request = self._standing.join_request(self._settings, self._join_ids, subscription)
+        self._standing.joins(offset_sums)
+        self._outstanding.begin_another_call()
         self._phase = Phase.JOINING
-        self._send_join()
-
-    def _send_join(self) -> None:
-        assert self._request is not None, "a subscription has been written"
-        self._effects.append(SendJoin(self._next_call(), self._request))
+        self._outstanding.join(self._request)
 
     def _joined(self, reply: JoinReply) -> None:
         standing, news = self._standing, self._news
@@ -274,10 +226,10 @@ class MemberMachine:
         assert standing.member_id is not None, "it has joined"
         self._phase = Phase.FETCHING
         self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # what is heard from here on, is heard again
-        self._effects.append(SendFetch(self._next_call(), standing.member_id, standing.awaited))
+        self._outstanding.fetch(standing.member_id, standing.awaited)
 
     def _fetched(self, fetched: FetchedAssignment | None) -> None:
-        self._failures = 0
+        self._outstanding.begin_another_call()
         if self._news.are_serious():
             self._act()
         elif fetched is not None:
@@ -309,7 +261,7 @@ class MemberMachine:
         code = received.error_code
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
             # Differs from Kafka, where the application ends: the coordinator watches the topics for its members
-            self._effects.append(MissingTopics(self._writer.topics))
+            self._outstanding.want(MissingTopics(self._writer.topics))
             self._change(received, rejoins=False)
         elif code is AssignorErrorCode.SHUTDOWN_REQUESTED:
             self._close(MemberEnd.SHUTDOWN_REQUESTED)
@@ -327,19 +279,16 @@ class MemberMachine:
         """Give up what is no longer assigned, then hold the rest."""
         self._phase = Phase.CHANGING
         self._taking = received
-        revoked = self._owned.partitions - received.partitions
         self._rejoins_after_change = rejoins
         if received.error_code is AssignorErrorCode.NONE:
-            self._rejoins_after_change |= bool(revoked)
-        orders: list[Order] = [RevokeTasks(self._owned.tasks_with(revoked))] if revoked else []
-        self._give(*orders, AssignTasks(received.held))
+            self._rejoins_after_change |= bool(self._owned.revoked_by(received))
+        self._outstanding.give(*self._owned.orders_to_hold(received))
 
     def _changed(self) -> None:
         received, self._taking = self._taking, None
         assert received is not None, "it takes an assignment"
-        held = received.held
-        self._owned = _Owned(held.generation_id, received.partitions, held.active)
-        self._standing.works_by(held.generation_id)
+        self._owned = OwnedTasks.of(received)
+        self._standing.works_by(received.held.generation_id)
         self._phase = Phase.HOLDING
         if self._rejoins_after_change or self._has_news():
             self._act()
@@ -368,7 +317,7 @@ class MemberMachine:
         elif self._phase is Phase.HOLDING:
             if self._has_news():
                 self._act()
-        elif self._call_is_out:
+        elif self._outstanding.call_is_out:
             return
         elif self._phase is Phase.FETCHING:
             if self._has_news():
@@ -405,7 +354,7 @@ class MemberMachine:
                 self._prepare()  # it keeps working
             case FencedInstanceId() | FencedMemberEpoch():
                 self._forget_member()  # the newer incarnation has its place now
-                self._end = MemberEnd.FENCED
+                self._departure.end = MemberEnd.FENCED
                 self._lose(error.code)
             case _:
                 self._fail(error)
@@ -416,44 +365,29 @@ class MemberMachine:
 
     # --- answers to calls and orders, and pauses between calls
 
-    def _answered(self, event: JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered) -> None:
+    def _answered(self, answer: CallAnswer) -> None:
         if self._phase in (Phase.CLOSING, Phase.LEAVING):
-            self._answered_while_ending(event)
+            self._phase = self._departure.answered(answer, self._phase)
             return
-        match event:
+        match answer:
             case JoinReplied(_, reply):
                 self._joined(reply)
             case FetchReplied(_, fetched):
                 self._fetched(fetched)
             case CallRefused(_, error):
                 self._refused(error)
-            case CallUnanswered(_, retry_after_ms, chance):
-                self._pause(retry_after_ms, chance)
+            case CallUnanswered():
+                self._outstanding.pause(answer)
                 self._act_when_free()
 
-    def _answered_while_ending(
-        self, event: JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered
-    ) -> None:
-        if isinstance(event, JoinReplied):  # of a first join: only now the member can leave
-            self._standing.member_id = event.reply.member_id
-        if self._phase is Phase.LEAVING:
-            if isinstance(event, JoinReplied):
-                self._leave()
-            else:
-                self._finish()
-
-    def _pause(self, retry_after_ms: int | None, chance: float) -> None:
-        self._failures += 1
-        self._set_timer(pause_before_repetition_ms(self._failures, retry_after_ms, chance))
-
     def _waited(self) -> None:
-        self._timer += 1
         if self._phase is Phase.JOINING:
-            self._send_join()
+            assert self._request is not None, "a subscription has been written"
+            self._outstanding.join(self._request)
         elif self._phase is Phase.FETCHING:
             self._fetch_again()
         elif self._phase is Phase.LEAVING:
-            self._finish()
+            self._phase = self._departure.finish()
 
     def _fetch_again(self) -> None:
         if self._has_news():
@@ -472,77 +406,34 @@ class MemberMachine:
             case Phase.CHANGING:
                 self._changed()
             case Phase.LOSING:
-                if self._is_ending:
-                    self._leave()
+                if self._departure.is_decided:
+                    self._phase = self._departure.leave()
                 else:
                     self._prepare()
             case Phase.CLOSING:
-                self._leave()
+                self._phase = self._departure.leave()
 
-    # --- the end
-
-    @property
-    def _is_ending(self) -> bool:
-        return self._end is not None or self._failure is not None
+    # --- giving up everything
 
     def _lose(self, reason: str) -> None:
         self._news.lost = None
-        self._owned = _Owned()
-        self._give_up_call()
+        self._owned = OwnedTasks()
+        self._outstanding.give_up_call()
         self._phase = Phase.LOSING
-        self._give(LoseTasks(reason))
+        self._outstanding.give(LoseTasks(reason))
 
     def _fail(self, error: BaseException) -> None:
         if self._phase is Phase.LEAVING:
             return
-        self._failure = self._failure or error
+        self._departure.failed(error)
         if self._phase in (Phase.LOSING, Phase.CLOSING):
-            self._leave()
+            self._phase = self._departure.leave()
         else:
             self._lose(f"the member failed: {error!r}")
 
     def _close(self, end: MemberEnd) -> None:
-        self._end = end
+        self._departure.end = end
         if self._standing.member_id is not None:
-            self._give_up_call()
+            self._outstanding.give_up_call()
         self._phase = Phase.CLOSING
-        self._give(CloseTasks())
-
-    def _leave(self) -> None:
-        self._phase = Phase.LEAVING
-        if self._standing.member_id is not None:
-            self._give_up_call()
-            self._effects.append(SendLeave(self._next_call(), self._standing.member_id))
-        elif self._call_is_out:
-            self._set_timer(LAST_JOIN_WAIT_MS)
-        else:
-            self._finish()
-
-    def _finish(self) -> None:
-        self._phase = Phase.ENDED
-        self._effects.append(MemberEnded(None if self._failure is not None else self._end, self._failure))
-
-    # --- numbers
-
-    def _give(self, *orders: Order) -> None:
-        """The answer to the last of them counts, and the failure of any."""
-        self._first_order = self._order + 1
-        for order in orders:
-            self._order += 1
-            self._effects.append(GiveOrder(self._order, order))
-
-    def _next_call(self) -> int:
-        self._call += 1
-        self._timer += 1
-        self._call_is_out = True
-        return self._call
-
-    def _give_up_call(self) -> None:
-        """Its answer does not count any more, nor does the pause before its repetition."""
-        self._call += 1
-        self._timer += 1
-        self._call_is_out = False
-
-    def _set_timer(self, after_ms: int) -> None:
-        self._timer += 1
-        self._effects.append(SetTimer(self._timer, self._now_ms + after_ms))
+        self._outstanding.give(CloseTasks())

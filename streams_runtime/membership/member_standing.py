@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assignor.types import TaskId
-from streams_runtime.membership.calls import HeartbeatNews, JoinReply, MemberHeartbeat
+from streams_runtime.membership.calls import HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
 from streams_runtime.membership.coordinator_errors import IllegalGeneration, UnknownMemberId
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
 from streams_runtime.membership.member_phase import Phase
+from streams_runtime.membership.member_settings import MemberSettings
 
 BEFORE_FIRST_ASSIGNMENT = 0
 
@@ -35,9 +36,22 @@ class Standing:
 
     # --- what it sends
 
-    def join_id(self, prefix: str) -> str | None:
-        """Each first join has its own, and keeps it when it is repeated. A rejoin has none."""
-        return f"{prefix}-{self.first_joins}" if self.member_id is None else None
+    def join_request(self, settings: MemberSettings, join_ids: str, subscription: bytes) -> JoinRequest:
+        """Each first join has an id of its own, and keeps it when it is repeated. A rejoin has none.
+
+        `join_ids`: the beginning of these ids.
+        """
+        return JoinRequest(
+            subscription,
+            settings.session_timeout_ms,
+            settings.rebalance_timeout_ms,
+            self.member_id,
+            settings.group_instance_id,
+            settings.incarnation,
+            settings.client_id,
+            f"{join_ids}-{self.first_joins}" if self.member_id is None else None,
+            settings.leave_on_disconnect,
+        )
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
         """The heartbeat to send now. `offset_sums`: what the holder reports now."""

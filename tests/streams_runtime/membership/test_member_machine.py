@@ -16,6 +16,7 @@ from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError, coordinator_error
+from streams_runtime.membership.departure import LAST_JOIN_WAIT_MS
 from streams_runtime.membership.member_events import (
     AssignmentFailed,
     CallRefused,
@@ -44,7 +45,7 @@ from streams_runtime.membership.member_events import (
     TasksLost,
     TimerDue,
 )
-from streams_runtime.membership.member_machine import LAST_JOIN_WAIT_MS, MemberMachine
+from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_phase import Phase
 from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_subscription import SubscriptionWriter
