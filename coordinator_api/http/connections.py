@@ -6,7 +6,10 @@ Any number of silent or slow connections leaves the others served:
   from the first byte of a request, and from the start of a connection.
 - At the limit the connection makes room that has waited longest without ever having sent a whole request; after these,
   the one that has been idle longest between two requests. When all are busy, the new one gets a 503.
-- A caller who does not read its answer is cut once it had enough time for it.
+- A caller who does not read its answer is cut once it had enough time for it, or has read nothing of it for a moment.
+  When all unread answers together are too many bytes, those are cut that are being read longest.
+- Connections that have sent much at once take turns (`reading_turns`), and so do those that send a request before the
+  last one was answered.
 
 `ServiceConnections` counts and chooses; it knows no sockets. `ServiceConnection` is uvicorn's protocol for one of them.
 Every connection has a number, which requests carry in `scope["state"]`, so that a group can tell which of its processes
@@ -26,12 +29,14 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, Protocol
 
+import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from coordinator_api.http.problems import Problem, problem_response
+from coordinator_api.http.reading_turns import STEP_BYTES, ReadingTurns, TurnsFlowControl, goes_at_once
 from coordinator_api.settings import Settings
 
 CONNECTION_ID = "connection_id"
@@ -43,6 +48,12 @@ MAX_HEADER_COUNT = 100
 
 SLOWEST_READER_BYTES_PER_S = 131_072
 """A caller may read its answer as slowly as this."""
+
+STALLED_S = 5.0
+"""A caller who reads nothing of its answer for so long is not expected to read the rest."""
+
+MOST_UNREAD_BYTES = 256 * 1024 * 1024
+"""Of the answers of all connections, beyond what the system's own buffers hold."""
 
 LINGER_S = 1.0
 """How long a refused connection stays open for its caller to read why."""
@@ -92,12 +103,20 @@ class CutReason(StrEnum):
 class Cuttable(Protocol):
     """A connection as `ServiceConnections` sees it."""
 
-    due_s: float
-    """On the event loop's clock: when the connection has had its time; infinite while it has all the time."""
+    @property
+    def due_s(self) -> float:
+        """On the event loop's clock: when the connection has had its time; infinite while it has all the time."""
 
     @property
     def slow(self) -> CutReason:
         """What it has spent its time with."""
+
+    @property
+    def slow_since_s(self) -> float:
+        """Since when its caller has been behind with reading its answers; infinite while he keeps up."""
+
+    def unread_bytes(self, now_s: float) -> int:
+        """How much he still has to read. Notes when he last read something."""
 
     def cut(self) -> None:
         """End it at once, whatever has not been sent yet."""
@@ -115,6 +134,7 @@ class ServiceConnections:
         self.limit = limit
         self.headers_timeout_s = headers_timeout_s
         self.answer_timeout_s = answer_timeout_s
+        self.turns = ReadingTurns()
         self.on_lost: Callable[[int], None] = lambda number: None
         self.on_closed: Callable[[int], None] = lambda number: None
         self.on_cut: Callable[[CutReason], None] = lambda reason: None
@@ -180,12 +200,24 @@ class ServiceConnections:
             (self.on_closed if ended_here else self.on_lost)(number)
 
     def sweep(self, now_s: float) -> None:
-        """Cut every connection that has had its time."""
+        """Cut every connection that has had its time, or that is behind with too much."""
+        readers = [each for each, _ in self._open.values() if each.slow_since_s <= now_s]
+        unread = {each: each.unread_bytes(now_s) for each in readers}
         for connection in [each for each, _ in self._open.values() if each.due_s <= now_s]:
-            self.on_cut(connection.slow)
-            connection.cut()
+            unread.pop(connection, None)
+            self._cut(connection, connection.slow)
+        too_many = sum(unread.values()) - MOST_UNREAD_BYTES
+        for connection in sorted(unread, key=lambda each: each.slow_since_s):
+            if too_many <= 0:
+                break
+            too_many -= unread[connection]
+            self._cut(connection, CutReason.READER)
         for connection in [each for each in self._refused if each.due_s <= now_s]:
             connection.cut()
+
+    def _cut(self, connection: Cuttable, reason: CutReason) -> None:
+        self.on_cut(reason)
+        connection.cut()
 
     def _make_room(self) -> bool:
         for idle in (self._without_a_request, self._between_requests):
@@ -212,6 +244,7 @@ class ServiceConnection(HttpToolsProtocol):
     """One connection. uvicorn reads requests and writes answers; this adds the number, the limits and the times."""
 
     registry: ServiceConnections
+    flow: TurnsFlowControl
 
     def __init__(
         self,
@@ -221,30 +254,53 @@ class ServiceConnection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.due_s = math.inf
         self._number: int | None = None
         self._ended_here = False
         self._answering: RequestResponseCycle | None = None
+        # on the event loop's clock; infinite for never
         self._headers_due_s = math.inf
         self._answer_due_s = math.inf
+        self._closes_s = math.inf
+        self.slow_since_s = math.inf
+        self._last_read_s = math.inf
+        self._unread = 0
         # between two requests, or in the headers of the next one
         self._awaits_headers = True
         self._header_bytes = 0
         self._header_count = 0
         self._message_ended = False
+        self._message_bytes = 0
+        # what has been read and not parsed
+        self._rest = memoryview(b"")
+        # pipelined: it has sent its request before the answer to the one before was out
+        self._next: tuple[RequestResponseCycle, ASGI3Application] | None = None
+        self._has_answered = False
+        # what the caller hears, and nothing after it, once its earlier requests are answered
+        self._refusal: Problem | None = None
+
+    @property
+    def due_s(self) -> float:
+        return min(self._headers_due_s, self._answer_due_s, self._last_read_s + STALLED_S, self._closes_s)
+
+    def unread_bytes(self, now_s: float) -> int:
+        unread = self.transport.get_write_buffer_size()
+        if unread != self._unread:
+            self._unread, self._last_read_s = unread, now_s
+        return unread
 
     @property
     def slow(self) -> CutReason:
-        return CutReason.HEADERS if self._headers_due_s <= self._answer_due_s else CutReason.READER
+        return CutReason.READER if self.slow_since_s < math.inf else CutReason.HEADERS
 
     def cut(self) -> None:
         self._ended_here = True
-        self.due_s = math.inf
+        self._stop_clocks()
         self._leave_unanswered()
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = TurnsFlowControl(transport, self._ask_for_a_turn)
         try:
             self._number = self.registry.admit(self, self.client[0] if self.client else "")
         except Problem as problem:
@@ -255,17 +311,63 @@ class ServiceConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._leave_unanswered()
-        self.due_s = math.inf
+        self._stop_clocks()
         self.registry.gone(self._number, self, ended_here=self._ended_here)
 
     def data_received(self, data: bytes) -> None:
-        if self._ended_here:
-            return  # the answer is out; nobody reads what else comes
+        if self._ended_here or self._refusal is not None:
+            return  # the answer is out, or will be the last; nobody reads what else comes
+        if self._rest or self._answers_another() or not goes_at_once(data, self._message_bytes):
+            self._rest = memoryview(bytes(self._rest) + data)
+            self.flow.keep(len(self._rest))
+            self._ask_for_a_turn()
+        else:
+            self._parse(data)
+
+    def take_turn(self) -> bool:
+        """Start the next request, or parse the next step of what was read."""
+        if self._next is not None:
+            cycle, app = self._next
+            self._next = None
+            self._start(cycle, app)
+        elif self._may_parse():
+            step, self._rest = self._rest[:STEP_BYTES], self._rest[STEP_BYTES:]
+            self._parse(bytes(step))
+            if self._rest:
+                self._headers_due_s = math.inf  # it is not the caller who is slow
+            self.flow.keep(len(self._rest))
+        return self._may_parse()
+
+    def _ask_for_a_turn(self) -> None:
+        if self._rest or self._next is not None:
+            self.registry.turns.ask(self)
+
+    def _may_parse(self) -> bool:
+        """Else an answer asks for the next turn, or the application, when it has taken in the body so far."""
+        waits = self._answers_another() or self.flow.application_waits
+        return bool(self._rest) and not self._is_over() and not waits
+
+    def _is_over(self) -> bool:
+        return self._ended_here or self._refusal is not None or self.transport.is_closing()
+
+    def _answers_another(self) -> bool:
+        """Whether what comes next belongs to a request that has to wait for the answer to an earlier one."""
+        return self._awaits_headers and self.cycle is not None and not self.cycle.response_complete
+
+    def _parse(self, data: bytes) -> None:
         awaited_headers = self._awaits_headers
         if awaited_headers and self._headers_due_s == math.inf:
             self._start_header_clock()
         self._message_ended = False
-        super().data_received(data)
+        self._message_bytes += len(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            broken = None if self._awaits_headers else self.cycle
+            self._refuse_request(Problem("INVALID_REQUEST", "this is no HTTP/1.1 request", status=400), broken)
+        except httptools.HttpParserUpgrade:
+            pass  # nothing is offered to upgrade to: the request is answered as it is
         if awaited_headers and self._awaits_headers and not self._message_ended:
             self._header_bytes += len(data)
             if self._header_bytes > MAX_HEADER_BYTES:
@@ -287,8 +389,7 @@ class ServiceConnection(HttpToolsProtocol):
         self._awaits_headers = False
         self._header_bytes = 0
         self._headers_due_s = math.inf
-        self.due_s = self._answer_due_s
-        if self._ended_here:
+        if self._is_over():
             return
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if self._header_count > MAX_HEADER_COUNT or size > MAX_HEADER_BYTES:
@@ -299,13 +400,14 @@ class ServiceConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        if not self._ended_here:
+        if not self._is_over():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._awaits_headers = True
         self._message_ended = True
-        if self._ended_here:
+        self._message_bytes = 0
+        if self._is_over():
             return
         if self._number is not None:
             self.registry.busy(self._number)
@@ -314,9 +416,15 @@ class ServiceConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if self._answering is not None and not self._answering.keep_alive:
             self._end()  # one of the two sides had asked for it; a caller who died meanwhile had not
-        elif not self.pipeline and self._number is not None:
+        elif not self.pipeline and not self._rest and self._number is not None:
             self.registry.idle(self._number)
-        super().on_response_complete()
+        self._has_answered = True
+        try:
+            super().on_response_complete()
+        finally:
+            self._has_answered = False
+        if self._refusal is not None and self._next is None and not self.transport.is_closing():
+            self._end_with(self._refusal)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -324,8 +432,7 @@ class ServiceConnection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._answer_due_s = math.inf
-        self.due_s = self._headers_due_s
+        self._stop_answer_clock()
 
     def shutdown(self) -> None:
         super().shutdown()
@@ -336,34 +443,68 @@ class ServiceConnection(HttpToolsProtocol):
         super().timeout_keep_alive_handler()
         self._end()
 
-    def send_400_response(self, msg: str) -> None:
-        self._end_with(Problem("INVALID_REQUEST", "this is no HTTP/1.1 request", status=400))
-
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if self._has_answered:
+            self._next = cycle, app
+            self._ask_for_a_turn()
+        else:
+            self._start(cycle, app)
+
+    def _start(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
         super()._start_asgi_task(cycle, app)
 
     def _leave_unanswered(self) -> None:
         """uvicorn knows only the request that came last; the one that is being answered may be an earlier one."""
         self.pipeline.clear()
+        self._next = None
+        self._rest = memoryview(b"")
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             self._answering.message_event.set()
 
+    def _stop_clocks(self) -> None:
+        self._headers_due_s = self._closes_s = math.inf
+        self._stop_answer_clock()
+
     def _start_header_clock(self) -> None:
-        self._header_bytes = 0
         self._headers_due_s = self.loop.time() + self.registry.headers_timeout_s
-        self.due_s = min(self._headers_due_s, self._answer_due_s)
 
     def _start_answer_clock(self) -> None:
-        unread = self.transport.get_write_buffer_size()
-        allowed_s = self.registry.answer_timeout_s + unread / SLOWEST_READER_BYTES_PER_S
-        self._answer_due_s = self.loop.time() + allowed_s
-        self.due_s = min(self._headers_due_s, self._answer_due_s)
+        self._unread = self.transport.get_write_buffer_size()
+        self.slow_since_s = self._last_read_s = self.loop.time()
+        allowed_s = self.registry.answer_timeout_s + self._unread / SLOWEST_READER_BYTES_PER_S
+        self._answer_due_s = self.slow_since_s + allowed_s
+
+    def _stop_answer_clock(self) -> None:
+        self._answer_due_s = self.slow_since_s = self._last_read_s = math.inf
 
     def _refuse_headers(self) -> None:
         detail = f"a request may have {MAX_HEADER_COUNT} headers and {MAX_HEADER_BYTES} bytes of them"
-        self._end_with(Problem("INVALID_REQUEST", detail, status=431))
+        self._refuse_request(Problem("INVALID_REQUEST", detail, status=431), None)
+
+    def _refuse_request(self, problem: Problem, broken: RequestResponseCycle | None) -> None:
+        """The last thing that this caller hears, after the answers to its earlier requests.
+
+        `broken`: the request in whose body the fault is; None when its headers are not even complete.
+        """
+        if self._is_over():
+            return
+        self._refusal = problem
+        self._rest = memoryview(b"")
+        if broken is not None and broken is self._answering:
+            if broken.response_complete:
+                self.transport.close()
+                self._end()
+            else:
+                self._end_with(problem)
+            return
+        if broken is not None and self.pipeline:
+            self.pipeline.popleft()  # the one that came last
+        elif broken is not None:
+            self._next = None
+        if self._next is None and (self._answering is None or self._answering.response_complete):
+            self._end_with(problem)
 
     def _refuse(self, problem: Problem) -> None:
         if self.registry.refuse(self):
@@ -376,12 +517,20 @@ class ServiceConnection(HttpToolsProtocol):
         if self._ended_here:
             return
         self._ended_here = True
+        if self._half_answered():
+            self.cut()  # no other answer can follow
+            return
+        self._leave_unanswered()
         response = problem_response(problem)
         lines = [STATUS_LINE[problem.status]]
         lines += [b"%s: %s\r\n" % header for header in response.raw_headers if header[0] != b"connection"]
         self.transport.write(b"".join([*lines, b"connection: close\r\n\r\n", bytes(response.body)]))
         self.transport.write_eof()
-        self.due_s = self.loop.time() + LINGER_S
+        self._closes_s = self.loop.time() + LINGER_S
+
+    def _half_answered(self) -> bool:
+        answering = self._answering
+        return answering is not None and answering.response_started and not answering.response_complete
 
     def _end(self) -> None:
         """The service has closed the connection: what is left of the answer goes out first."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
     environment = {"PYTHONPATH": str(ROOT), held_assignor.HOLD_FILE_VARIABLE: str(directory / HOLD_FILE)}
     with ServiceProcess(directory, *flags, environment=environment, open_files=OPEN_FILES) as process:
         yield process
+        assert process.stop() == 0
+    assert [line for line in process.log if "Traceback" in line or "uvicorn" in line] == []
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +117,70 @@ def test_should_refuse_what_is_no_http(bystander: Bystander) -> None:
 
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"content-type: application/problem+json" in answer
+
+
+def answers_to(bystander: Bystander, sent: bytes) -> list[bytes]:
+    """The status of each answer until the service closes the connection."""
+    with Crowd(bystander.url, 1) as crowd:
+        caller = crowd.sockets[0]
+        caller.settimeout(60)
+        caller.sendall(sent)
+        read = b"".join(iter(lambda: caller.recv(65_536), b""))
+    return re.findall(rb"HTTP/1\.1 (\d{3}) ", read)
+
+
+ALIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+NOWHERE = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LAST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def test_should_answer_requests_in_order_that_do_not_wait_for_answers(bystander: Bystander) -> None:
+    assert answers_to(bystander, (ALIVE + NOWHERE) * 500 + LAST) == [b"200", b"404"] * 500 + [b"200"]
+
+
+@pytest.mark.parametrize(
+    "broken, status",
+    [
+        (b"\x16\x03\x01\r\n\r\n", b"400"),
+        (b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", b"431"),
+    ],
+    ids=["no request", "no chunk", "too many headers"],
+)
+@pytest.mark.parametrize("before", [0, 1, 3, 100])
+def test_should_answer_what_came_before_a_broken_request_and_nothing_after_it(
+    bystander: Bystander, broken: bytes, status: bytes, before: int
+) -> None:
+    assert answers_to(bystander, ALIVE * before + broken + ALIVE * 10) == [b"200"] * before + [status]
+
+
+def test_should_take_in_a_body_of_very_small_chunks(bystander: Bystander) -> None:
+    body = b'{"instances": []}'.ljust(20_000)
+    head = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+
+    assert answers_to(bystander, head + chunks + b"0\r\n\r\n") == [b"422"]
+
+
+def test_should_answer_a_caller_once_who_is_refused_before_his_body_breaks(bystander: Bystander) -> None:
+    """What it logs is looked at when all tests of this service are over."""
+    head = b"POST /v1/assign HTTP/1.1\r\nHost: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with Crowd(bystander.url, 1, head) as crowd:
+        caller = crowd.sockets[0]
+        caller.settimeout(60)
+        read = caller.recv(65_536)
+        caller.sendall(b"zz\r\n")
+        with suppress(ConnectionResetError):
+            read += b"".join(iter(lambda: caller.recv(65_536), b""))
+
+    assert re.findall(rb"HTTP/1\.1 (\d{3}) ", read) == [b"403"]
+    assert answers_to(bystander, head + b"zz\r\n") == [b"400"]
+
+
+def test_should_answer_a_request_that_asks_for_another_protocol(bystander: Bystander) -> None:
+    upgrade = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close, upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+    assert answers_to(bystander, upgrade) == [b"200"]
 
 
 def test_should_cut_callers_who_do_not_read_their_answers(bystander: Bystander) -> None:
