@@ -4,15 +4,19 @@ Rules: a request for any broker goes over an open connection, else to a broker o
 server. So a cluster whose brokers have all moved is found again. A failure that no retry can mend (credentials,
 certificates) raises KafkaRefused; one that may pass (nothing listens, connection lost, too slow) raises NotNow. This
 builds on aiokafka's connections, not on its client, which hides such reasons and never returns to the bootstrap
-servers.
+servers. Connections that nobody closes are closed when their owner is collected, or when the program ends: a script of
+one line has no place to close them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import concurrent.futures
 import os
 import random
 import ssl
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -31,6 +35,9 @@ from kafka_client.settings.client_settings import ClientSettings
 
 Address = tuple[str, int]
 
+_LONGEST_END_S = 1.0
+"""How long the end of the program waits for connections that nobody has closed."""
+
 
 class Connections:
     """Belongs to one event loop at a time. In another loop, as after a fork, it drops its connections and opens new
@@ -45,6 +52,7 @@ class Connections:
         self._arguments: dict[str, Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process_id = os.getpid()
+        self._when_collected: weakref.finalize[..., Connections] | None = None
 
     def set_brokers(self, brokers: Mapping[int, Address]) -> None:
         """Replace the known brokers by those of the newest metadata."""
@@ -127,10 +135,43 @@ class Connections:
         if self._process_id != os.getpid():
             _OF_A_PARENT.extend(self._open.values())
         self._open, self._locks, self._loop, self._process_id = {}, {}, loop, os.getpid()
+        if self._when_collected is not None:
+            self._when_collected.detach()
+        self._when_collected = weakref.finalize(self, _close_later, self._open, loop, self._process_id)
+        self._when_collected.atexit = False  # `_close_at_exit` waits for them
+        _used.add(self)
 
 
 # never released: collecting such a connection in the child of a fork would close it for the parent
 _OF_A_PARENT: list[AIOKafkaConnection] = []
+
+_used: weakref.WeakSet[Connections] = weakref.WeakSet()
+_closing: set[concurrent.futures.Future[None]] = set()
+
+
+def _close_later(opened: dict[Address, AIOKafkaConnection], loop: asyncio.AbstractEventLoop, process_id: int) -> None:
+    """In their loop, and without waiting for it: the collector may call this anywhere."""
+    left = list(opened.values())
+    opened.clear()
+    if process_id != os.getpid():
+        _OF_A_PARENT.extend(left)
+    elif left and loop.is_running():
+        future = asyncio.run_coroutine_threadsafe(_close_all(left), loop)
+        _closing.add(future)
+        future.add_done_callback(_closing.discard)
+
+
+async def _close_all(left: list[AIOKafkaConnection]) -> None:
+    for connection in left:
+        connection.close(reason=CloseReason.SHUTDOWN)
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    for each in list(_used):  # finalizers do nothing any more
+        if each._loop is not None:
+            _close_later(each._open, each._loop, each._process_id)
+    concurrent.futures.wait(list(_closing), _LONGEST_END_S)
 
 
 def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:

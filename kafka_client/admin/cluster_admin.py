@@ -36,6 +36,8 @@ class ClusterAdmin:
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self._connections = Connections(settings)
+        self._leaders: dict[TopicPartition, int] = {}
+        self._group_coordinators: dict[str, int] = {}
 
     async def __aenter__(self) -> ClusterAdmin:
         return self
@@ -100,12 +102,12 @@ class ClusterAdmin:
         return await call(
             self.settings,
             f"committed offsets of group {group}",
-            lambda: committed_offsets(self._connections, group, asked, stable),
+            lambda: committed_offsets(self._connections, group, asked, stable, self._group_coordinators),
         )
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records below these offsets; return the new begin offsets. Raises UnknownTopic."""
-        request = LeaderRequest(self._connections, before)
+        request = LeaderRequest(self._connections, before, self._leaders)
         return await call(
             self.settings,
             f"deleting records of {_some(map(str, before))}",
@@ -120,7 +122,7 @@ class ClusterAdmin:
         self, what: str, partitions: Iterable[TopicPartition], timestamp: int, read_committed: bool
     ) -> dict[TopicPartition, int]:
         asked = set(partitions)
-        request = LeaderRequest(self._connections, asked)
+        request = LeaderRequest(self._connections, asked, self._leaders)
         return await call(
             self.settings,
             f"{what} of {_some(map(str, asked))}",

@@ -1,25 +1,30 @@
 """What a group's coordinator knows: committed offsets and members.
 
-Each try looks the coordinator up again, because it moves with the leader of its partition of `__consumer_offsets`.
+A coordinator that is known is asked, and looked up again after a try that failed, because it moves with the leader of
+its partition of `__consumer_offsets`. Offsets that an open transaction may still move are asked for again soon: it ends
+within milliseconds when its owner has ended it, because only its markers are missing.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from assignor.types import TopicPartition
 from kafka_client.connections import Connections
-from kafka_client.error_codes import check
+from kafka_client.error_codes import UNSTABLE_OFFSET_COMMIT, check
+from kafka_client.errors import NotNow
 from kafka_client.requests.admin_requests import DescribeGroupRequest, OffsetFetchRequest, by_topic
 
 _GROUP = 0
 """The type of a coordinator. Source: `FindCoordinatorRequest.CoordinatorType`."""
 _NOT_COMMITTED = -1
+_QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 
 
 class CommittedOffset(NamedTuple):
@@ -60,14 +65,41 @@ class ConsumerGroupDescription:
 
 
 async def committed_offsets(
-    connections: Connections, group: str, partitions: Iterable[TopicPartition] | None, stable: bool
+    connections: Connections,
+    group: str,
+    partitions: Iterable[TopicPartition] | None,
+    stable: bool,
+    known: dict[str, int] | None = None,
 ) -> dict[TopicPartition, CommittedOffset]:
-    """One try. Partitions without a committed offset are left out. Raises NotNow, KafkaRefused."""
+    """One try. Partitions without a committed offset are left out. `known`: coordinators by group, kept up to date.
+
+    Raises NotNow, KafkaRefused.
+    """
     asked = None if partitions is None else list(by_topic(partitions).items())
     if asked == []:
         return {}
-    coordinator = await _coordinator(connections, group)
-    answer = await connections.send(OffsetFetchRequest(group, asked, stable), coordinator)
+    known = {} if known is None else known
+    try:
+        if group not in known:
+            known[group] = await _coordinator(connections, group)
+        answer = await connections.send(OffsetFetchRequest(group, asked, stable), known[group])
+        quick_tries = _QUICK_TRIES
+        while _is_unstable(answer) and quick_tries > 0:
+            quick_tries -= 1
+            await asyncio.sleep(_QUICK_PAUSE_S)
+            answer = await connections.send(OffsetFetchRequest(group, asked, stable), known[group])
+        return _found(answer)
+    except NotNow:
+        known.pop(group, None)
+        raise
+
+
+def _is_unstable(answer: Any) -> bool:
+    at = 2 if answer.API_VERSION > 3 else 1  # version 7 has the leader epoch before metadata and code
+    return any(more[at] == UNSTABLE_OFFSET_COMMIT for _, numbers, *_ in answer.topics for _, _, *more in numbers)
+
+
+def _found(answer: Any) -> dict[TopicPartition, CommittedOffset]:
     check(answer.error_code, "group")
     found: dict[TopicPartition, CommittedOffset] = {}
     has_tags = answer.API_VERSION > 3

@@ -1,8 +1,9 @@
 """Requests that only a partition's leader answers: offsets of its log, and deleting records below one.
 
-Rules: each try looks the leaders up again, asks all of them at once, and leaves out what has been answered. A partition
-that stays unknown for a second raises UnknownTopic, where Kafka's own admin client asks until the time-out.
-Source: `PartitionLeaderStrategy`, `ListOffsetsHandler`, `DeleteRecordsHandler`.
+Rules: the first try asks the leaders that earlier calls have found; each later one looks the leaders up again. A try
+asks all leaders at once, and leaves out what has been answered. A partition that stays unknown for a second raises
+UnknownTopic, where Kafka's own admin client asks until the time-out.
+Source: `PartitionLeaderStrategy`, `PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`.
 """
 
 from __future__ import annotations
@@ -33,10 +34,20 @@ Answer = Iterable[tuple[TopicPartition, int, int]]
 
 
 class LeaderRequest:
-    """One call over several tries. It keeps the answers of earlier tries."""
+    """One call over several tries. It keeps the answers of earlier tries.
 
-    def __init__(self, connections: Connections, partitions: Iterable[TopicPartition]) -> None:
+    `known`: the leaders that earlier calls have found; this call adds those that it finds.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        partitions: Iterable[TopicPartition],
+        known: dict[TopicPartition, int] | None = None,
+    ) -> None:
         self._connections = connections
+        self._known = {} if known is None else known
+        self._is_first_try = True
         self._open = set(partitions)
         self._answers: dict[TopicPartition, int] = {}
         self._began_at = time.monotonic()
@@ -82,8 +93,7 @@ class LeaderRequest:
     ) -> dict[TopicPartition, int]:
         if not self._open:
             return self._answers
-        metadata = await fetch_metadata(self._connections, {partition.topic for partition in self._open})
-        led, not_yet = self._by_leader(metadata.topics)
+        led, not_yet = await self._leaders()
         answers = await asyncio.gather(
             *[ask(leader, sorted(partitions)) for leader, partitions in led.items()], return_exceptions=True
         )
@@ -94,9 +104,24 @@ class LeaderRequest:
                 raise answer
             else:
                 not_yet = self._take(answer) or not_yet
+        for partition in self._open:
+            self._known.pop(partition, None)
         if self._open:
             raise not_yet or NotNow(f"no answer for {min(self._open)}")
         return self._answers
+
+    async def _leaders(self) -> tuple[dict[int, list[TopicPartition]], NotNow | None]:
+        """By leader the partitions to ask it for, and why some have none."""
+        is_first_try, self._is_first_try = self._is_first_try, False
+        if is_first_try and self._open <= self._known.keys():
+            led: dict[int, list[TopicPartition]] = defaultdict(list)
+            for partition in sorted(self._open):
+                led[self._known[partition]].append(partition)
+            return led, None
+        metadata = await fetch_metadata(self._connections, {partition.topic for partition in self._open})
+        led, not_yet = self._by_leader(metadata.topics)
+        self._known.update((partition, leader) for leader, of_it in led.items() for partition in of_it)
+        return led, not_yet
 
     def _take(self, answer: Answer) -> NotNow | None:
         not_yet = None

@@ -98,6 +98,10 @@ class Claim:
     epochs: Mapping[TopicPartition, int]
     mark: str = field(default="", compare=False, repr=False)
 
+    def part(self, partitions: Iterable[TopicPartition]) -> Claim:
+        """The same right, to these of its partitions only. Raises KeyError for a partition that is not claimed."""
+        return Claim(self.group_id, {partition: self.epochs[partition] for partition in partitions}, self.mark)
+
 
 OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
 """For each claim the offsets to move. All of them belong to the claim's partitions."""
@@ -240,10 +244,10 @@ class Log(Protocol):
         """
         ...
 
-    def release(self, claim: Claim) -> None:
-        """The owner needs the claim no more: it has committed everything and need not be fenced.
+    def release(self, *claims: Claim) -> None:
+        """The owner needs these claims no more: it has committed everything and need not be fenced.
 
-        Never raises LogTimeout.
+        Never raises LogTimeout. A log that writes it down writes all of a group in one step.
         """
         ...
 

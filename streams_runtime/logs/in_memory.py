@@ -117,7 +117,7 @@ class InMemoryLog:
                 self._claim_epochs[group_id, partition] = epochs[partition]
         return Claim(group_id, epochs)
 
-    def release(self, claim: Claim) -> None:
+    def release(self, *claims: Claim) -> None:
         """Nothing to do: no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:

@@ -1,6 +1,8 @@
 """Brings assigned tasks to where they run: initialises them, restores them beside running tasks, and starts them.
 
 Rules:
+- Tasks that come together are claimed together, and those that are restored in one pass look up together where they go
+  on (`task_inputs`): what one call asks of the log does not depend on the number of tasks.
 - When another thread still has a task's directory, or the log was too slow, the next pass tries the task again.
   Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
 - One pass restores only as much as running tasks can wait for. Standbys wait until no active task restores.
@@ -16,20 +18,26 @@ updater.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from assignor.types import TaskId
+from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.errors import LockError, TaskCorrupted
-from streams_runtime.logs.base import Consumer
+from streams_runtime.logs.base import Consumer, OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
 from streams_runtime.restore.changelog_reader import ChangelogReader
+from streams_runtime.task_manager.task_inputs import TaskInputs
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_manager.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.task_states import RestoreOrigin, TaskState, TaskType
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.task import Task
 from streams_runtime.tasks.task_errors import raise_most_severe, with_task
+
+Answer = TypeVar("Answer")
+OneTask = TypeVar("OneTask", bound=AnyTask)
 
 _logger = logging.getLogger(__name__)
 _TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
@@ -50,10 +58,17 @@ class Restoration:
     """
 
     def __init__(
-        self, tasks: Tasks, reader: ChangelogReader, consumer: Consumer, clock: Clock, listener: ThreadListener
+        self,
+        tasks: Tasks,
+        reader: ChangelogReader,
+        inputs: TaskInputs,
+        consumer: Consumer,
+        clock: Clock,
+        listener: ThreadListener,
     ) -> None:
         self._tasks = tasks
         self._reader = reader
+        self._inputs = inputs
         self._consumer = consumer
         self._clock = clock
         self._listener = listener
@@ -104,9 +119,41 @@ class Restoration:
 
     def _initialise(self) -> None:
         errors: dict[TaskId, Exception] = {}
-        for task in self._tasks.to_initialise:
+        created = self._tasks.to_initialise
+        active = [task for task in self._tasks.active.values() if task.state is TaskState.CREATED]
+        locked = self._attempt(active, StreamTask.lock, errors)
+
+        def claim() -> Collection[StreamTask]:
+            self._inputs.claim(locked)
+            return locked
+
+        claimed = self._together(claim, locked, errors) or ()
+        held_up = {task.id for task in active if task not in claimed}
+        self._attempt([task for task in created if task.id not in held_up], self._initialise_one, errors)
+        self.refresh()
+        self._raise(errors)
+
+    def _together(
+        self, ask: Callable[[], Answer], tasks: Iterable[StreamTask], errors: dict[TaskId, Exception]
+    ) -> Answer | None:
+        """What one call says for all of these tasks; None when it failed for all of them. `errors`: as `_attempt`."""
+        try:
+            return ask()
+        except _TRY_AGAIN as timeout:
+            for task in tasks:
+                self._timed_out_once_more(task, timeout, errors)
+        except Exception as error:
+            errors.update((task.id, with_task(error, task.id)) for task in tasks)
+        return None
+
+    def _attempt(
+        self, tasks: Iterable[OneTask], step: Callable[[OneTask], None], errors: dict[TaskId, Exception]
+    ) -> list[OneTask]:
+        """The tasks for which the step went well. `errors`: of those that are not to try again in the next pass."""
+        succeeded = []
+        for task in tasks:
             try:
-                self._initialise_one(task)
+                step(task)
             except LockError as locked:
                 self.waits_for_lock = True
                 _logger.debug("task %s waits for its directory: %s", task.id, locked)
@@ -114,8 +161,9 @@ class Restoration:
                 self._timed_out_once_more(task, timeout, errors)
             except Exception as error:
                 errors[task.id] = with_task(error, task.id)
-        self.refresh()
-        self._raise(errors)
+            else:
+                succeeded.append(task)
+        return succeeded
 
     def _initialise_one(self, task: AnyTask) -> None:
         if task.state is TaskState.CREATED:
@@ -138,22 +186,22 @@ class Restoration:
 
     def _start_restored(self) -> None:
         completed = self._reader.completed_changelogs()
+        restored = [task for task in self._tasks.restoring if task.changelog_partitions <= completed]
+        if not restored:
+            return
         errors: dict[TaskId, Exception] = {}
-        tried = False
-        for task in self._tasks.restoring:
-            if task.changelog_partitions <= completed:
-                tried = True
-                try:
-                    self._start(task)
-                except _TRY_AGAIN as timeout:
-                    self._timed_out_once_more(task, timeout, errors)
-                except Exception as error:
-                    errors[task.id] = with_task(error, task.id)
-        if tried:
-            self.refresh()
+
+        def look_up() -> Mapping[TopicPartition, OffsetAndMetadata]:
+            self._inputs.claim(restored)  # a task that was suspended meanwhile has released its claim
+            return self._inputs.committed(restored)
+
+        committed = self._together(look_up, restored, errors)
+        if committed is not None:
+            self._attempt(restored, lambda task: self._start(task, committed), errors)
+        self.refresh()
         self._raise(errors)
 
-    def _start(self, task: StreamTask) -> None:
+    def _start(self, task: StreamTask, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self._consumer.assign(self._consumer.assignment() | task.input_partitions)
         arrival = self._arrivals.get(task.id)
         if arrival is not None and task.changelog_partitions:
@@ -162,7 +210,7 @@ class Restoration:
             restored: TaskRestored | None = TaskRestored(task.id, origin, self.restored(task), took_ms)
         else:
             restored = None
-        task.complete_restoration()
+        task.complete_restoration(committed)
         task.clear_task_timeout()
         self._restored[task.id] = self.restored(task)
         self._reader.unregister(task.changelog_partitions)

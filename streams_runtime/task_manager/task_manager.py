@@ -31,6 +31,7 @@ from streams_runtime.task_manager.restoration import Restoration
 from streams_runtime.task_manager.task_closing import TaskCloser
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
+from streams_runtime.task_manager.task_inputs import TaskInputs
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.offset_sums import OffsetReport
@@ -50,6 +51,7 @@ class TaskManager:
         creator: TaskCreator,
         executor: TaskExecutor,
         restoration: Restoration,
+        inputs: TaskInputs,
         closer: TaskCloser,
         report: OffsetReport,
         producer: StreamsProducer,
@@ -60,6 +62,7 @@ class TaskManager:
         self._creator = creator
         self._executor = executor
         self._restoration = restoration
+        self._inputs = inputs
         self._closer = closer
         self._report = report
         self._producer = producer
@@ -100,13 +103,10 @@ class TaskManager:
     def handle_revocation(self, revoked: frozenset[TaskId]) -> None:
         """Commit, checkpoint and suspend these active tasks. All of them are suspended even if an error is raised."""
         errors: dict[TaskId, Exception] = {}
-        for task in self._tasks.restoring:
-            if task.id in revoked:
-                self._suspend(task, errors)
-                self._release([task], errors)
+        restoring = [task for task in self._tasks.restoring if task.id in revoked]
         running = [task for task in self._tasks.running if task.id in revoked]
         try:
-            self._commit_and_suspend(running, errors)
+            self._give_up(restoring, running, errors)
             raise_most_severe(errors)
         finally:
             self._restoration.refresh()
@@ -150,10 +150,7 @@ class TaskManager:
 
     def hand_in(self) -> bool:
         """Commit and suspend every active task, before `shutdown`: others may have them then. Whether all went well."""
-        for task in self._tasks.restoring:
-            self._suspend(task, self._end_errors)
-            self._release([task], self._end_errors)
-        self._commit_and_suspend(list(self._tasks.running), self._end_errors)
+        self._give_up(self._tasks.restoring, list(self._tasks.running), self._end_errors)
         self._restoration.refresh()
         return not _but_migrations(self._end_errors)
 
@@ -175,7 +172,7 @@ class TaskManager:
         try:
             if partitions != task.input_partitions:
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
-                    self._commit_and_suspend([self._tasks.active[task.id]], errors)
+                    self._give_up([], [self._tasks.active[task.id]], errors)
                 task.update_input_partitions(partitions)
             if task.state is TaskState.SUSPENDED:
                 task.resume()
@@ -189,7 +186,7 @@ class TaskManager:
         for task in list(to_recycle):
             try:
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
-                    self._commit_and_suspend([self._tasks.active[task.id]], errors)
+                    self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
                 # under exactly-once the active task deletes it at once, and the standby writes one at its first commit
                 task.post_commit(enforce_checkpoint=not self._exactly_once)
@@ -247,14 +244,24 @@ class TaskManager:
 
     def _release(self, tasks: Iterable[StreamTask], errors: Mapping[TaskId, Exception]) -> None:
         """Let other threads claim these tasks without fencing this one, which goes on with its other tasks."""
-        for task in tasks:
-            if task.id not in errors and task.state is TaskState.SUSPENDED:
-                task.release_claim()
+        self._inputs.release(task for task in tasks if task.id not in errors and task.state is TaskState.SUSPENDED)
+
+    def _give_up(
+        self, restoring: Sequence[StreamTask], running: list[StreamTask], errors: dict[TaskId, Exception]
+    ) -> None:
+        """Commit and suspend these, and release all of them together: others wait for every one."""
+        for task in restoring:
+            self._suspend(task, errors)
+        self._commit_and_suspend(running, errors)
+        self._release([*restoring, *running], errors)
 
     # --- commits outside of the loop
 
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Under exactly-once the whole thread is committed with these tasks, since it has one transaction only."""
+        """Under exactly-once the whole thread is committed with these tasks, since it has one transaction only.
+
+        Their claims stay, so whoever has the tasks next fences this thread unless the claims are released.
+        """
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
         together = [*needing, *(others if self._exactly_once else ())] if needing else []
@@ -268,7 +275,6 @@ class TaskManager:
             if task.state is not TaskState.CREATED:
                 self._suspend(task, errors)
         self._commit_what_closing_wrote([task for task in tasks if task.id not in errors], errors)
-        self._release(tasks, errors)
 
     def _commit_what_closing_wrote(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
         """Commit what processors wrote when they were closed; later, it would come after what the next owners write."""

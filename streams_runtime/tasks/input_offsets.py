@@ -42,12 +42,17 @@ class InputOffsets:
         self._settled: dict[TopicPartition, int] = {}  # committed, or where reading began
         self._held: dict[TopicPartition, OffsetAndMetadata] | None = {}  # to be committed; None while the task reads
 
-    def begin(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def begin(
+        self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
+    ) -> dict[TopicPartition, int]:
         """Have the consumer read on where the group is; the partition times of these partitions, -1 when not known.
 
-        Raises LogTimeout, and StreamsRuntimeError when there is no offset and auto.offset.reset is none.
+        `found`: committed offsets, looked up since the claim, of these partitions and perhaps of others; None to look
+        them up. Raises LogTimeout, and StreamsRuntimeError when there is no offset and auto.offset.reset is none.
         """
-        committed = self._log.committed_offsets(self._configs.application_id, partitions)
+        if found is None:
+            found = self._log.committed_offsets(self._configs.application_id, partitions)
+        committed = {partition: found[partition] for partition in partitions if partition in found}
         begin = {partition: one.offset for partition, one in committed.items()}
         begin |= self._reset_positions([p for p in partitions if p not in committed], "has no committed offset")
         for partition, offset in begin.items():
@@ -131,21 +136,36 @@ class InputClaim:
 
     def take(self, partitions: frozenset[TopicPartition]) -> Claim:
         """Claim the partitions. The log ends the open transaction of an owner that died. Raises LogTimeout."""
-        self._claim = self._log.claim(self._group_id, partitions, self._transactional_id)
+        return self.become(self._log.claim(self._group_id, partitions, self._transactional_id))
+
+    def become(self, claim: Claim) -> Claim:
+        """Have this claim, which was taken for this task and others together."""
+        self._claim = claim
         self._is_released = False
-        return self._claim
+        return claim
+
+    def is_needed(self, partitions: frozenset[TopicPartition]) -> bool:
+        """Whether exactly these partitions are not claimed yet, or not any more."""
+        return self._claim is None or self._is_released or self._claim.epochs.keys() != partitions
 
     def take_if_needed(self, partitions: frozenset[TopicPartition]) -> Claim:
         """Claim the partitions, unless exactly these are claimed already. Raises LogTimeout."""
-        if self._claim is None or self._is_released or self._claim.epochs.keys() != partitions:
+        if self._claim is None or self.is_needed(partitions):
             return self.take(partitions)
+        return self._claim
+
+    def give_up(self) -> Claim | None:
+        """The claim that the caller has to release; None when there is none, or it is released already."""
+        if self._claim is None or self._is_released:
+            return None
+        self._is_released = True
         return self._claim
 
     def release(self) -> None:
         """Let the next owner claim without fencing this thread. Nothing happens when there is no claim."""
-        if self._claim is not None and not self._is_released:
-            self._is_released = True
-            self._log.release(self._claim)
+        claim = self.give_up()
+        if claim is not None:
+            self._log.release(claim)
 
     def forget(self) -> None:
         self._claim = None

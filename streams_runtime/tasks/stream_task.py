@@ -1,5 +1,6 @@
 """An active task: reads its input partitions, runs its part of the topology, and says what is to be committed.
 
+    lock                   lock the directory                                                CREATED
     initialize_if_needed   lock, claim the input, open the stores, read the checkpoint       CREATED -> RESTORING
     complete_restoration   seek the input, initialise the processors                         RESTORING -> RUNNING
     add_records, process, maybe_punctuate_...                                                RUNNING
@@ -167,21 +168,39 @@ class StreamTask:
 
     # --- its life
 
+    def lock(self) -> None:
+        """Of a CREATED task: lock the directory. Idempotent. Raises LockError.
+
+        It comes before the claim, which fences a thread that still has the task.
+        """
+        self._lifecycle.expect("lock its directory", TaskState.CREATED)
+        self._own_state.lock()
+
+    @property
+    def needs_claim(self) -> bool:
+        """Whether it has to claim its input before it goes on."""
+        return self._claim.is_needed(self._input_partitions)
+
+    def take_claim(self, claim: Claim) -> None:
+        """The thread has claimed the input, for this task and others together. The directory is locked."""
+        self._claim.become(claim)
+
     def initialize_if_needed(self) -> None:
         """As `Task` says. The thread registers its changelogs with the reader afterwards."""
         if self.state is not TaskState.CREATED:
             return
-        self._own_state.lock()  # before the claim, which fences a thread that still has the task
+        self.lock()
         self._producer.initialize()
-        self._claim.take(self._input_partitions)
+        self._claim.take_if_needed(self._input_partitions)
         self._own_state.open(self._collector, self.runtime)
         self.runtime.stores = dict(self.state_manager.stores)
         self._lifecycle.to(TaskState.RESTORING)
 
-    def complete_restoration(self) -> None:
+    def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
         """Go from RESTORING to RUNNING; nothing happens when it runs already. May be tried again after LogTimeout.
 
-        Raises LogTimeout, ProcessorStateError, and StreamsRuntimeError for an error in a processor's `init`.
+        `committed`: the group's offsets of its input, looked up since it has its claim; None to look them up. Raises
+        LogTimeout, ProcessorStateError, and StreamsRuntimeError for an error in a processor's `init`.
         """
         if self.state is TaskState.RUNNING:
             return
@@ -189,7 +208,7 @@ class StreamTask:
         claim = self._claim.take_if_needed(self._input_partitions)
         self._buffer.clear()
         self._processing.continue_at(UNKNOWN_TIME)
-        partition_times_ms = self._offsets.begin(self._input_partitions)
+        partition_times_ms = self._offsets.begin(self._input_partitions, committed)
         self._buffer.set_partition_times(partition_times_ms)
         self._processing.continue_at(max(partition_times_ms.values(), default=UNKNOWN_TIME))
         if self._exactly_once:
@@ -223,6 +242,10 @@ class StreamTask:
         """Let the next owner claim without fencing this thread, if all is committed. Resumed, the task claims again."""
         if not self._commits.is_needed:
             self._claim.release()
+
+    def give_up_claim(self) -> Claim | None:
+        """As `release_claim`, but the thread releases the claim, with those of other tasks; None for nothing to do."""
+        return None if self._commits.is_needed else self._claim.give_up()
 
     def resume(self) -> None:
         """As `Task` says. A task that was suspended before it was initialised is CREATED again.

@@ -55,6 +55,7 @@ class Housekeeping:
 
     def _run(self) -> None:
         until_cleanup_ms = self._cleanup_interval_ms
+        self._look_up()  # the first task may come at once
         while True:
             pause_ms = min(self._log_interval_ms, until_cleanup_ms)
             if self._stop.wait(min(pause_ms / 1_000, threading.TIMEOUT_MAX)):

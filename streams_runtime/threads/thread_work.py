@@ -22,6 +22,7 @@ from streams_runtime.task_manager.restoration import Restoration
 from streams_runtime.task_manager.task_closing import TaskCloser
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
+from streams_runtime.task_manager.task_inputs import TaskInputs
 from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_states import TaskState, TaskType
@@ -64,7 +65,10 @@ class ThreadWork:
         self._tasks = Tasks()
         report = OffsetReport(setting.directory)
         self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener)
-        self.restoration = Restoration(self._tasks, self._reader, self._consumer, setting.clock, setting.listener)
+        inputs = TaskInputs(setting.log, configs.application_id, self._producer)
+        self.restoration = Restoration(
+            self._tasks, self._reader, inputs, self._consumer, setting.clock, setting.listener
+        )
         self.manager = TaskManager(
             self._tasks,
             TaskCreator(
@@ -72,6 +76,7 @@ class ThreadWork:
             ),
             self._executor,
             self.restoration,
+            inputs,
             TaskCloser(self._tasks, self._reader, report),
             report,
             self._producer,

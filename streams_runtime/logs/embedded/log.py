@@ -164,7 +164,7 @@ class EmbeddedLog:
                 ).fetchone()[0]
         return Claim(group_id, epochs)
 
-    def release(self, claim: Claim) -> None:
+    def release(self, *claims: Claim) -> None:
         """Nothing to do: no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:

@@ -18,6 +18,10 @@ down (`release`): it may be alive, working on other tasks, and must not be fence
 
 The end of the topic is asked for with ListOffsets, because the high watermark in the answer to a fetch may lag right
 after the leader has moved. Commits that wait at the same time share one read.
+
+A claim that fences nobody is three round trips, however many partitions it names: fetch what is new, write, and fetch
+up to what was written, whose offset the answer to the write has told. What the first fetch may miss is what another
+claim may write right after it, too: the records after it settle both.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from aiokafka.protocol.fetch import FetchRequest
@@ -61,8 +65,11 @@ class ClaimsCluster(Protocol):
 
     async def make_claims_topic(self, name: str) -> None: ...
 
-    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> None:
-        """In one batch, acknowledged on return. After an error they are not written later, either."""
+    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> int | None:
+        """In one batch, acknowledged on return. After an error they are not written later, either.
+
+        The offset behind the last of them; None when it is not known.
+        """
         ...
 
     async def fence(self, transactional_id: str) -> None: ...
@@ -92,7 +99,7 @@ class GroupClaims:
             await self._make_and_read()
             mark = uuid.uuid4().hex
             known = {each: self._table.not_fenced(each, owner) for each in asked}
-            await self._cluster.write_claims(self._partition, claim_records(asked, mark, owner, self._table))
+            end = await self._cluster.write_claims(self._partition, claim_records(asked, mark, owner, self._table))
             raced: dict[TopicPartition, set[ClaimOwner]] = {}
             epochs: dict[TopicPartition, int] = {}
 
@@ -102,23 +109,25 @@ class GroupClaims:
             def after(table: ClaimTable, partition: TopicPartition) -> None:
                 epochs[partition] = table.epoch(partition)
 
-            await self._read(_OwnRecords(mark, set(asked), before, after))
+            await self._read(_OwnRecords(mark, set(asked), before, after), end)
             for partition in asked:  # where compaction has removed our record, a newer claim has replaced it
                 epochs.setdefault(partition, self._table.epoch(partition))
         to_fence = set().union(*known.values(), *raced.values())
-        for transactional_id in sorted({each.transactional_id for each in to_fence}):
-            await self._cluster.fence(transactional_id)
+        await _all_of(self._cluster.fence(each) for each in sorted({owner.transactional_id for owner in to_fence}))
         if to_fence:
             await self._cluster.write_claims(
                 self._partition, settled_records(asked, Settled(mark, fenced=True, released=False))
             )
         return Claim(self._group_id, epochs, mark)
 
-    async def release(self, claim: Claim) -> None:
-        """Raises LogTimeout, LogError."""
-        await self._cluster.write_claims(
-            self._partition, settled_records(claim.epochs, Settled(claim.mark, fenced=True, released=True))
-        )
+    async def release(self, claims: Iterable[Claim]) -> None:
+        """All of them in one write. Raises LogTimeout, LogError."""
+        records = [
+            record
+            for claim in claims
+            for record in settled_records(claim.epochs, Settled(claim.mark, fenced=True, released=True))
+        ]
+        await self._cluster.write_claims(self._partition, records)
 
     async def check(self, claims: Iterable[Claim]) -> None:
         """By a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
@@ -133,7 +142,7 @@ class GroupClaims:
         """Makes the topic again, too, when somebody has deleted it."""
         if self._is_made:
             with contextlib.suppress(UnknownTopicOrPartition):
-                await self._read()
+                await self._read_news()
                 return
         await self._cluster.make_claims_topic(self._partition.topic)
         self._is_made = True
@@ -155,14 +164,28 @@ class GroupClaims:
                 raise
             self._answered = newest
 
-    async def _read(self, own: _OwnRecords | None = None) -> None:
+    async def _read_news(self) -> None:
+        """What one fetch gives; all that is there when nothing was read before."""
         async with self._reading:
-            await self._leadership.call("claims", lambda: self._read_to_end(own))
+            if self._position is not None:
+                await self._leadership.call("claims", lambda: self._fetch(None))
+        if self._position is None:
+            await self._read()
 
-    async def _read_to_end(self, own: _OwnRecords | None) -> None:
+    async def _read(self, own: _OwnRecords | None = None, end: int | None = None) -> None:
+        """Up to `end`; None for the end of the topic. Later tries read to the end of the topic in any case."""
+        ends = [end]
+
+        async def attempt() -> None:
+            await self._read_to_end(own, ends.pop() if ends else None)
+
+        async with self._reading:
+            await self._leadership.call("claims", attempt)
+
+    async def _read_to_end(self, own: _OwnRecords | None, known_end: int | None = None) -> None:
         """One try; each asks for the end again. Raises NotNow while a new leader does not give everything yet."""
-        end = await self._offset(_LATEST)
-        if self._position is not None and end < self._position:
+        end = await self._offset(_LATEST) if known_end is None else known_end
+        if known_end is None and self._position is not None and end < self._position:
             self._position = None  # the topic was deleted and made again
         while self._position is None or self._position < end:
             if self._position is None:
@@ -247,8 +270,11 @@ class ClaimsWriter:
         self._accumulator = Accumulator()
         self._lock = asyncio.Lock()
 
-    async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """Raises LogTimeout, LogError. The records are then not written later; they may be written already."""
+    async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> int | None:
+        """The offset behind the last record; None when it is not known.
+
+        Raises LogTimeout, LogError. The records are then not written later; they may be written already.
+        """
         async with self._lock:
             if self._sender is None:
                 transactions = TransactionManager(self._leadership, None, self._settings.transaction_timeout_ms)
@@ -262,13 +288,23 @@ class ClaimsWriter:
             for key, value in records:
                 queue.append(key, value, now_ms, (), len(key) + len(value))
             self._accumulator.close_open()
+            self._accumulator.last_offsets.pop(partition, None)
             try:
                 await self._sender.drain()
             except LogError:
                 await self.close()
                 raise
+            last = self._accumulator.last_offsets.get(partition)
+            return None if last is None else last + 1
 
     async def close(self) -> None:
         sender, self._sender = self._sender, None
         if sender is not None:
             await sender.stop()
+
+
+async def _all_of(calls: Iterable[Awaitable[None]]) -> None:
+    """Wait for all, which run at the same time; then raise the first error."""
+    for answer in await asyncio.gather(*calls, return_exceptions=True):
+        if answer is not None:
+            raise answer

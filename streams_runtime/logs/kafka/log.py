@@ -149,17 +149,14 @@ class KafkaLog:
         who = None if owner is None else self._owners.get(owner, ClaimOwner(owner, -1, -1))
         return self._run(self._in_claims(group_id).claim(asked, who))
 
-    def release(self, claim: Claim) -> None:
-        if not claim.epochs:
-            return
-        try:
-            self._run(self._in_claims(claim.group_id).release(claim))
-        except LogError:
-            _logger.info(
-                "group %s: a claim could not be released; the next owner may fence this one",
-                claim.group_id,
-                exc_info=True,
-            )
+    def release(self, *claims: Claim) -> None:
+        for group_id, of_it in _by_group(claims).items():
+            try:
+                self._run(self._in_claims(group_id).release(of_it))
+            except LogError:
+                _logger.info(
+                    "group %s: claims could not be released; the next owner may fence this one", group_id, exc_info=True
+                )
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         consumer = KafkaConsumer(self._loop, self.settings, isolation, self._open.discard)
@@ -225,19 +222,15 @@ class KafkaLog:
         return time.monotonic() - known.at > self.settings.client.milliseconds("metadata.max.age.ms") / 1_000
 
     async def check_claims(self, claims: Sequence[Claim]) -> None:
-        by_group: dict[str, list[Claim]] = {}
-        for claim in claims:
-            if claim.epochs:
-                by_group.setdefault(claim.group_id, []).append(claim)
-        for group_id, of_it in by_group.items():
+        for group_id, of_it in _by_group(claims).items():
             await self._in_claims(group_id).check(of_it)
 
     async def make_claims_topic(self, name: str) -> None:
         topic = CreatedTopic(1, self.settings.replication_factor, CLAIMS_CONFIGS)
         await _translated(self._admin.create_topics({name: topic}))
 
-    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> None:
-        await self._claims_writer.write(partition, records)
+    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> int | None:
+        return await self._claims_writer.write(partition, records)
 
     async def fence(self, transactional_id: str) -> None:
         await TransactionManager(self._leadership, transactional_id, self.settings.transaction_timeout_ms).open()
@@ -276,6 +269,15 @@ class KafkaLog:
             call.close()
             raise LogError("the log is closed")
         return self._loop.run(_translated(call, list(partitions)))
+
+
+def _by_group(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
+    """Claims of no partition are left out."""
+    by_group: dict[str, list[Claim]] = {}
+    for claim in claims:
+        if claim.epochs:
+            by_group.setdefault(claim.group_id, []).append(claim)
+    return by_group
 
 
 async def _translated(call: Coroutine[Any, Any, T], partitions: Sequence[TopicPartition] = ()) -> T:

@@ -67,9 +67,9 @@ class WatchedLog:
         self.note("claim")
         return self.log.claim(group_id, partitions, owner)
 
-    def release(self, claim: Claim) -> None:
+    def release(self, *claims: Claim) -> None:
         self.note("release")
-        self.log.release(claim)
+        self.log.release(*claims)
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         return self.log.consumer(isolation)

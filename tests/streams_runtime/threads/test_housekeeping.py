@@ -53,10 +53,12 @@ class AskedLog(InMemoryLog):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[str] = []
+        self.first = threading.Event()
         self.again = threading.Event()
 
     def partitions_of(self, topic: str) -> int:
         self.asked.append(topic)
+        self.first.set()
         if len(self.asked) == 1:
             raise LogTimeout("away")
         if self.asked.count("out") == 2:
@@ -101,6 +103,16 @@ def test_should_keep_looking_up_the_topics_that_tasks_will_write_to(tmp_path: Pa
     assert log.again.wait(TIMEOUT_S)
     housekeeping.close()
     assert log.asked[:4] == ["changelog", "out", "changelog", "out"]
+    directory.close()
+
+
+def test_should_look_up_topics_before_its_first_pause(tmp_path: Path) -> None:
+    """An instance that came back may take a task over at once."""
+    log, directory = AskedLog(), StateDirectory(tmp_path, "app", SystemClock())
+    housekeeping = Housekeeping("app", directory, log, 600_000, log_interval_ms=600_000, written={"out"})
+    housekeeping.start()
+    assert log.first.wait(TIMEOUT_S)
+    housekeeping.close()
     directory.close()
 
 

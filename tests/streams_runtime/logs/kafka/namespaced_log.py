@@ -116,8 +116,8 @@ class NamespacedLog:
         )
         return replace(inside, group_id=group_id, epochs=names.keys_outside(inside.epochs))
 
-    def release(self, claim: Claim) -> None:
-        self.inside.release(self._names.claim_inside(claim))
+    def release(self, *claims: Claim) -> None:
+        self.inside.release(*map(self._names.claim_inside, claims))
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         return _NamespacedConsumer(self._names, self.inside.consumer(isolation))

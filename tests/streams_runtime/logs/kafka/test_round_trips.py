@@ -1,0 +1,101 @@
+"""How many requests the calls cost that stand between an assignment and the first record of its tasks."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from assignor.types import TopicPartition
+from kafka_client.connections import Connections
+from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetAndMetadata
+from streams_runtime.logs.errors import CommitFenced, ProducerFenced
+from streams_runtime.logs.kafka.log import KafkaLog
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 20
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all requests of this process, in their order."""
+    sent: list[str] = []
+    send = Connections.send
+
+    async def noted(self: Connections, request: Any, node_id: int | None = None) -> Any:
+        sent.append(type(request).__name__.removesuffix("Request"))
+        return await send(self, request, node_id)
+
+    monkeypatch.setattr(Connections, "send", noted)
+    return sent
+
+
+@pytest.fixture
+def partitions(log: KafkaLog) -> list[TopicPartition]:
+    name = f"trips-{uuid.uuid4().hex[:12]}"
+    log.create_topics([NewTopic(name, PARTITIONS)])
+    return [TopicPartition(name, number) for number in range(PARTITIONS)]
+
+
+def test_should_claim_and_release_many_partitions_as_quickly_as_one(
+    log: KafkaLog, partitions: list[TopicPartition], requests: list[str]
+) -> None:
+    group = partitions[0].topic
+    producer = log.producer(group)
+    log.claim(group, partitions[:1], group)  # makes the topic, and connects
+    requests.clear()
+
+    claim = log.claim(group, partitions, group)
+    assert requests == ["Fetch", "Produce", "Fetch"]
+    requests.clear()
+
+    log.release(*(claim.part([partition]) for partition in partitions))
+    assert requests == ["Produce"]
+
+    producer.begin_transaction()
+    producer.send(partitions[0], b"k", b"v", 0)
+    producer.commit_transaction([(claim.part([p]), {p: OffsetAndMetadata(1)}) for p in partitions])
+    assert log.committed_offsets(group, partitions) == dict.fromkeys(partitions, OffsetAndMetadata(1))
+
+
+def test_should_fence_each_dead_owner_once_for_all_of_its_partitions(
+    log: KafkaLog, partitions: list[TopicPartition], requests: list[str]
+) -> None:
+    group = partitions[0].topic
+    dead = [log.producer(f"{group}-{number}") for number in range(2)]
+    theirs = [partitions[:10], partitions[10:]]
+    claims = [log.claim(group, theirs[number], f"{group}-{number}") for number in range(2)]
+    for number, producer in enumerate(dead):
+        producer.begin_transaction()
+        producer.send(theirs[number][0], b"k", b"v", 0)
+    heir = log.producer(f"{group}-heir")
+    requests.clear()
+
+    claim = log.claim(group, partitions, f"{group}-heir")
+    # opening an id is asked for again while the markers of its transaction are written
+    assert list(dict.fromkeys(requests)) == ["Fetch", "Produce", "FindCoordinator", "InitProducerId"]
+    assert [requests.count(name) for name in ("Fetch", "Produce", "FindCoordinator")] == [2, 2, 2]
+    for producer, of_it in zip(dead, claims, strict=True):
+        with pytest.raises((ProducerFenced, CommitFenced)):
+            producer.commit_transaction([(of_it, {next(iter(of_it.epochs)): OffsetAndMetadata(1)})])
+    heir.begin_transaction()
+    heir.commit_transaction([(claim, dict.fromkeys(partitions, OffsetAndMetadata(2)))])
+    assert log.committed_offsets(group, partitions) == dict.fromkeys(partitions, OffsetAndMetadata(2))
+
+
+def test_should_look_up_neither_leaders_nor_coordinators_that_are_known(
+    log: KafkaLog, partitions: list[TopicPartition], requests: list[str]
+) -> None:
+    group = partitions[0].topic
+
+    def ask() -> list[str]:
+        requests.clear()
+        log.committed_offsets(group, partitions)
+        log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
+        log.begin_offsets(partitions)
+        return list(requests)
+
+    ask()
+    assert ask() == ["OffsetFetch", "Offset", "Offset"]
