@@ -43,6 +43,8 @@ from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import GroupLog, Recording, Repository
 from coordinator_api.telemetry import GroupTelemetry
 
+DESCRIPTIONS_AT_ONE_TIME = 2
+
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -71,6 +73,7 @@ class Coordinator:
         self.groups: dict[str, GroupRuntime] = {}
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
         self.computations = Admission(settings.computation_max_count, "computation.max.count")
+        self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
         self.stopping = False
         self.document_bounds = DocumentBounds(
             settings.group_max_partitions,

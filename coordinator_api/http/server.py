@@ -15,7 +15,9 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 import structlog
 import uvicorn
@@ -128,38 +130,60 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
-        try:
-            yield
-        finally:
+        with _patience(self._longest_stop_s) as begin:
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
+                loop.add_signal_handler(number, self._on_signal, number)
+                _call_first(begin, number)
+            try:
+                yield
+            finally:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    loop.remove_signal_handler(number)
 
     def _on_signal(self, number: signal.Signals) -> None:
         structlog.get_logger("coordinator_api").info("stopping", signal=number.name)
         # a second signal does not wait for requests in progress
         self.force_exit = self.should_exit
-        if not self.should_exit:
-            _end_process_in(self._longest_stop_s)
         self.should_exit = True
         self._coordinator.begin_stop()
 
 
-def _end_process_in(seconds: float) -> None:
-    """End the process then, if it still runs, in the middle of whatever it does.
+@contextlib.contextmanager
+def _patience(seconds: float) -> Iterator[Callable[[], object]]:
+    """What the block gets begins a time after which the process ends, if it still runs, in the middle of whatever it
+    does. It takes no lock, so that a signal handler may call it.
 
-    Only a store that does not answer takes so long. What was answered is committed, as after a crash.
+    Only a store that does not answer takes so long, or an event loop that stands still. What was answered is committed,
+    as after a crash.
     """
+    begun, begin = os.pipe()
 
-    def end() -> None:
-        structlog.get_logger("coordinator_api").error("stop_cut_short", after_s=seconds)
-        os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
+    def wait() -> None:
+        if os.read(begun, 1):
+            time.sleep(seconds)
+            structlog.get_logger("coordinator_api").error("stop_cut_short", after_s=seconds)
+            os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
+        os.close(begun)
 
-    # a thread of its own: the event loop may have ended already, and wait for the store's thread
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+    # a thread of its own: the event loop may have ended by then, and wait for the store's thread
+    threading.Thread(target=wait, name="patience", daemon=True).start()
+    try:
+        yield lambda: os.write(begin, b"!")
+    finally:
+        os.close(begin)
+
+
+def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
+    """Before the event loop's own handler, which notes the signal for a loop that may stand still."""
+    loops_own = signal.getsignal(number)
+    assert callable(loops_own), "the event loop has a handler of this signal"
+
+    def handle(received: int, frame: FrameType | None) -> None:
+        begin()
+        loops_own(received, frame)
+
+    signal.signal(number, handle)
+    signal.siginterrupt(number, False)  # as the loop has it
 
 
 def _give_large_memory_back() -> None:

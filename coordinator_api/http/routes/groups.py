@@ -6,9 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted, Declared
+from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.bodies import GZIP_HEADER, run_on_document
 from coordinator_api.http.group_document import group_document, list_entry
+from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
 from coordinator_api.http.schemas import DeclareAnswer
 
@@ -65,15 +67,22 @@ async def list_groups(coordinator: TheCoordinator) -> Response:
 
 
 @router.get("/{group}")
-async def describe_group(group_id: GroupId, coordinator: TheCoordinator) -> Response:
+async def describe_group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
     """State, generation, members, every copy of every task with role and lag, next probing rebalance, what to do.
 
     `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: set for a
     group that is led elsewhere.
     """
     coordinator.overload.admit("describe")
-    document = await group_document(coordinator.group(group_id), coordinator.clusters)
+    document = await unless_hung_up(request, _description(group_id, coordinator))
     return Response(document, media_type="application/json")
+
+
+async def _description(group_id: str, coordinator: Coordinator) -> bytes:
+    """Large groups keep a thread busy: others wait their turn, so that the threads are left to heartbeats."""
+    runtime = coordinator.group(group_id)
+    async with coordinator.descriptions:
+        return await group_document(runtime, coordinator.clusters)
 
 
 @router.delete("/{group}", status_code=204, responses=problems(404, 409))

@@ -293,6 +293,25 @@ def test_should_not_go_on_computing_for_a_caller_who_has_hung_up(bystander: Byst
         hold.unlink()
 
 
+def test_should_not_describe_a_group_for_callers_who_have_hung_up(bystander: Bystander) -> None:
+    group_id = new_group(bystander.client, partitions=5_000)
+    member = HttpMember(bystander.client, group_id)
+    member.subscribe()
+    settle(member)
+    callers, path = 200, f"/v1/groups/{group_id}"
+    answered = 'assignor_http_requests_total{method="GET",route="/v1/groups/{group}",status="%s"}'
+
+    def count(status: str) -> float:
+        return metric(bystander.client, answered % status)
+
+    made, given_up = count("200"), count("0")
+    with Crowd(bystander.url, callers, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()):
+        wait_for(lambda: count("200") > made)
+    wait_for(lambda: count("200") - made + count("0") - given_up == callers)
+
+    assert count("200") - made < callers / 2
+
+
 def held_fetch(member: HttpMember) -> bytes:
     wanted = member.generation_id + 1
     path = f"{member.path}/members/{member.member_id}/assignment?min_generation={wanted}&wait_ms=60000"

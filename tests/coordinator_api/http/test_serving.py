@@ -1,0 +1,54 @@
+"""How the serving process ends when nothing else of it works any more."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.coordinator_api.service_process import clean_environment
+
+STANDS_STILL = """
+import sys
+from assignor.commands import main
+from coordinator_api.http.routes import members
+
+async def stands_still(request):
+    print("the event loop stands still", file=sys.stderr, flush=True)
+    while True:
+        pass
+
+members.heartbeat = stands_still
+sys.argv = ["assignor", "serve", "--port", "0", "--shutdown-timeout-ms", "1000"]
+main()
+"""
+"""`assignor serve`, with an event loop that does nothing any more after the first heartbeat."""
+
+CALL = b"POST /v1/groups/g/members/m/heartbeat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_should_end_in_time_although_the_event_loop_stands_still(tmp_path: Path, number: signal.Signals) -> None:
+    environment = clean_environment({"PYTHONPATH": str(ROOT)})
+    with subprocess.Popen(
+        [sys.executable, "-c", STANDS_STILL], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as service:
+        try:
+            assert service.stderr is not None
+            port = next(int(found[1]) for line in service.stderr if (found := re.search(r"listens on .*:(\d+) ", line)))
+            with socket.create_connection(("127.0.0.1", port)) as caller:
+                caller.sendall(CALL)
+                assert any("stands still" in line for line in service.stderr)
+                service.send_signal(number)
+                asked_s = time.monotonic()
+                assert service.wait(20) == 1
+                assert time.monotonic() - asked_s < 8
+        finally:
+            service.kill()
