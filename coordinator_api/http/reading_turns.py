@@ -3,7 +3,8 @@
 The event loop reads up to 256 KB of a connection at once. As one request these are nothing. As 7,000 requests that do
 not wait for their answers, or as 43,000 chunks of one byte, they would keep the loop for a tenth of a second, and a
 hundred such connections for ten. So what is large or dense is parsed in steps of `STEP_BYTES`, connection after
-connection, and the loop turns after `TURN_S`. What is small, as nearly all requests are, is parsed at once.
+connection, and the loop turns after `TURN_S` or `TURN_STEPS`. What is small is parsed at once, as nearly all requests
+are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from uvicorn.protocols.http.flow_control import FlowControl
 STEP_BYTES = 1_024
 
 TURN_S = 0.002
+
+TURN_STEPS = 32
+"""Each may start one request, and its answer costs much more than the step."""
 
 MOST_BYTES_AT_ONCE = 4_096
 """Of one message: a heartbeat of a process with some ten members has fewer."""
@@ -59,12 +63,14 @@ class ReadingTurns:
     def _turn(self) -> None:
         self._comes = False
         ends_at_s = perf_counter() + TURN_S
+        steps = 0
         while self._row:
             connection = self._row.popleft()
             self._in_row.discard(connection)
             if connection.take_turn():
                 self.ask(connection)
-            if perf_counter() >= ends_at_s:
+            steps += 1
+            if steps == TURN_STEPS or perf_counter() >= ends_at_s:
                 break
         self._come_back()
 

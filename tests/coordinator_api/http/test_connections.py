@@ -83,11 +83,14 @@ def test_should_let_only_large_and_dense_data_take_turns(data: bytes, message_by
     assert goes_at_once(data, message_bytes) is expected
 
 
-@pytest.mark.parametrize("turn_s, alone", [(0.0, True), (60.0, False)], ids=["a step a turn", "all in a turn"])
+@pytest.mark.parametrize(
+    "turn_s, turn_steps, alone", [(0.0, 32, True), (60.0, 1, True), (60.0, 32, False)], ids=["time", "steps", "neither"]
+)
 async def test_should_give_every_connection_a_step_and_the_loop_a_turn(
-    monkeypatch: pytest.MonkeyPatch, turn_s: float, alone: bool
+    monkeypatch: pytest.MonkeyPatch, turn_s: float, turn_steps: int, alone: bool
 ) -> None:
     monkeypatch.setattr(reading_turns, "TURN_S", turn_s)
+    monkeypatch.setattr(reading_turns, "TURN_STEPS", turn_steps)
     seen: list[str] = []
     long, short = Connection("long", 4, seen=seen), Connection("short", 1, seen=seen)
     turns = ReadingTurns()
