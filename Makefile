@@ -10,6 +10,9 @@ NO_KAFKA := not kafka and not java
 PURE := tests/assignor tests/coordinator_api/group tests/properties tests/simulation
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
+# Tests start hundreds of Python processes; each would compile all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-quick test-all test-kafka lint format bench lock clean
 

@@ -23,6 +23,13 @@ def hold_while(file: Path) -> None:
     os.environ[HOLD_FILE_VARIABLE] = str(file)
 
 
+def holds(file: Path) -> bool:
+    """Whether an assignor waits for the file to go away; false before that, and when the file is gone."""
+    with suppress(FileNotFoundError):
+        return file.read_text(encoding="ascii") == HELD
+    return False
+
+
 class HeldAssignor:
     """Named by its class path. Runs in a worker process of the service."""
 

@@ -80,8 +80,8 @@ class Member:
 
 
 class FleetProcess:
-    """Runs from `start` to `leave` or `die`. `number`: its process id in the witness' lines. `state`: of the
-    group, as the last heartbeat said; `beats`: how many were answered.
+    """Runs from `start` to `leave` or `die`. `number`: its process id in the witness' lines. `address`: where it calls,
+    the service or a proxy. `state`: of the group, as the last heartbeat said; `beats`: how many were answered.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class FleetProcess:
         self.beats = 0
         self.state = ""
         self._process_id = str(uuid.uuid4())
-        self._address = address
+        self.address = address
         self._witness = witness
         self._chance = chance
         self._calls = [HttpConnection(address) for _ in self.members]
@@ -133,7 +133,7 @@ class FleetProcess:
         for member in self.members:
             self._own(member, frozenset(), member.generation_id)
             if member.member_id is not None:
-                await HttpConnection(self._address).ask("DELETE", self._member_path(member))
+                await HttpConnection(self.address).ask("DELETE", self._member_path(member))
         self._end()
 
     def request_rejoin(self) -> None:
