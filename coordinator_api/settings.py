@@ -90,7 +90,10 @@ class Settings(BaseSettings):
         "`leave_on_disconnect` are removed.",
     )
     group_max_partitions: int = Field(
-        200_000, ge=1, description="Most partitions of all topics that one definition or recording may have; 422 above."
+        200_000,
+        ge=1,
+        description="Most partitions of all topics, and most tasks, that one definition or recording may have; 422 "
+        "above.",
     )
     group_max_subtopologies: int = Field(
         1_000, ge=1, description="Most subtopologies that one definition or recording may have; 422 above."

@@ -218,7 +218,12 @@ class Coordinator:
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
         runner = RebalanceRunner(
-            log.group_id, self.allowed_assignors, _random_process_id, self.workers.rebalances, self.clusters
+            log.group_id,
+            self.allowed_assignors,
+            _random_process_id,
+            self.workers.rebalances,
+            self.document_bounds.max_partitions,
+            self.clusters,
         )
         return GroupRuntime(log, runner, GroupTelemetry(log.group_id, self.metrics), self._environment)
 

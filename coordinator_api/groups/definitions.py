@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from assignor.errors import InputError
+from assignor.errors import InputError, KafkaError
 from assignor.recording import parse_rebalance_input
 from assignor.snapshot import RebalanceSnapshot
+from assignor.topology.internal_topics import InternalTopicCatalog
+from assignor.topology.repartition_topics import prepare_repartition_topics
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress, provider_address
 from coordinator_api.groups.allowed_assignors import allowed_here
 
@@ -96,10 +99,13 @@ def read_definition(
 
 
 def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
-    """A few bytes can ask for millions of partitions, each of which becomes a task. Raises InputError for too many."""
+    """A few bytes can ask for millions of partitions, or of tasks. Raises InputError for too many."""
     partitions = partition_total(snapshot)
     if partitions > max_partitions:
         raise InputError(f"{partitions} partitions are more than group.max.partitions, {max_partitions}", "cluster")
+    tasks = task_total(snapshot)
+    if tasks > max_partitions:
+        raise InputError(f"{tasks} tasks are more than group.max.partitions, {max_partitions}", "topology")
 
 
 def partition_total(snapshot: RebalanceSnapshot) -> int:
@@ -107,6 +113,19 @@ def partition_total(snapshot: RebalanceSnapshot) -> int:
     topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
     fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)
     return sum(topic.partitions for topic in topics) + sum(topic.partitions or 0 for topic in fixed)
+
+
+def task_total(snapshot: RebalanceSnapshot) -> int:
+    """How many tasks a rebalance would make: more than partitions when several subtopologies read one topic.
+
+    As long as topics are missing, those count that are there.
+    """
+    topology, cluster = snapshot.topology, snapshot.cluster
+    catalog = InternalTopicCatalog(snapshot.existing_internal_topics)
+    with suppress(KafkaError):
+        cluster = prepare_repartition_topics(topology, cluster, catalog, snapshot.configs).cluster
+    counts = ([cluster.partition_count(topic) or 0 for topic in each.source_topics] for each in topology.subtopologies)
+    return sum(max(each, default=0) for each in counts)
 
 
 def read_input(input_json: str) -> Definition:

@@ -46,12 +46,14 @@ class RebalanceRunner:
         allowed: AllowedAssignors,
         new_process_id: Callable[[], ProcessId],
         workers: WorkerPool,
+        max_partitions: int,
         clusters: Clusters | None = None,
     ) -> None:
         self._group_id = group_id
         self._allowed = allowed
         self._new_process_id = new_process_id
         self._workers = workers
+        self._max_partitions = max_partitions
         self._clusters = clusters or Clusters(ClusterProviders())
         self._parsed: tuple[int, Definition] | None = None
         self._sent: tuple[str, str] | None = None
@@ -138,6 +140,7 @@ class RebalanceRunner:
             members=member_rows(effect.members),
             future_process_id=self._new_process_id(),
             assignor_classes=self._allowed.class_paths,
+            max_partitions=self._max_partitions,
         )
 
     def _read(self, revision: int, input_json: str) -> Definition:

@@ -27,7 +27,7 @@ from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import subscribed_version
 from coordinator_api.groups.allowed_assignors import allowed_here
-from coordinator_api.groups.definitions import Definition, read_input
+from coordinator_api.groups.definitions import Definition, check_size, read_input
 from coordinator_api.recorded_documents import pack_document
 from coordinator_api.store.repository import Recording
 
@@ -45,8 +45,9 @@ class RebalanceJob:
     """`definition`: the digest of the definition's text; `input_json`: the text, None when the worker may know it.
 
     `members`: in the order in which they joined. `future_process_id`: taken when a member is of an unknown future
-    version. `view`: of the cluster that the definition names. `assignor_classes`: what `AllowedAssignors` takes.
-    `failure`: why the rebalance has failed outside; then it is only recorded.
+    version. `view`: of the cluster that the definition names. It may have grown, so `max_partitions` counts again.
+    `assignor_classes`: what `AllowedAssignors` takes. `failure`: why the rebalance has failed outside; then it is only
+    recorded.
     """
 
     group_id: str
@@ -59,6 +60,7 @@ class RebalanceJob:
     members: tuple[MemberRow, ...]
     future_process_id: ProcessId
     assignor_classes: tuple[str, ...]
+    max_partitions: int
     view: ClusterView | None = None
     failure: str | None = None
 
@@ -113,6 +115,8 @@ def compute(job: RebalanceJob) -> ComputedRebalance | DefinitionUnknown | Cluste
     if job.failure is not None:
         return _failed(job, snapshot, job.failure)
     try:
+        if job.view is not None:
+            check_size(snapshot, job.max_partitions)
         own_assignor = allowed_here(job.assignor_classes).load(snapshot.assignor)
         result = pipeline.assign(snapshot, job.now_ms, own_assignor)
     except Exception as fault:  # a user's own assignor may raise anything

@@ -42,6 +42,7 @@ Value = TypeVar("Value")
 ADDRESS = ProviderAddress("fake", "somewhere:9092")
 PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
 MAX_AGE_MS = 20
+MOST_PARTITIONS = 1_000
 TIMEOUT_S = 30
 
 
@@ -120,7 +121,9 @@ class WatchedGroup:
     async def declare(self) -> None:
         document = definition(cluster={"provider": "fake", "bootstrap.servers": "somewhere:9092"})
         document = {key: document[key] for key in ("assignor", "configs", "application_id", "topology", "cluster")}
-        await self.runtime.handle(events.DeclareGroup(read_definition(document, "g", 1_000, self.clusters.providers)))
+        await self.runtime.handle(
+            events.DeclareGroup(read_definition(document, "g", MOST_PARTITIONS, self.clusters.providers))
+        )
 
     async def join(self) -> int:
         """Join, or rejoin; gives the generation to wait for."""
@@ -174,7 +177,12 @@ async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_00
             limits = GroupLimits(initial_rebalance_delay_ms=0)
             environment = GroupEnvironment(repository, SteadyClock(), limits, 2**30, MAX_AGE_MS)
             runner = RebalanceRunner(
-                "g", AllowedAssignors(()), lambda: ProcessId.from_bytes(uuid.uuid4().bytes), workers, clusters
+                "g",
+                AllowedAssignors(()),
+                lambda: ProcessId.from_bytes(uuid.uuid4().bytes),
+                workers,
+                MOST_PARTITIONS,
+                clusters,
             )
             telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
             runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)

@@ -15,7 +15,7 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, assignment_error
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.http.group_document import group_document
-from tests.coordinator_api.fake_cluster import FakeCluster, OutOfReach, WatchedGroup, watched
+from tests.coordinator_api.fake_cluster import MOST_PARTITIONS, FakeCluster, OutOfReach, WatchedGroup, watched
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
 
 
@@ -90,6 +90,16 @@ async def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog
         told = await group.fetch(await group.join())
         assert len(assigned_tasks(told.assignment).active) == 4
         assert group.cluster.there[CHANGELOG] == 4
+
+
+async def test_should_fail_a_rebalance_of_more_tasks_than_a_group_may_have(tmp_path: Path) -> None:
+    """The cluster has grown since the group was declared."""
+    async with watched(tmp_path, FakeCluster(**{TOPIC: MOST_PARTITIONS + 1})) as group:
+        await group.declare()
+        await group.fetch(await group.join())
+
+        shown = await described(group)
+        assert shown["error"] == "InputError: cluster: 1001 partitions are more than group.max.partitions, 1000"
 
 
 async def test_should_let_a_rebalance_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def asked(generation_id: int = 1, assignor: str = BUILT_IN, revision: int = 1) -
 
 def runner_on(workers: WorkerPool) -> RebalanceRunner:
     allowed = AllowedAssignors((held_assignor.CLASS_PATH, DYING, BROKEN))
-    return RebalanceRunner("g", allowed, lambda: ProcessId(1, 2), workers)
+    return RebalanceRunner("g", allowed, lambda: ProcessId(1, 2), workers, 1_000)
 
 
 async def test_what_comes_back_can_be_stored_as_it_is_and_runs_again_with_the_same_result() -> None:

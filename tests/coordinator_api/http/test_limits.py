@@ -170,6 +170,23 @@ def test_should_refuse_a_few_bytes_that_ask_for_very_many_partitions(narrow_clie
     assert "1005 partitions are more than group.max.partitions, 1000" in declared.json()["detail"]
 
 
+def test_should_refuse_a_few_bytes_that_ask_for_very_many_tasks(narrow_client: httpx.Client) -> None:
+    """Each of two subtopologies has 501, because the second reads what the first writes."""
+    between = {"name": "between", "partitions": None}
+    nothing: dict[str, object] = {"repartition_sink_topics": [], "stores": []}
+    writer = {"id": 0, "source_topics": ["events"], "repartition_source_topics": [], "sink_topics": ["between"]}
+    reader = {"id": 1, "source_topics": ["between"], "repartition_source_topics": [between], "sink_topics": []}
+    document = definition(
+        cluster={"brokers": [], "topics": {"events": {"partitions": 501, "replicas": None, "leaders": None}}},
+        topology={"subtopologies": [{**nothing, **writer}, {**nothing, **reader}], "copartition_groups": []},
+    )
+
+    refused = narrow_client.put("/v1/groups/many", json=document)
+
+    assert problem(refused) == (422, "INVALID_REQUEST")
+    assert "topology: 1002 tasks are more than group.max.partitions, 1000" in refused.json()["detail"]
+
+
 def until_held(hold: Path) -> None:
     """The assignor is in another process, which tells nobody but the file."""
     while hold.read_text(encoding="ascii") != held_assignor.HELD:
