@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
+from benchmarks.group_load.fleet import Fleet
+from benchmarks.group_load.fleet_plan import FleetPlan
+from benchmarks.group_load.fleet_record import RoundTimes
 from benchmarks.group_load.holdings import Holding
 from benchmarks.group_load.latencies import Latencies
-from benchmarks.group_load.members import Fleet, FleetPlan, RoundTimes
 
 _CONTEXT = multiprocessing.get_context("spawn")
 _LONGEST_END_S = 10

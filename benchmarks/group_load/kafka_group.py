@@ -22,7 +22,8 @@ from typing import Any, cast
 
 from assignor.rerun import RerunRebalance, run
 from benchmarks.group_load.definitions import definition
-from benchmarks.group_load.members import Fleet, FleetPlan, MemberProcess
+from benchmarks.group_load.fleet import Fleet, MemberProcess
+from benchmarks.group_load.fleet_plan import FleetPlan
 from tests.oracle.broker import Broker
 from tests.oracle.oracle import Oracle
 

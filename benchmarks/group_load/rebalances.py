@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.group_load.definitions import TOPIC, definition
+from benchmarks.group_load.fleet_plan import FleetPlan
 from benchmarks.group_load.fleet_process import FleetProcess, FleetReport
 from benchmarks.group_load.holdings import overlaps
 from benchmarks.group_load.latencies import Percentiles
-from benchmarks.group_load.members import FleetPlan
 from benchmarks.group_load.pace import Pace
 from benchmarks.group_load.results import Results
 from benchmarks.group_load.service import PeakOfMemory, ServiceUnderLoad, memory_of

@@ -16,11 +16,12 @@ from rich.console import Console
 from assignor.types import TaskId
 from benchmarks.group_load import kafka_group
 from benchmarks.group_load.definitions import TOPIC, definition
+from benchmarks.group_load.fleet import Fleet
+from benchmarks.group_load.fleet_plan import FleetPlan
 from benchmarks.group_load.holdings import Holding, Holdings, overlaps
 from benchmarks.group_load.hostile import ATTACKS
 from benchmarks.group_load.http_calls import Connections, request
 from benchmarks.group_load.latencies import Latencies, Percentiles
-from benchmarks.group_load.members import Fleet, FleetPlan
 from benchmarks.group_load.rebalances import GroupSize, after_initial_delay_s
 from benchmarks.group_load.results import Figure, Results, missed, newest
 from benchmarks.group_load.rows import ROWS
