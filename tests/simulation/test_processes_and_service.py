@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TaskId
+from coordinator_api.group.events import Drain
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from streams_runtime.membership.member_events import CloseAsked, RejoinAsked
 from streams_runtime.membership.member_phase import Phase
@@ -90,7 +91,8 @@ class World:
             self.overload,
             self.slow_commits,
             self.failing_commits,
-            lambda: self.service.ask(declared(f"v{self.timeline.fresh()}"), lambda _: None),
+            self.declare,
+            self.drain,
         ]
 
     def something_goes_wrong(self) -> None:
@@ -128,6 +130,14 @@ class World:
         process = SimulatedProcess(self.timeline, self.service, self.network, self.log, threads, instance)
         self.timeline.say(f"process {process.number} started, {threads} threads, {instance}")
         self.processes.append(process)
+
+    def declare(self) -> None:
+        self.service.ask(declared(f"v{self.timeline.fresh()}"), lambda _: None)
+
+    def drain(self) -> None:
+        """For a while: who hears of it leaves and ends."""
+        self.service.ask(Drain(), lambda _: None)
+        self.timeline.after(self.some_time_ms(), self.declare)
 
     def slow_passes(self) -> None:
         self.any_process(lambda one: setattr(one, "pass_ms", self.chance.choice([50, 1_000, 5_000])))
