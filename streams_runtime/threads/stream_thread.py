@@ -150,6 +150,7 @@ class StreamThread:
         if self._state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
             work.publish(self._mailbox)
             self._change_state(ThreadState.RUNNING)
+            work.get_ready()
         work.maybe_publish(self._mailbox)
 
     def _obey(self) -> None:

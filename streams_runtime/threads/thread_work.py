@@ -3,6 +3,7 @@
 Rules:
 - `poll` waits only when the last pass had nothing to do: for `poll.ms` at most, and not past the next wall-clock
   punctuation or the next commit. When the thread only reads changelogs, the restore waits instead.
+- A thread with standbys opens its producer before it needs it: it may have to take a task over at once.
 - `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
   it deletes repartition records that were processed.
 
@@ -119,6 +120,17 @@ class ThreadWork:
     def initialise_and_restore(self) -> None:
         if self.restoration.initialise_and_restore():
             self._busy = True
+
+    def get_ready(self) -> None:
+        """Everything that was assigned runs: open the producer that a take-over will need. Raises StreamsRuntimeError.
+
+        A log that does not answer is asked again when a task needs it.
+        """
+        if self._tasks.updating:
+            try:
+                self._producer.initialize()
+            except LogTimeout as timeout:
+                _logger.info("the producer is opened later: %s", timeout)
 
     def process(self) -> None:
         processed = self._executor.process(self._tasks.running) if self._tasks.running else 0

@@ -17,6 +17,7 @@ from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.streams_instance import InstanceState, StreamsInstance
 from streams_runtime.task_states import RestoreOrigin
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
+from streams_runtime.threads.thread_work import ThreadWork
 from tests.checkout import ROOT
 from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group, running_group
 from tests.streams_runtime.word_counting import (
@@ -205,6 +206,17 @@ def test_should_not_wait_for_records_when_the_group_has_news(group: Group, stand
     group.wait_until_settled(second, standbys=0)
     assert second.close(TIMEOUT_S)
     assert time.monotonic() - started_s < 20
+
+
+def test_should_get_ready_to_take_over_when_all_that_was_assigned_runs(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = []
+    monkeypatch.setattr(ThreadWork, "get_ready", lambda self: ready.append(self.restoration.is_done))
+    instance = group.start("a")
+    group.wait_until_settled(instance, standbys=0)
+    wait_for(lambda: len(ready) >= len(instance.status().threads), instance.status)
+    assert all(ready)
 
 
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)

@@ -43,6 +43,7 @@ class KafkaConsumer:
         self._woken = False
         self._closed = False
         self._when_closed = closed
+        self._start(self._fetcher.connect)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._check_open()

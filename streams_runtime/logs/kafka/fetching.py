@@ -2,7 +2,8 @@
 
 Rules: the broker answers a request at once when there are records, else after the longest wait that the request names.
 Requests that wait at the broker go over connections of their own, because a broker answers the requests of one
-connection one after the other: a partition that was assigned just now must not wait for others to get records.
+connection one after the other: a partition that was assigned just now must not wait for others to get records. Both
+are connected as soon as there is a reader.
 A partition is asked for again only when its records have been taken. An answer for a position that the reader has left
 (by `seek`) is dropped. Source: `Fetcher`, `AbstractFetch`.
 """
@@ -10,10 +11,11 @@ A partition is asked for again only when its records have been taken. An answer 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from aiokafka.protocol.fetch import FetchRequest
@@ -116,6 +118,10 @@ class Fetcher:
         self._backoff_s = _FIRST_BACKOFF_S
         self._turn = 0
 
+    def connect(self) -> None:
+        """Connect already, so that the first records need not wait for it. Called in the loop."""
+        self._in_background(self._connect())
+
     def start(self, longest_wait_ms: int) -> None:
         """Ask for records of every partition that needs some. Called in the loop."""
         with self.changed:
@@ -128,15 +134,23 @@ class Fetcher:
                 partition: _Question(one, one.ask(waits=longest_wait_ms > 0)) for partition, one in needed.items()
             }
         if questions:
-            task = asyncio.get_running_loop().create_task(self._fetch(questions, longest_wait_ms))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._in_background(self._fetch(questions, longest_wait_ms))
 
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
         await self._leadership.close()
         await self._waiting.close()
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self) -> None:
+        with contextlib.suppress(NotNow, KafkaRefused):  # the first request says why
+            await self._leadership.led(())
+            await self._waiting.led(())
 
     async def _fetch(self, questions: Mapping[TopicPartition, _Question], longest_wait_ms: int) -> None:
         """Partitions that have no leader, or whose leader does not answer, do not hold up the others."""

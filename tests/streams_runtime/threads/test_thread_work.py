@@ -28,6 +28,7 @@ from tests.streams_runtime.tasks.thread_rig import (
     Rig,
     rig,
 )
+from tests.streams_runtime.tasks.watched_log import WatchedLog
 from tests.streams_runtime.word_counting import STORE, TOTALS
 
 EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
@@ -324,3 +325,23 @@ def test_should_not_wait_for_records_when_the_pass_before_had_something_to_do(
 def test_should_leave_waiting_to_the_restore_when_nothing_runs(thread: Rig) -> None:
     thread.run([], [COUNT_0])
     assert thread.work._wait_ms() == 0
+
+
+def test_should_have_opened_its_producer_when_it_has_to_take_over_what_it_follows(
+    tmp_path: Path, guarantee: str
+) -> None:
+    log = WatchedLog()
+    thread = rig(tmp_path, guarantee, log=log)
+    thread.work.get_ready()
+    assert log.count("producer") == 0, "without a standby it need not hurry"
+
+    thread.run(standby=[COUNT_0])
+    log.fail["producer"] = LogTimeout("away")
+    thread.work.get_ready()
+    log.fail.clear()
+    thread.work.get_ready()
+    thread.work.get_ready()
+    assert log.count("producer") == 2
+    thread.run([COUNT_0])
+    assert log.count("producer") == 2
+    thread.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import Any
 
@@ -16,6 +17,7 @@ from streams_runtime.logs.kafka.log import KafkaLog
 pytestmark = pytest.mark.kafka
 
 PARTITIONS = 20
+LONGEST_S = 30
 
 
 @pytest.fixture
@@ -99,3 +101,25 @@ def test_should_look_up_neither_leaders_nor_coordinators_that_are_known(
 
     ask()
     assert ask() == ["OffsetFetch", "Offset", "Offset"]
+
+
+def test_should_have_connected_before_the_first_records_are_asked_for(
+    log: KafkaLog, partitions: list[TopicPartition], requests: list[str]
+) -> None:
+    producer = log.producer()
+    producer.send(partitions[0], b"k", b"v", 0)
+    producer.close()
+    requests.clear()
+
+    consumer = log.consumer()
+    give_up_at = time.monotonic() + LONGEST_S
+    while requests.count("Metadata") < 2:  # one for each kind of request
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)  # a connection tells nobody
+    requests.clear()
+    consumer.assign(partitions[:1])
+    consumer.seek(partitions[0], 0)
+    (batch,) = consumer.poll(10_000, 10)
+    assert list(batch.values) == [b"v"]
+    assert requests[:2] == ["Metadata", "Fetch"]
+    consumer.close()
