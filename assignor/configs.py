@@ -34,7 +34,7 @@ RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
 
 # key -> lowest and highest value that Kafka accepts
-_INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
+INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     NUM_STANDBY_REPLICAS: (0, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
     MAX_WARMUP_REPLICAS: (1, JAVA_INT_MAX),
@@ -44,10 +44,10 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     REPLICATION_FACTOR: (-1, 2**15 - 1),
     WINDOW_STORE_ADDITIONAL_RETENTION_MS: (0, JAVA_LONG_MAX),
 }
-_NULLABLE = frozenset({RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST})
+NULLABLE = frozenset({RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST})
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,40}")
 KNOWN_KEYS = (
-    *_INTEGER_BOUNDS,
+    *INTEGER_BOUNDS,
     RACK_AWARE_ASSIGNMENT_TAGS,
     RACK_AWARE_ASSIGNMENT_STRATEGY,
     MINIMAL_MOVEMENT_TASK_WEIGHTS,
@@ -117,13 +117,13 @@ def _nearest(key: str) -> str:
 
 
 def _bounded_integer(key: str, value: object, where: str) -> int | None:
-    if value is None and key in _NULLABLE:
+    if value is None and key in NULLABLE:
         return None
     if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()) is not None:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise InputError(f"{key} must be a whole number, not {_shortened(repr(value))}", where)
-    low, high = _INTEGER_BOUNDS[key]
+    low, high = INTEGER_BOUNDS[key]
     if not low <= value <= high:
         shown = value if value.bit_length() <= 128 else f"a number of {value.bit_length()} bits"
         raise InputError(f"{key} must be from {low} to {high}, not {shown}", where)

@@ -46,6 +46,8 @@ from coordinator_api.telemetry import GroupTelemetry
 DESCRIPTIONS_AT_ONE_TIME = 2
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
+_LONGEST_NAME_IN_AN_ID = 249
+"""A client id may be as long as a member id may be, which has a UUID behind it."""
 
 
 class Coordinator:
@@ -185,7 +187,7 @@ class Coordinator:
 
     def new_member_id(self, client_id: str | None, group_instance_id: str | None) -> str:
         """Kafka's form, a name and a UUID, in characters that need no escape in an address."""
-        name = group_instance_id or client_id or "member"
+        name = (group_instance_id or client_id or "member")[:_LONGEST_NAME_IN_AN_ID]
         return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
 
     def begin_stop(self) -> None:

@@ -79,7 +79,8 @@ def read_definition(
     `providers`: None when no cluster may be named. Raises InputError with the field, NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
-        if document.get(name) not in (None, {}):
+        empty = document.get(name) is None or (name == "members" and document[name] == {})
+        if not empty:
             raise InputError(f"is not part of a definition: {reason}", name)
     provider = provider_address(document.get("cluster"))
     if provider is not None:

@@ -68,6 +68,7 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Gu
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     app.guard = RequestGuard(app.unguarded, Gate(token_of(settings)), settings, HotCalls(settings).find)
     problems.install(app)

@@ -6,8 +6,9 @@ A body may have `Content-Encoding: gzip`. The bound on its size (`request.max.by
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from pydantic import BaseModel
 from starlette.requests import Request
 
 from coordinator_api.groups.coordinator import Coordinator
@@ -19,13 +20,23 @@ from coordinator_api.workers.worker_pool import PoolClosed
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
 
-GZIP_HEADER = {
+_GZIP_HEADER = {
     "name": "Content-Encoding",
     "in": "header",
     "required": False,
     "schema": {"type": "string", "enum": ["identity", "gzip"]},
 }
-"""For OpenAPI."""
+
+
+def documented(*models: type[BaseModel]) -> dict[str, Any]:
+    """For OpenAPI: a body is one of `models`; `openapi.py` adds their schemas."""
+    references = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
+    schema: dict[str, Any] = references[0] if len(references) == 1 else {"anyOf": references}
+    return {
+        "parameters": [_GZIP_HEADER],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+    }
+
 
 OFF_LOOP_BYTES = 16_384
 """From this size on, parsing would hold up the heartbeats of other members."""
@@ -46,10 +57,29 @@ async def run_on_document(
     Raises Problem with the place of what is wrong, CallerGone.
     """
     assert not named, "a worker takes no named arguments"
+    if "content-type" in request.headers:
+        check_json(request)
     max_bytes = coordinator.settings.request_max_bytes
     body = SentBody(await request.body(), _is_packed(request), max_bytes)
     with input_as_problems(bytes_in):
         return await run_in_worker(request, coordinator, read_sent, body, function, *arguments)
+
+
+def check_json(request: Request) -> None:
+    """Raises Problem for another kind of body: a web page may send that without being asked who it is."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise Problem("INVALID_REQUEST", "body: must come as Content-Type: application/json")
+
+
+def check_not_encoded(request: Request) -> None:
+    """Raises Problem for a body that is packed."""
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
+        raise Problem(
+            "UNSUPPORTED_COMPRESSION_TYPE",
+            "Content-Encoding: a body of this call comes as it is",
+            headers={"Accept-Encoding": "identity"},
+        )
 
 
 async def run_in_worker(

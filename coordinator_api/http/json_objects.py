@@ -5,6 +5,7 @@ no deep nesting. Written, when they are long, so that other threads run meanwhil
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from coordinator_api.http.problems import Problem
@@ -79,7 +80,15 @@ def _no_name_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_no_name_twice)
+def _finite(text: str) -> float:
+    """`1e999` is a number by its grammar, but what is made of it could not be written as JSON again."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_name_twice)
 
 
 def _refuse_deep_nesting(document: object) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -26,11 +27,13 @@ from coordinator_api.http.schemas import (
     MAX_PROCESS_MEMBERS,
     MAX_TEXT_LENGTH,
     MAX_UNKNOWN_FIELDS,
+    TASK_PATTERN,
 )
 
 MAX_UNKNOWN_BYTES = 4_096
 """Of all unknown fields of one body together, names and values, as ASCII JSON without spaces."""
 
+_TASK = re.compile(TASK_PATTERN.removesuffix("$") + r"\Z", re.ASCII)
 _HEARTBEAT = frozenset({"generation_id", "task_offset_sums", "group_instance_id"})
 _PROCESS_HEARTBEAT = frozenset({"members", "known"})
 _SUBSCRIPTION = frozenset(
@@ -160,12 +163,9 @@ def _offset_sums(sums: object, where: str) -> Mapping[TaskId, int]:
 @lru_cache(65_536)
 def _task(text: str) -> TaskId:
     """Heartbeats name the same tasks again and again."""
-    if len(text) > MAX_TEXT_LENGTH:
-        raise InputError("not a task id: too long")
-    task = TaskId.parse(text)
-    if max(task.subtopology, task.partition) > JAVA_INT_MAX:
-        raise InputError(f"not a task id: its numbers go to {JAVA_INT_MAX}")
-    return task
+    if len(text) > MAX_TEXT_LENGTH or _TASK.match(text) is None:
+        raise InputError("not a task id such as 0_3")
+    return TaskId.parse(text)
 
 
 class _Unknown:

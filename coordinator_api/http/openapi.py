@@ -15,9 +15,13 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import Response
 
+from coordinator_api.http.document_schemas import DefinitionBody, PlacementDocument, RebalanceDocument, ReportBody
 from coordinator_api.http.schemas import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody
 
-BODIES: tuple[type[BaseModel], ...] = (SubscriptionBody, HeartbeatBody, ProcessHeartbeatBody, LeaveBody)
+BODIES: tuple[type[BaseModel], ...] = (
+    *(SubscriptionBody, HeartbeatBody, ProcessHeartbeatBody, LeaveBody),
+    *(DefinitionBody, ReportBody, RebalanceDocument, PlacementDocument),
+)
 """Routes refer to their schemas by name."""
 
 
@@ -26,7 +30,7 @@ def install(app: FastAPI) -> None:
 
     @cache
     def document() -> bytes:
-        return json.dumps(_described(app)).encode("ascii")
+        return json.dumps(described(app)).encode("ascii")
 
     async def openapi(request: Request) -> Response:
         return Response(document(), media_type="application/json")
@@ -34,10 +38,23 @@ def install(app: FastAPI) -> None:
     app.add_route("/openapi.json", openapi, include_in_schema=False)
 
 
-def _described(app: FastAPI) -> dict[str, Any]:
+def described(app: FastAPI) -> dict[str, Any]:
     described = app.openapi()
     _, definitions = models_json_schema(
         [(each, "validation") for each in BODIES], ref_template="#/components/schemas/{model}"
     )
+    _close_maps(definitions)
     described["components"]["schemas"].update(definitions["$defs"])
     return described
+
+
+def _close_maps(schema: Any) -> None:
+    """pydantic says which keys of a map have which values, and not that there are no others."""
+    if isinstance(schema, dict):
+        if "patternProperties" in schema:
+            schema.setdefault("additionalProperties", False)
+        for inner in schema.values():
+            _close_maps(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            _close_maps(inner)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
@@ -35,20 +35,26 @@ Base64 = Annotated[
         json_schema_extra={"contentEncoding": "base64"},
     ),
 ]
-Task = Annotated[str, Field(pattern=r"^(.+__)?[0-9]+_[0-9]+$", max_length=MAX_TEXT_LENGTH, examples=["0_3"])]
-"""`subtopology_partition`, both 32-bit integers."""
+TASK_PATTERN = r"^([\s\S]+__)?[0-9]{1,9}_[0-9]{1,9}$"
+"""`subtopology_partition`, after the name of a named topology. No group has as many of either as nine digits say."""
+
+Task = Annotated[str, Field(pattern=TASK_PATTERN, max_length=MAX_TEXT_LENGTH, examples=["0_3"])]
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def _of_later_releases_too(fields: int) -> ConfigDict:
-    """`fields`: how many this release knows."""
-    return ConfigDict(
-        extra="ignore",
-        json_schema_extra={"additionalProperties": True, "maxProperties": fields + MAX_UNKNOWN_FIELDS},
-    )
+def _of_later_releases_too(fields: int, **schema: JsonValue) -> ConfigDict:
+    """`fields`: how many this release knows. `schema`: what else a schema has to say."""
+    extra: dict[str, JsonValue] = {"additionalProperties": True, "maxProperties": fields + MAX_UNKNOWN_FIELDS}
+    return ConfigDict(extra="ignore", json_schema_extra={**extra, **schema})
+
+
+_FIRST_JOIN_AND_REJOIN: JsonValue = {
+    "required": ["member_id", "join_id"],
+    "properties": {"member_id": {"type": "string"}, "join_id": {"type": "string"}},
+}
 
 
 class SubscriptionBody(_Body):
@@ -56,7 +62,7 @@ class SubscriptionBody(_Body):
     ignored.
     """
 
-    model_config = _of_later_releases_too(9)
+    model_config = _of_later_releases_too(9, **{"not": _FIRST_JOIN_AND_REJOIN})
 
     member_id: Name | None = None
     group_instance_id: Name | None = Field(None, description="Makes the member a static one.")

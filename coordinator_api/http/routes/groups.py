@@ -8,25 +8,14 @@ from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
-from coordinator_api.http.bodies import GZIP_HEADER, run_on_document
+from coordinator_api.http.bodies import documented, run_on_document
+from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
 from coordinator_api.http.schemas import DeclareAnswer
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=problems(404))
-
-_DEFINITION = {
-    "parameters": [GZIP_HEADER],
-    "requestBody": {
-        "required": True,
-        "description": "`input` of rebalance/1 without members and leader.",
-        "content": {
-            "application/json": {"schema": {"type": "object", "required": ["assignor", "topology", "cluster"]}}
-        },
-    },
-}
-
 
 _OF_THE_GROUP = {"group": "$request.path.group"}
 _THEN = {
@@ -40,7 +29,7 @@ _THEN = {
 @router.put(
     "/{group}",
     responses={200: _THEN, 201: {"model": DeclareAnswer, **_THEN}, **problems(404, 409, 415)},
-    openapi_extra=_DEFINITION,
+    openapi_extra=documented(DefinitionBody),
 )
 async def declare_group(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator, replace: bool = False

@@ -33,7 +33,7 @@ from coordinator_api.group.outcome import (
 from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.http.bodies import OFF_LOOP_BYTES
+from coordinator_api.http.bodies import OFF_LOOP_BYTES, check_json, check_not_encoded
 from coordinator_api.http.connections import CONNECTION_ID
 from coordinator_api.http.hang_ups import hung_up
 from coordinator_api.http.member_bodies import (
@@ -64,7 +64,7 @@ from coordinator_api.http.schemas import (
     SubscriptionBody,
 )
 
-router = APIRouter(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409))
+router = APIRouter(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
 RAW = "application/octet-stream"
 MAX_WAIT_MS = 86_400_000
@@ -108,8 +108,15 @@ def _documented(*parameters: Mapping[str, object], body: type | None = None, nee
 _OF_THE_MEMBER = {"group": "$request.path.group", "member": "$response.body#/member_id"}
 _THEN = {
     "fetch_assignment": link("fetch_assignment", {**_OF_THE_MEMBER, "min_generation": "$response.body#/generation_id"}),
-    "heartbeat": link("heartbeat", _OF_THE_MEMBER, {"generation_id": "$response.body#/generation_id"}),
+    "heartbeat": link("heartbeat", _OF_THE_MEMBER, {"generation_id": 0}),
     "leave": link("leave", _OF_THE_MEMBER),
+    "list_rebalances": link("list_rebalances", {"group": "$request.path.group"}),
+}
+_STILL_THE_MEMBER = {"group": "$request.path.group", "member": "$request.path.member"}
+_HAS_FETCHED = {
+    "heartbeat": link("heartbeat", _STILL_THE_MEMBER, {"generation_id": "$response.body#/generation_id"}),
+    "leave": link("leave", _STILL_THE_MEMBER),
+    "list_rebalances": link("list_rebalances", {"group": "$request.path.group"}),
 }
 
 
@@ -150,7 +157,11 @@ async def subscribe(request: Request) -> Response:
 @router.get(
     "/members/{member}/assignment",
     responses={
-        200: {"model": AssignmentAnswer, "content": {RAW: {"schema": {"type": "string", "format": "binary"}}}},
+        200: {
+            "model": AssignmentAnswer,
+            "content": {RAW: {"schema": {"type": "string", "format": "binary"}}},
+            "links": _HAS_FETCHED,
+        },
         204: {"description": "There is no assignment yet: ask again."},
     },
     openapi_extra=_documented(_GROUP, _MEMBER, _MIN_GENERATION, _WAIT_MS, _INSTANCE_ID),
@@ -251,6 +262,7 @@ async def leave(request: Request) -> Response:
     """Leave the group. A rebalance gives the member's tasks to others at once."""
     _, runtime = _addressed(request)
     left = events.Leave(_member_id(request), _instance_id(request.query_params))
+    check_not_encoded(request)
     check_leave_body(await request.body())
     accepted(await runtime.handle(left), Left)
     return Response(status_code=204)
@@ -289,10 +301,8 @@ def _member_id(request: Request) -> str:
 
 
 async def _json_body(request: Request) -> bytes:
-    """A web page may send any other kind of body without being asked who it is."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise Problem("INVALID_REQUEST", "body: must come as Content-Type: application/json")
+    check_json(request)
+    check_not_encoded(request)
     return await request.body()
 
 

@@ -11,12 +11,13 @@ from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.reported_rebalances import LED_ELSEWHERE, read_report
-from coordinator_api.http.bodies import GZIP_HEADER, run_in_worker, run_on_document
+from coordinator_api.groups.reported_rebalances import read_report
+from coordinator_api.http.bodies import documented, run_in_worker, run_on_document
 from coordinator_api.http.computations import explain
+from coordinator_api.http.document_schemas import ReportBody
 from coordinator_api.http.problems import Problem, from_input_error
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, problems
-from coordinator_api.http.schemas import ReportAnswer
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
+from coordinator_api.http.schemas import TASK_PATTERN, ReportAnswer
 from coordinator_api.recorded_documents import expanded
 
 router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
@@ -25,7 +26,11 @@ Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX)]
 MAX_PAGE = 1_000
 
 
-@router.get("")
+_ONE_OF_THEM = {"group": "$request.path.group", "generation": "$response.body#/rebalances/0/generation_id"}
+_THEN = {"links": {name: link(name, _ONE_OF_THEM) for name in ("show_rebalance", "explain_rebalance")}}
+
+
+@router.get("", responses={200: _THEN})
 async def list_rebalances(
     group_id: GroupId,
     coordinator: TheCoordinator,
@@ -39,25 +44,11 @@ async def list_rebalances(
     return json_response({"rebalances": page, "next_before": next_before})
 
 
-_REPORT = {
-    "parameters": [GZIP_HEADER],
-    "requestBody": {
-        "required": True,
-        "description": f"One rebalance/1 of this group with its output; its source is {LED_ELSEWHERE!r}.",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["format", "id", "group_id", "generation_id", "now_ms", "source", "input", "output"],
-                }
-            }
-        },
-    },
-}
-
-
 @router.post(
-    "", status_code=201, responses={200: {"model": ReportAnswer}, **problems(404, 409, 415)}, openapi_extra=_REPORT
+    "",
+    status_code=201,
+    responses={200: {"model": ReportAnswer}, **problems(404, 409, 415)},
+    openapi_extra=documented(ReportBody),
 )
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
@@ -87,7 +78,7 @@ async def explain_rebalance(
     group_id: GroupId,
     generation: Generation,
     coordinator: TheCoordinator,
-    task: Annotated[str | None, Query(max_length=300)] = None,
+    task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
     """Why every task, or one (`task=0_3`), is where it is."""
     coordinator.overload.admit("computation")

@@ -13,21 +13,15 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.bodies import GZIP_HEADER, run_on_document
+from coordinator_api.http.bodies import documented, run_on_document
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
+from coordinator_api.http.document_schemas import PlacementDocument, RebalanceDocument
 from coordinator_api.http.routes.surface import TheCoordinator, problems
 from coordinator_api.http.schemas import AssignAnswer, SimulateAnswer
 
 router = APIRouter(prefix="/v1", tags=["stateless"], responses=problems(415))
 
-_RECORDED_DOCUMENT = {
-    "parameters": [GZIP_HEADER],
-    "requestBody": {
-        "required": True,
-        "description": "One rebalance/1 or placement/1 object.",
-        "content": {"application/json": {"schema": {"type": "object", "required": ["format", "id"]}}},
-    },
-}
+_RECORDED_DOCUMENT = documented(RebalanceDocument, PlacementDocument)
 
 
 @router.post("/assign", response_model=AssignAnswer, openapi_extra=_RECORDED_DOCUMENT)

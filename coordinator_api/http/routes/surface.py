@@ -76,10 +76,10 @@ def _problem(status: int) -> dict[str, Any]:
     }
 
 
-def link(operation: str, parameters: Mapping[str, str], body: Mapping[str, str] | None = None) -> dict[str, Any]:
+def link(operation: str, parameters: Mapping[str, str], body: Mapping[str, object] | None = None) -> dict[str, Any]:
     """For OpenAPI: a call that may follow, and what it takes from this one. `operation`: the name of its function.
 
-    `parameters`, `body`: name to a runtime expression, such as `$response.body#/member_id`.
+    `parameters`, `body`: name to a value or a runtime expression, such as `$response.body#/member_id`.
     """
     linked: dict[str, Any] = {"operationId": operation, "parameters": dict(parameters)}
     if body is not None:

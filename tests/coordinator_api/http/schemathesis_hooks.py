@@ -1,48 +1,250 @@
-"""What schemathesis makes up reaches a group that exists, and members that it has; bodies of ours can be read.
+"""Calls that schemathesis means to be right find what they need: a group, a member of it, a document that holds
+together. Calls that it means to be wrong stay as they are, and so does every fourth of the others.
 
-schemathesis imports this file in its own process (`SCHEMATHESIS_HOOKS`). Requests that are meant to be wrong stay as
-they are.
+schemathesis imports this file in its own process (`SCHEMATHESIS_HOOKS`). It counts the answers for the test, which
+reads them from a file.
 """
 
 from __future__ import annotations
 
+import atexit
 import base64
+import itertools
+import json
 import os
+import urllib.request
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import schemathesis
-from schemathesis import Case, HookContext
+from schemathesis import Case, HookContext, Response
+from schemathesis.core import NOT_SET
 
 from tests.coordinator_api.group_members import definition, subscription
+from tests.coordinator_api.http.changed_documents import RECORDINGS
 
-GROUPS_VARIABLE = "KNOWN_GROUPS"
-MEMBERS_VARIABLE = "KNOWN_MEMBERS"
-"""Separated by commas; the first member is of the first group, and so on."""
+KNOWN_VARIABLE = "KNOWN_MEMBERS"
+"""JSON list of [group, member]: each has the assignment of generation 1, the first of its group, which is recorded."""
+
+ANSWERS_VARIABLE = "ANSWERS_FILE"
+"""Gets the JSON of `Answers`."""
+
+LINKS = "links"
+"""Counted as the phase of a call to which a link led."""
 
 PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
+SESSION_MS = 1_800_000
+
+_REBALANCES = [each for each in RECORDINGS if each["format"] == "rebalance/1"]
+_FORECAST = [each for each in RECORDINGS if each.get("input", {}).get("future_process_id") is None]
+"""Nobody knows what a member of an unknown version would send next."""
+
+_numbers = itertools.count()
+_counts: Counter[tuple[str, str, int]] = Counter()
+_refused: list[str] = []
+_made_right: set[str] = set()
+_addressed: set[str] = set()
+"""Groups of calls that succeeded: a link leads from these to the next call, whose address must stay as it is."""
+
+
+def _all_known() -> list[tuple[str, str]]:
+    return [(group, member) for group, member in json.loads(os.environ[KNOWN_VARIABLE])]
+
+
+def _known(number: int) -> tuple[str, str]:
+    members = _all_known()
+    return members[number % len(members)]
+
+
+def _call(case: Case[Any], method: str, path: str, document: Mapping[str, object]) -> dict[str, Any]:
+    """A call of our own, which has to succeed."""
+    address = str(case.operation.base_url).rstrip("/") + path
+    body = json.dumps(document).encode("ascii")
+    call = urllib.request.Request(address, body, {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(call, timeout=60) as answer:
+        read: dict[str, Any] = json.load(answer)
+    return read
+
+
+def _fresh_group(case: Case[Any]) -> str:
+    group = f"fresh-{uuid.uuid4().hex[:12]}"
+    _call(case, "PUT", f"/v1/groups/{group}", definition())
+    return group
+
+
+def _in_a_fresh_group(case: Case[Any], number: int) -> None:
+    case.path_parameters["group"] = _fresh_group(case)
+
+
+def _of_a_fresh_member(case: Case[Any], number: int) -> None:
+    _in_a_fresh_group(case, number)
+    joined = _call(case, "POST", f"/v1/groups/{case.path_parameters['group']}/subscriptions", _join())
+    case.path_parameters["member"] = joined["member_id"]
+    case.query.pop("group_instance_id", None)
+
+
+def _of_a_known_member(case: Case[Any], number: int) -> None:
+    group, member = _known(number)
+    places = {"group": group, "member": member, "generation": 1}
+    case.path_parameters.update({name: places[name] for name in case.path_parameters})
+    for name, value in (("min_generation", 1), ("wait_ms", 20), ("task", f"0_{number % 4}")):
+        if name in case.query:
+            case.query[name] = value
+    case.query.pop("group_instance_id", None)
+
+
+def _beat(case: Case[Any], number: int) -> None:
+    _of_a_known_member(case, number)
+    if isinstance(case.body, dict):
+        case.body.update(generation_id=1, group_instance_id=None)
+
+
+def _beat_of_a_process(case: Case[Any], number: int) -> None:
+    _of_a_known_member(case, number)
+    body: Any = case.body
+    if isinstance(body, dict):
+        body["members"][_known(number)[1]] = {"generation_id": 1}
+
+
+def _join_a_fresh_group(case: Case[Any], number: int) -> None:
+    _in_a_fresh_group(case, number)
+    _give_a_real_subscription(case)
+
+
+def _declare(case: Case[Any], number: int) -> None:
+    case.path_parameters["group"] = f"declared-{uuid.uuid4().hex[:12]}"
+    recorded = _REBALANCES[number % len(_REBALANCES)]["input"]
+    case.body = definition() if number % 2 else {**recorded, "members": {}, "leader_process_id": None}
+
+
+def _report(case: Case[Any], number: int) -> None:
+    group = f"elsewhere-{uuid.uuid4().hex[:12]}"
+    case.path_parameters["group"] = group
+    case.body = {**_REBALANCES[number % len(_REBALANCES)], "group_id": group, "source": "kafka", "generation_id": 1}
+
+
+def _send_a_recording(case: Case[Any], number: int) -> None:
+    case.body = RECORDINGS[number % len(RECORDINGS)]
+
+
+def _send_what_can_be_forecast(case: Case[Any], number: int) -> None:
+    case.body = _FORECAST[number % len(_FORECAST)]
+    case.query.pop("max_rounds", None)  # how many there may be depends on the size of the group
+
+
+_MAKE_RIGHT: Mapping[str, Callable[[Case[Any], int], None]] = {
+    "declare_group": _declare,
+    "delete_group": _in_a_fresh_group,
+    "drain_group": _in_a_fresh_group,
+    "describe_group": _of_a_known_member,
+    "subscribe": _join_a_fresh_group,
+    "fetch_assignment": _of_a_known_member,
+    "heartbeat": _beat,
+    "process_heartbeat": _beat_of_a_process,
+    "leave": _of_a_fresh_member,
+    "list_rebalances": _of_a_known_member,
+    "show_rebalance": _of_a_known_member,
+    "explain_rebalance": _of_a_known_member,
+    "report_rebalance": _report,
+    "assign_once": _send_a_recording,
+    "forecast_once": _send_what_can_be_forecast,
+}
+
+
+def _join() -> dict[str, Any]:
+    raw = base64.b64encode(subscription(PROCESS_ID)).decode("ascii")
+    return {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS, "subscription": raw}
+
+
+def _give_a_real_subscription(case: Case[Any]) -> None:
+    """What a schema cannot say: bytes in a format of Kafka, session timeouts within this service's settings, a join_id
+    that nobody else has.
+    """
+    body: Any = case.body
+    if isinstance(body, dict):
+        body.update(_join())
+        body.pop("member_id", None)
+        if "join_id" in body:
+            body["join_id"] = uuid.uuid4().hex
+
+
+def _without_unknown_fields_of_members(case: Case[Any]) -> None:
+    """Those of all members count together, which a schema cannot say."""
+    body: Any = case.body
+    if isinstance(body, dict):
+        known = ("generation_id", "task_offset_sums", "group_instance_id")
+        for beat in body["members"].values():
+            for name in [each for each in beat if each not in known]:
+                del beat[name]
+
+
+def _whole_numbers(value: Any) -> Any:
+    """To JSON Schema, `1.0` is an integer; to this service it is not, and no schema can say so."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole_numbers(inner) for name, inner in value.items()}
+    return [_whole_numbers(inner) for inner in value] if isinstance(value, list) else value
 
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
+    if case.method.upper() != case.operation.method.upper():
+        case.body = NOT_SET  # an address may refuse a body as too large before it looks at the method
+        return
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
-    operation = case.operation.definition.raw["operationId"]
-    chosen = sum(case.id.encode())
-    if chosen % 4 and case.meta.phase.name.name != "STATEFUL" and operation not in ("declare_group", "delete_group"):
-        _address_known(case, chosen)
+    operation = _operation(case)
+    stateful = case.meta.phase.name.value == "stateful"
+    if case.body is not NOT_SET:
+        case.body = _whole_numbers(case.body)
+    case.headers.pop("Content-Encoding", None)  # schemathesis names one, and does not pack the body
     if "wait_ms" in case.query:
-        case.query["wait_ms"] = 20
-    body = case.body
-    if operation == "declare_group":
-        case.body = definition()
-    elif operation == "subscribe" and isinstance(body, dict):
-        body["subscription"] = base64.b64encode(subscription(PROCESS_ID)).decode()
-        body["session_timeout_ms"] = 30_000
+        case.query["wait_ms"] = 2_000 if stateful else 20
+    if operation == "process_heartbeat":
+        _without_unknown_fields_of_members(case)
+    number = next(_numbers)
+    if stateful and _is_linked(case):
+        if operation == "subscribe":
+            _give_a_real_subscription(case)
+    elif operation in _MAKE_RIGHT and (stateful or number % 4):
+        _MAKE_RIGHT[operation](case, number // 4)
+        _made_right.add(case.id)
+    elif operation == "subscribe":
+        _give_a_real_subscription(case)
 
 
-def _address_known(case: Case[Any], chosen: int) -> None:
-    groups = os.environ[GROUPS_VARIABLE].split(",")
-    members = os.environ[MEMBERS_VARIABLE].split(",")
-    for name, known in (("group", groups), ("member", members)):
-        if name in case.path_parameters:
-            case.path_parameters[name] = known[chosen % len(known)]
+def _is_linked(case: Case[Any]) -> bool:
+    """Whether a call that succeeded has led here. What would change a group that others need gets another one."""
+    group = case.path_parameters.get("group")
+    spoils = _operation(case) in ("declare_group", "subscribe", "leave", "drain_group", "delete_group")
+    return group in _addressed and not (spoils and group in [known for known, _ in _all_known()])
+
+
+@schemathesis.hook
+def after_call(context: HookContext, case: Case[Any], response: Response) -> None:
+    if case.meta is None:
+        return
+    made_right = case.id in _made_right
+    phase = case.meta.phase.name.value
+    _counts[_operation(case), LINKS if phase == "stateful" and not made_right else phase, response.status_code] += 1
+    if response.status_code < 300:
+        _addressed.add(str(case.path_parameters.get("group")))
+    if made_right and response.status_code >= 300:
+        _refused.append(f"{_operation(case)}: {response.status_code} {response.text[:500]}")
+
+
+def _operation(case: Case[Any]) -> str:
+    name: str = case.operation.definition.raw["operationId"]
+    return name
+
+
+@atexit.register
+def _write_answers() -> None:
+    """`counts`: rows of operation, phase, status and how many. `refused`: calls that were made right and refused."""
+    answers = {"counts": [[*key, count] for key, count in sorted(_counts.items())], "refused": _refused}
+    if ANSWERS_VARIABLE in os.environ:
+        Path(os.environ[ANSWERS_VARIABLE]).write_text(json.dumps(answers), encoding="ascii")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
-import gzip
 import json
 from typing import Any
 from urllib.parse import quote, quote_from_bytes
@@ -14,26 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.checkout import VECTORS
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle, subscription
+from tests.coordinator_api.http.changed_documents import RECORDINGS, one_change, values
 from tests.coordinator_api.service_process import ServiceProcess
 
 one_client = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 """All cases of a test share its client."""
 
-leaves = (
-    st.none()
-    | st.booleans()
-    | st.sampled_from(
-        [0, -1, 1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, 2**63, 10**30, 0.5, 1e308, "", "\x00", "\ud800"]
-    )
-    | st.text(max_size=8)
-)
-values = st.recursive(
-    leaves,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
 segments = st.binary(min_size=1, max_size=12).map(quote_from_bytes) | st.text("ab/.%-_", min_size=1).map(quote)
 
 
@@ -88,35 +73,6 @@ def test_should_survive_random_requests(client: httpx.Client, member: HttpMember
         served_or_refused(response, case)
 
 
-def paths_in(document: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    found = [path] if path else []
-    if isinstance(document, dict):
-        for key, value in document.items():
-            found += paths_in(value, (*path, key))
-    elif isinstance(document, list):
-        for number, value in enumerate(document[:4]):
-            found += paths_in(value, (*path, number))
-    return found
-
-
-def changed(document: dict[str, Any], path: tuple[str | int, ...], value: object) -> dict[str, Any]:
-    """A copy with another value, or without one for Ellipsis, at `path`."""
-    copied = copy.deepcopy(document)
-    place: Any = copied
-    for step in path[:-1]:
-        place = place[step]
-    if value is ...:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
-    return copied
-
-
-def one_change(data: st.DataObject, document: dict[str, Any]) -> dict[str, Any]:
-    path = data.draw(st.sampled_from(paths_in(document)))
-    return changed(document, path, data.draw(values | st.just(...)))
-
-
 @one_client
 @given(st.data())
 def test_should_survive_a_definition_with_one_thing_changed(client: httpx.Client, data: st.DataObject) -> None:
@@ -157,15 +113,3 @@ def test_should_survive_members_bodies_with_one_thing_changed(
         (f"{member.path}/members/{member.member_id}/heartbeat", one_change(data, beat)),
     ):
         served_or_refused(post(client, "POST", path, body), body)
-
-
-def recordings() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for name in ("placements", "placements_tags", "rebalances"):
-        with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            documents = [json.loads(line) for _, line in zip(range(40), lines, strict=False)]
-        found += sorted(documents, key=lambda document: len(json.dumps(document)))[:8]
-    return found
-
-
-RECORDINGS = recordings()

@@ -1,0 +1,312 @@
+"""The documents that callers send (definitions, recordings, placement problems), for OpenAPI. docs/formats.md has them
+in words.
+
+`assignor.recording` and `groups/definitions.py` read them, by hand and with the path of every mistake. A test holds the
+two together: what these models refuse, the readers refuse. The readers refuse more, which no schema can say: a list
+with another number of entries than its topic has partitions, an id that is given twice, bytes that cannot be decoded,
+a group that is larger than the settings allow.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, WithJsonSchema
+
+from assignor.configs import (
+    INTEGER_BOUNDS,
+    MAX_RACK_AWARE_ASSIGNMENT_TAGS,
+    MINIMAL_MOVEMENT_PINS,
+    MINIMAL_MOVEMENT_TASK_WEIGHTS,
+    NULLABLE,
+    RACK_AWARE_ASSIGNMENT_STRATEGY,
+    RACK_AWARE_ASSIGNMENT_TAGS,
+    REPLICATION_FACTOR,
+)
+from assignor.pins import HEAVIEST_WEIGHT
+from assignor.recording.assignor_fields import KNOWN_ASSIGNORS
+from assignor.recording.fields import MAX_PARTITIONS
+from assignor.recording.rebalance import SOURCES
+from assignor.topology.group_topology import ChangelogType
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from coordinator_api.clusters.providers import BOOTSTRAP_SERVERS
+from coordinator_api.http.schemas import Base64, Int32, Int64
+
+_TASK_PATTERN = r"^([\s\S]+__)?[0-9]+_[0-9]+$"
+_UUID_PATTERN = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+Flag = Annotated[bool, Strict()]
+Count = Annotated[int, Strict(), Field(ge=0, le=JAVA_INT_MAX)]
+Offset = Annotated[int, Strict(), Field(ge=0, le=JAVA_LONG_MAX)]
+Partitions = Annotated[int, Strict(), Field(ge=1, le=MAX_PARTITIONS)]
+TaskText = Annotated[str, Field(pattern=_TASK_PATTERN)]
+Tasks = Annotated[list[TaskText], Field(json_schema_extra={"uniqueItems": True})]
+ProcessText = Annotated[str, Field(pattern=_UUID_PATTERN)]
+Bytes = Annotated[Base64, Field(description="base64")]
+Failure = Literal["changelog_end_offsets", "committed_offsets", "create_topics", "describe_topics"]
+Nothing = Annotated[dict[str, JsonValue], Field(max_length=0)] | None
+
+_BUILT_IN_OR_CLASS = {
+    "anyOf": [
+        {"type": "string", "enum": list(KNOWN_ASSIGNORS)},
+        {"type": "string", "pattern": r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$"},
+    ],
+    "description": "A built-in one, or `module:Class` that the setting task.assignor.classes lists.",
+}
+Assignor = Annotated[str, WithJsonSchema(_BUILT_IN_OR_CLASS)]
+
+
+def _number(key: str) -> dict[str, Any]:
+    least, most = INTEGER_BOUNDS[key]
+    number: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": most}
+    if key == REPLICATION_FACTOR:
+        number["not"] = {"const": 0}
+    kinds: list[dict[str, Any]] = [number, {"type": "string", "pattern": r"^\s*[+-]?\d{1,40}\s*$"}]
+    return {"anyOf": [*kinds, {"type": "null"}] if key in NULLABLE else kinds}
+
+
+_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": MAX_RACK_AWARE_ASSIGNMENT_TAGS}
+_WEIGHTS = {
+    "type": "object",
+    "propertyNames": {"pattern": _TASK_PATTERN},
+    "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "maximum": HEAVIEST_WEIGHT},
+}
+_PIN = {
+    "type": "object",
+    "required": ["tasks"],
+    "properties": {
+        "tasks": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "tags": {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
+        "apart": {"type": "string", "minLength": 1},
+    },
+    "additionalProperties": False,
+    "oneOf": [{"required": ["tags"]}, {"required": ["apart"]}],
+}
+
+
+def _or_text(schema: dict[str, Any]) -> dict[str, Any]:
+    """A shell passes it as text."""
+    return {"anyOf": [schema, {"type": "string"}, {"type": "null"}]}
+
+
+_CONFIGS: dict[str, Any] = {
+    "type": "object",
+    "description": "Kafka's dotted names; `topic.*` are configs of internal topics.",
+    "properties": {
+        **{key: _number(key) for key in INTEGER_BOUNDS},
+        RACK_AWARE_ASSIGNMENT_TAGS: _or_text(_TEXTS),
+        RACK_AWARE_ASSIGNMENT_STRATEGY: {"enum": ["none", None]},
+        MINIMAL_MOVEMENT_TASK_WEIGHTS: _or_text(_WEIGHTS),
+        MINIMAL_MOVEMENT_PINS: _or_text({"type": "array", "items": _PIN}),
+    },
+    "patternProperties": {r"^topic\.": {"type": ["string", "number", "boolean"]}},
+    "additionalProperties": False,
+}
+Configs = Annotated[dict[str, JsonValue], WithJsonSchema(_CONFIGS)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class RepartitionTopicPart(_Part):
+    """`partitions`: null when the topics that feed it decide."""
+
+    name: str
+    partitions: Partitions | None = None
+
+
+class ChangelogPart(_Part):
+    type: ChangelogType
+    configs: dict[str, str] | None = None
+    retention_ms: Offset | None = None
+    min_compaction_lag_ms: Offset | None = None
+
+
+class StorePart(_Part):
+    """With neither topic the store is not logged; both are refused."""
+
+    name: str
+    changelog_topic: str | None = None
+    source_topic_as_changelog: str | None = None
+    changelog: ChangelogPart | None = None
+
+
+class SubtopologyPart(_Part):
+    """`id`: unique in its topology. Names of topics are full ones."""
+
+    id: Count
+    source_topics: list[str]
+    repartition_source_topics: list[RepartitionTopicPart]
+    sink_topics: list[str]
+    repartition_sink_topics: list[str]
+    stores: list[StorePart]
+    java_hash_code: Int32 | None = None
+
+
+class TopologyPart(_Part):
+    """`copartition_groups`: topics that need the same number of partitions."""
+
+    subtopologies: list[SubtopologyPart]
+    copartition_groups: list[list[str]]
+
+
+class TopicPart(_Part):
+    """`replicas`, `leaders`: broker ids, one entry for each partition."""
+
+    partitions: Partitions
+    replicas: list[list[Int32]] | None = None
+    leaders: list[Int32] | None = None
+
+
+class BrokerPart(_Part):
+    id: Int32
+    rack: str | None = None
+
+
+class ClusterPart(_Part):
+    """Topics that are not internal."""
+
+    brokers: list[BrokerPart]
+    topics: dict[str, TopicPart]
+
+
+class NamedClusterPart(_Part):
+    """A cluster that the setting cluster.bootstrap.servers lists, and which every rebalance looks at."""
+
+    provider: Annotated[str, Field(min_length=1, examples=["embedded", "kafka"])]
+    bootstrap_servers: Annotated[str, Field(min_length=1)] | None = Field(None, alias=BOOTSTRAP_SERVERS)
+
+
+class DefinitionBody(_Part):
+    """`input` of rebalance/1 without members and leader. `application_id`: the group's id when it is missing."""
+
+    assignor: Assignor
+    configs: Configs = Field(default_factory=dict)
+    application_id: str = ""
+    topology: TopologyPart
+    cluster: ClusterPart | NamedClusterPart
+    existing_internal_topics: dict[str, TopicPart] = Field(default_factory=dict)
+    changelog_end_offsets: dict[str, list[Offset]] | None = Field(default_factory=dict)
+    committed_offsets: dict[str, list[Offset | None]] = Field(default_factory=dict)
+    failures: list[Failure] | None = None
+    future_process_id: ProcessText | None = None
+    created_internal_topics: dict[str, TopicPart] | None = None
+    members: Nothing = None
+    leader_process_id: None = None
+
+
+class RecordedMemberPart(_Part):
+    subscription: Bytes
+    client_id: str | None = None
+    group_instance_id: str | None = None
+
+
+class RebalanceInputPart(_Part):
+    """Everything that the leader knew."""
+
+    assignor: Assignor
+    configs: Configs
+    application_id: str
+    topology: TopologyPart
+    cluster: ClusterPart
+    existing_internal_topics: dict[str, TopicPart]
+    changelog_end_offsets: dict[str, list[Offset]] | None
+    committed_offsets: dict[str, list[Offset | None]]
+    leader_process_id: ProcessText | None
+    members: dict[str, RecordedMemberPart]
+    failures: list[Failure] | None = None
+    future_process_id: ProcessText | None = None
+    created_internal_topics: dict[str, TopicPart] | None = None
+
+
+class ReportedInputPart(RebalanceInputPart):
+    members: Annotated[dict[str, RecordedMemberPart], Field(min_length=1)]
+
+
+class CreatedTopicPart(_Part):
+    partitions: Partitions
+    replication_factor: Annotated[int, Strict(), Field(ge=-1, le=2**15 - 1)] | None = None
+    configs: dict[str, str] | None = None
+
+
+class RebalanceOutputPart(_Part):
+    """What the leader decided."""
+
+    assignments: dict[str, Bytes]
+    internal_topics: dict[str, Partitions]
+    probing_rebalance_at_ms: Int64 | None
+    followup_rebalance: Flag
+    error: str | None
+    created_topics: dict[str, CreatedTopicPart] | None = None
+    error_cause: str | None = None
+    explanations: list[JsonValue] | None = None
+
+
+class RebalanceDocument(_Part):
+    """One recorded rebalance. Times in milliseconds since the epoch."""
+
+    format: Literal["rebalance/1"]
+    id: str
+    group_id: str
+    generation_id: Int32
+    now_ms: Offset
+    source: Annotated[str, WithJsonSchema({"enum": list(SOURCES)})]
+    input: RebalanceInputPart
+    output: RebalanceOutputPart | None = None
+    led_by: str | None = None
+    note: str | None = None
+
+
+class ReportBody(_Part):
+    """One rebalance/1 of this group with its output, which another leader decided."""
+
+    format: Literal["rebalance/1"]
+    id: str
+    group_id: str
+    generation_id: Annotated[Int32, Field(ge=1)]
+    now_ms: Offset
+    source: Literal["kafka"]
+    input: ReportedInputPart
+    output: RebalanceOutputPart
+    led_by: str | None = None
+    note: str | None = None
+
+
+class PlacementClientPart(_Part):
+    """`capacity`: threads. `consumers`: as many names, or none. `lags`: records behind, -2 for a running task."""
+
+    capacity: Annotated[int, Strict(), Field(ge=1, le=JAVA_INT_MAX)]
+    consumers: list[str] | None = None
+    prev_active: Tasks | None = None
+    prev_standby: Tasks | None = None
+    lags: dict[TaskText, Int64] | None = None
+    tags: dict[str, str] | None = None
+    rack: str | None = None
+
+
+class PlacedClientPart(_Part):
+    active: Tasks
+    standby: Tasks
+
+
+class PlacementOutputPart(_Part):
+    probing_rebalance_needed: Flag
+    clients: dict[ProcessText, PlacedClientPart]
+
+
+class PlacementDocument(_Part):
+    """A problem for the task assignor alone. All tasks are of one topology, `stateful` are some of them."""
+
+    format: Literal["placement/1"]
+    id: str
+    assignor: Assignor
+    configs: Configs
+    tasks: Tasks
+    stateful: Tasks
+    clients: Annotated[dict[ProcessText, PlacementClientPart], Field(min_length=1)]
+    task_partitions: None = None
+    changelog_partitions: None = None
+    partition_racks: None = None
+    meta: dict[str, JsonValue] | None = None
+    output: PlacementOutputPart | None = None
