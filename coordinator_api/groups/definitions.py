@@ -7,6 +7,7 @@ added to the definition, and a later PUT replaces it. When it names a provider, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,11 @@ _NOT_OF_A_DEFINITION: Mapping[str, str] = {
     "members": "members join by POST of their subscriptions",
     "leader_process_id": "the leader is this service, which is in no process of the group",
 }
+
+APPLICATION_ID_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
+"""It is the beginning of the names of internal topics: Kafka has no other characters in a topic's name."""
+
+_APPLICATION_ID = re.compile(APPLICATION_ID_PATTERN.removesuffix("$") + r"\Z")
 
 _KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")
 
@@ -82,6 +88,9 @@ def read_definition(
         empty = document.get(name) is None or (name == "members" and document[name] == {})
         if not empty:
             raise InputError(f"is not part of a definition: {reason}", name)
+    application_id = document.get("application_id")
+    if isinstance(application_id, str) and _APPLICATION_ID.match(application_id) is None:
+        raise InputError("must have 1 to 249 letters, digits, dots, underscores and hyphens", "application_id")
     provider = provider_address(document.get("cluster"))
     if provider is not None:
         (providers or ClusterProviders()).check(provider)

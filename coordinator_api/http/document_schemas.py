@@ -30,6 +30,7 @@ from assignor.recording.rebalance import SOURCES
 from assignor.topology.group_topology import ChangelogType
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from coordinator_api.clusters.providers import BOOTSTRAP_SERVERS
+from coordinator_api.groups.definitions import APPLICATION_ID_PATTERN
 from coordinator_api.http.schemas import Base64, Int32, Int64
 
 _TASK_PATTERN = r"^([\s\S]+__)?[0-9]+_[0-9]+$"
@@ -183,7 +184,7 @@ class DefinitionBody(_Part):
 
     assignor: Assignor
     configs: Configs = Field(default_factory=dict)
-    application_id: str = ""
+    application_id: Annotated[str, Field(pattern=APPLICATION_ID_PATTERN)] = ""
     topology: TopologyPart
     cluster: ClusterPart | NamedClusterPart
     existing_internal_topics: dict[str, TopicPart] = Field(default_factory=dict)

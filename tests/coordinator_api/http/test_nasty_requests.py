@@ -132,6 +132,12 @@ OF_GROUPS: dict[str, tuple[bytes, int]] = {
         request(b"PUT {group}", json.dumps(definition(configs={"topic.x": 7})).replace("7}", "1e999}").encode()),
         422,
     ),
+    "an application without a name": (request(b"PUT {group}", json.dumps(definition(application_id="")).encode()), 422),
+    "an application with a NUL": (request(b"PUT {group}", json.dumps(definition(application_id="a\0")).encode()), 422),
+    "an application of 10,000 letters": (
+        request(b"PUT {group}", json.dumps(definition(application_id="a" * 10_000)).encode()),
+        422,
+    ),
     "a leader": (request(b"PUT {group}", json.dumps(definition(leader_process_id={})).encode()), 422),
     "a deep note": (request(b"POST /v1/assign", b'{"meta":' + b'{"a":' * 980 + b"1" + b"}" * 981), 422),
     "a page of NaN": (request(b"GET {group}/rebalances?limit=NaN"), 422),
