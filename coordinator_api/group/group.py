@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Self
+from typing import NamedTuple, Self
 
 from assignor.types import TaskId
 from coordinator_api.group.administration import declare, delete, drain
@@ -57,6 +57,13 @@ from coordinator_api.group.ticking import tick
 from coordinator_api.group.transition import GroupTransition
 
 
+class _Decided(NamedTuple):
+    """What the last event led to. `images`: the one after each record."""
+
+    records: tuple[CoordinatorRecord, ...]
+    images: tuple[GroupImage, ...]
+
+
 class Group:
     """The state machine of one group. Not thread-safe: the caller locks from `handle` to `apply`."""
 
@@ -66,6 +73,7 @@ class Group:
         self._image = GroupImage()
         self._liveness = Liveness(limits)
         self._story = Story()
+        self._decided: _Decided | None = None
 
     @classmethod
     def replay(cls, group_id: str, limits: GroupLimits, records: Iterable[CoordinatorRecord], now_ms: int) -> Self:
@@ -107,6 +115,7 @@ class Group:
         except IllegalTransition as illegal:
             raise self._with_story(f"{event!r}: {illegal}") from illegal
         outcome = step.outcome(response)
+        self._decided = _Decided(outcome.records, tuple(step.images)) if outcome.records else None
         if isinstance(event, Recovered) or any(isinstance(record, GenerationStarted) for record in outcome.records):
             return replace(outcome, effects=rebalance_to_run(step.image))
         return outcome
@@ -128,15 +137,21 @@ class Group:
         return Heard(answered, network_is_back or followup_is_due(self._image, self._liveness))
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
-        """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition."""
+        """Take in committed records, in order. `now_ms`: the time of their event. Raises IllegalTransition.
+
+        What the last `handle` worked out for these very records is adopted when nothing was taken in since.
+        """
+        decided, self._decided = self._decided, None
+        if decided is not None and records is decided.records:
+            for record, image in zip(decided.records, decided.images, strict=True):
+                self._take_in(record, image, now_ms)
+            return
         for record in records:
-            before = self._image
             try:
-                self._image = next_image(before, record)
+                image = next_image(self._image, record)
             except IllegalTransition as illegal:
                 raise self._with_story(str(illegal)) from illegal
-            self._liveness.applied(record, before, self._image, now_ms)
-            self._story.add(record, self._image, now_ms)
+            self._take_in(record, image, now_ms)
 
     def snapshot(self) -> tuple[CoordinatorRecord, ...]:
         """The shortest list of records that replays to this state, so that a store may forget the older ones."""
@@ -170,6 +185,11 @@ class Group:
         broken = broken_invariants(self._image, self._liveness)
         if broken:
             raise self._with_story("; ".join(broken))
+
+    def _take_in(self, record: CoordinatorRecord, image: GroupImage, now_ms: int) -> None:
+        before, self._image = self._image, image
+        self._liveness.applied(record, before, image, now_ms)
+        self._story.add(record, image, now_ms)
 
     def _with_story(self, what: str) -> IllegalTransition:
         return IllegalTransition("\n  ".join((f"group {self.group_id}: {what}", *self._story.lines())))

@@ -1,7 +1,8 @@
 """The handling of one event: handlers emit records one by one, and each decision sees the state after the last record.
 
-This never touches the durable state of the group. The working image is thrown away, and the same records lead the group
-to the same image once they are committed. Notes about liveness go to the group's own `Liveness` at once (see there). To
+This never touches the durable state of the group: the same records lead the group to the same images once they are
+committed. The images are kept until then, because that of a new assignment for thousands of members takes tens of
+milliseconds to make. Notes about liveness go to the group's own `Liveness` at once (see there). To
 tell the caller when to come back, the records are also applied to a copy of it.
 """
 
@@ -24,6 +25,8 @@ class GroupTransition:
         self.liveness = liveness
         self.now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
+        self.images: list[GroupImage] = []
+        """The one after each record."""
         self._preview: Liveness | None = None
 
     def emit(self, record: CoordinatorRecord) -> None:
@@ -34,6 +37,7 @@ class GroupTransition:
             self._preview = self.liveness.copy()
         self._preview.applied(record, before, self.image, self.now_ms)
         self.records.append(record)
+        self.images.append(self.image)
 
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
         """Note that the rebalance that is being prepared waits for joins until `timer`."""

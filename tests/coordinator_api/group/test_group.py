@@ -11,12 +11,15 @@ from assignor.protocol.assignment_info import split_assignment
 from assignor.snapshot import Member, RebalanceResult
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.types import AssignorErrorCode, Role, TaskId
+from coordinator_api.group import group as group_module
+from coordinator_api.group import transition as transition_module
 from coordinator_api.group.description import (
     DescribedMember,
     DescribedTask,
     GroupDescription,
 )
 from coordinator_api.group.events import (
+    Event,
     FetchAssignment,
     Heartbeat,
     Join,
@@ -25,7 +28,7 @@ from coordinator_api.group.events import (
     Tick,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import LastRebalance, RebalanceCause, RebalanceEnd
+from coordinator_api.group.image import GroupImage, LastRebalance, RebalanceCause, RebalanceEnd
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.outcome import (
@@ -37,8 +40,14 @@ from coordinator_api.group.outcome import (
     Rejected,
     RunRebalance,
 )
-from coordinator_api.group.records import GroupEmptied, MemberRemoved, RebalanceCompleted
-from coordinator_api.group.replay import IllegalTransition
+from coordinator_api.group.records import (
+    CoordinatorRecord,
+    GroupEmptied,
+    MemberRemoved,
+    MemberSubscribed,
+    RebalanceCompleted,
+)
+from coordinator_api.group.replay import IllegalTransition, next_image
 from coordinator_api.group.reporting import reported_end
 from coordinator_api.group.states import (
     GroupState,
@@ -89,6 +98,51 @@ def test_should_ask_for_a_rebalance_with_everything_it_needs() -> None:
         "b": Member(subscription(MemberState("b")), "client-b"),
     }
     assert outcome.effects == (RunRebalance(1, 1, definition_text("v1"), members, RebalanceReason.MEMBER_JOINED),)
+
+
+def test_should_adopt_what_was_worked_out_when_the_event_was_handled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image of a new assignment for thousands of members takes tens of milliseconds to make."""
+    group = Group("g", GroupLimits())
+    made: list[CoordinatorRecord] = []
+
+    def counted(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
+        made.append(record)
+        return next_image(image, record)
+
+    for module in (group_module, transition_module):
+        monkeypatch.setattr(module, "next_image", counted)
+    records = [each for event in (declared("v1"), join("m1")) for each in taken(group, event)]
+
+    assert made == records
+    assert group.image == Group.replay("g", GroupLimits(), records, 0).image
+
+
+def test_should_work_out_again_what_was_decided_before_something_else_came_between() -> None:
+    group = Group("g", GroupLimits())
+    taken(group, declared("v1"))
+    decided = group.handle(join("m1"), 0).records
+    taken(group, join("m2"))
+    joined = [record for record in decided if isinstance(record, MemberSubscribed)]
+    group.apply(joined, 0)
+
+    assert set(group.image.members) == {"m1", "m2"}
+
+
+def test_should_adopt_nothing_twice() -> None:
+    group = Group("g", GroupLimits())
+    outcome = group.handle(declared("v1"), 0)
+    group.apply(outcome.records, 0)
+    once = group.image
+    with pytest.raises(IllegalTransition):
+        group.apply(outcome.records, 0)  # the first revision a second time
+
+    assert group.image is once
+
+
+def taken(group: Group, event: Event) -> tuple[CoordinatorRecord, ...]:
+    records = group.handle(event, 0).records
+    group.apply(records, 0)
+    return records
 
 
 def test_should_leave_everything_as_it_was_when_the_commit_failed() -> None:
