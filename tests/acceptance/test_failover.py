@@ -25,6 +25,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.streams_instance import InstanceState
 from tests.acceptance.group_under_test import THREADS, GroupUnderTest
 from tests.spark_jobs.log_directories import LogDirectories
+from tests.spark_jobs.quick_java import quick_java
 from tests.spark_jobs.small_application import write_records
 from tests.warm_coordinator import WarmCoordinator
 
@@ -51,7 +52,7 @@ def coordinator(
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with spark_session(f"local-cluster[{EXECUTORS},1,1024]", "failover") as session:
+    with quick_java(), spark_session(f"local-cluster[{EXECUTORS},1,1024]", "failover") as session:
         yield session
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.demo.word_count import different_counts
 from spark_jobs.session.spark_session import spark_session
 from tests.acceptance.application_under_fire import WordCountUnderFire
+from tests.spark_jobs.quick_java import quick_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -27,7 +28,7 @@ SEED = 20_261_121
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with spark_session(f"local-cluster[{EXECUTORS},1,1024]", "random faults") as session:
+    with quick_java(), spark_session(f"local-cluster[{EXECUTORS},1,1024]", "random faults") as session:
         yield session
 
 

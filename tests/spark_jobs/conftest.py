@@ -16,6 +16,7 @@ from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.in_this_process import InThisProcess
 from tests.spark_jobs.log_directories import LogDirectories
+from tests.spark_jobs.quick_java import quick_java
 from tests.spark_jobs.small_application import write_records
 from tests.spark_jobs.standalone_cluster import standalone_cluster
 from tests.warm_coordinator import WarmCoordinator
@@ -27,7 +28,7 @@ def spark() -> Iterator[SparkSession]:
     start another one out of its way.
     """
     before = _spark_environment()
-    with standalone_cluster(cores=2) as master, spark_session(master, "tests") as session:
+    with quick_java(), standalone_cluster(cores=2) as master, spark_session(master, "tests") as session:
         yield session
     assert _spark_environment() == before
 

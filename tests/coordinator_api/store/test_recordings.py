@@ -221,7 +221,9 @@ class TestWhileTheServiceRuns:
                 client.get(f"/v1/groups/{group_id}/rebalances/{each['generation_id']}").json() for each in read_back
             ]
             assert service.stop() == 0
-        assert {json.loads(line)["level"] for line in service.log if line.startswith("{")} == {"info"}
+        said = [json.loads(line) for line in service.log if line.startswith("{")]
+        # a machine that is busy with other tests may hold the whole service up
+        assert {one["level"] for one in said if one["event"] != "service_stood_still"} == {"info"}
 
     def test_should_see_a_database_that_a_killed_service_left_behind(self, tmp_path: Path) -> None:
         with ServiceProcess(tmp_path, "--group-initial-rebalance-delay-ms", "0") as service, service.client() as client:

@@ -30,10 +30,12 @@ from streams_runtime.processors.api import HandlerResponse
 from streams_runtime.streams_instance import InstanceState
 from tests import warm_program
 from tests.checkout import ROOT
+from tests.spark_jobs.quick_java import OPTIONS
 from tests.spark_jobs.small_application import STORES, TASKS, counted, small_application, write_records
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
 
-TIMEOUT_S = 90.0
+TIMEOUT_S = 240.0
+"""Spark starts within seconds, and on a machine that is busy with other tests within minutes."""
 PROGRAM = "from assignor.commands import main; main()"
 
 
@@ -139,7 +141,7 @@ def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_e
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {LOG_VARIABLE: str(log_directory)},
+        env=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
     )
     talk = Talk(running)
     try:
