@@ -57,7 +57,7 @@ from coordinator_api.group.ticking import tick
 from coordinator_api.group.transition import GroupTransition
 
 
-class _Decided(NamedTuple):
+class _DecidedImages(NamedTuple):
     """What the last event led to. `images`: the one after each record."""
 
     records: tuple[CoordinatorRecord, ...]
@@ -73,7 +73,7 @@ class Group:
         self._image = GroupImage()
         self._liveness = Liveness(limits)
         self._story = Story()
-        self._decided: _Decided | None = None
+        self._decided: _DecidedImages | None = None
 
     @classmethod
     def replay(cls, group_id: str, limits: GroupLimits, records: Iterable[CoordinatorRecord], now_ms: int) -> Self:
@@ -115,7 +115,7 @@ class Group:
         except IllegalTransition as illegal:
             raise self._with_story(f"{event!r}: {illegal}") from illegal
         outcome = step.outcome(response)
-        self._decided = _Decided(outcome.records, tuple(step.images)) if outcome.records else None
+        self._decided = _DecidedImages(outcome.records, tuple(step.images)) if outcome.records else None
         if isinstance(event, Recovered) or any(isinstance(record, GenerationStarted) for record in outcome.records):
             return replace(outcome, effects=rebalance_to_run(step.image))
         return outcome

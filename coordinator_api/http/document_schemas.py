@@ -106,25 +106,25 @@ _CONFIGS: dict[str, Any] = {
 Configs = Annotated[dict[str, JsonValue], WithJsonSchema(_CONFIGS)]
 
 
-class _Part(BaseModel):
+class _DocumentPart(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class RepartitionTopicPart(_Part):
+class RepartitionTopicPart(_DocumentPart):
     """`partitions`: null when the topics that feed it decide."""
 
     name: str
     partitions: Partitions | None = None
 
 
-class ChangelogPart(_Part):
+class ChangelogPart(_DocumentPart):
     type: ChangelogType
     configs: dict[str, str] | None = None
     retention_ms: Offset | None = None
     min_compaction_lag_ms: Offset | None = None
 
 
-class StorePart(_Part):
+class StorePart(_DocumentPart):
     """With neither topic the store is not logged; both are refused."""
 
     name: str
@@ -133,7 +133,7 @@ class StorePart(_Part):
     changelog: ChangelogPart | None = None
 
 
-class SubtopologyPart(_Part):
+class SubtopologyPart(_DocumentPart):
     """`id`: unique in its topology. Names of topics are full ones."""
 
     id: Count
@@ -145,14 +145,14 @@ class SubtopologyPart(_Part):
     java_hash_code: Int32 | None = None
 
 
-class TopologyPart(_Part):
+class TopologyPart(_DocumentPart):
     """`copartition_groups`: topics that need the same number of partitions."""
 
     subtopologies: list[SubtopologyPart]
     copartition_groups: list[list[str]]
 
 
-class TopicPart(_Part):
+class TopicPart(_DocumentPart):
     """`replicas`, `leaders`: broker ids, one entry for each partition."""
 
     partitions: Partitions
@@ -160,26 +160,26 @@ class TopicPart(_Part):
     leaders: list[Int32] | None = None
 
 
-class BrokerPart(_Part):
+class BrokerPart(_DocumentPart):
     id: Int32
     rack: str | None = None
 
 
-class ClusterPart(_Part):
+class ClusterPart(_DocumentPart):
     """Topics that are not internal."""
 
     brokers: list[BrokerPart]
     topics: dict[str, TopicPart]
 
 
-class NamedClusterPart(_Part):
+class NamedClusterPart(_DocumentPart):
     """A cluster that the setting cluster.bootstrap.servers lists, and which every rebalance looks at."""
 
     provider: Annotated[str, Field(min_length=1, examples=["embedded", "kafka"])]
     bootstrap_servers: Annotated[str, Field(min_length=1)] | None = Field(None, alias=BOOTSTRAP_SERVERS)
 
 
-class DefinitionBody(_Part):
+class DefinitionBody(_DocumentPart):
     """`input` of rebalance/1 without members and leader. `application_id`: the group's id when it is missing."""
 
     assignor: Assignor
@@ -197,13 +197,13 @@ class DefinitionBody(_Part):
     leader_process_id: None = None
 
 
-class RecordedMemberPart(_Part):
+class RecordedMemberPart(_DocumentPart):
     subscription: Bytes
     client_id: str | None = None
     group_instance_id: str | None = None
 
 
-class RebalanceInputPart(_Part):
+class RebalanceInputPart(_DocumentPart):
     """Everything that the leader knew."""
 
     assignor: Assignor
@@ -225,13 +225,13 @@ class ReportedInputPart(RebalanceInputPart):
     members: Annotated[dict[str, RecordedMemberPart], Field(min_length=1)]
 
 
-class CreatedTopicPart(_Part):
+class CreatedTopicPart(_DocumentPart):
     partitions: Partitions
     replication_factor: Annotated[int, Strict(), Field(ge=-1, le=2**15 - 1)] | None = None
     configs: dict[str, str] | None = None
 
 
-class RebalanceOutputPart(_Part):
+class RebalanceOutputPart(_DocumentPart):
     """What the leader decided."""
 
     assignments: dict[str, Bytes]
@@ -244,7 +244,7 @@ class RebalanceOutputPart(_Part):
     explanations: list[JsonValue] | None = None
 
 
-class RebalanceDocument(_Part):
+class RebalanceDocument(_DocumentPart):
     """One recorded rebalance. Times in milliseconds since the epoch."""
 
     format: Literal["rebalance/1"]
@@ -259,7 +259,7 @@ class RebalanceDocument(_Part):
     note: str | None = None
 
 
-class ReportBody(_Part):
+class ReportBody(_DocumentPart):
     """One rebalance/1 of this group with its output, which another leader decided."""
 
     format: Literal["rebalance/1"]
@@ -274,7 +274,7 @@ class ReportBody(_Part):
     note: str | None = None
 
 
-class PlacementClientPart(_Part):
+class PlacementClientPart(_DocumentPart):
     """`capacity`: threads. `consumers`: as many names, or none. `lags`: records behind, -2 for a running task."""
 
     capacity: Annotated[int, Strict(), Field(ge=1, le=JAVA_INT_MAX)]
@@ -286,17 +286,17 @@ class PlacementClientPart(_Part):
     rack: str | None = None
 
 
-class PlacedClientPart(_Part):
+class PlacedClientPart(_DocumentPart):
     active: Tasks
     standby: Tasks
 
 
-class PlacementOutputPart(_Part):
+class PlacementOutputPart(_DocumentPart):
     probing_rebalance_needed: Flag
     clients: dict[ProcessText, PlacedClientPart]
 
 
-class PlacementDocument(_Part):
+class PlacementDocument(_DocumentPart):
     """A problem for the task assignor alone. All tasks are of one topology, `stateful` are some of them."""
 
     format: Literal["placement/1"]
