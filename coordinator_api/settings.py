@@ -25,6 +25,7 @@ from pydantic_settings import (
 )
 
 from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
 ENVIRONMENT_PREFIX = "ASSIGNOR_"
 
@@ -68,102 +69,127 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 takes a free one and prints it.")
 
     group_initial_rebalance_delay_ms: int = Field(
-        3_000, ge=0, le=2**31 - 1, description="How long the first rebalance of an empty group waits for more members."
+        3_000,
+        ge=0,
+        le=JAVA_INT_MAX,
+        description="How long the first rebalance of an empty group waits for more members.",
     )
     group_min_session_timeout_ms: int = Field(
         500,
         ge=1,
-        le=2**31 - 1,
+        le=JAVA_INT_MAX,
         description="Lowest session timeout a member may ask for (Kafka: 6000; here failover within a second counts).",
     )
     group_max_session_timeout_ms: int = Field(
-        1_800_000, ge=1, le=2**31 - 1, description="Highest session timeout a member may ask for."
+        1_800_000, ge=1, le=JAVA_INT_MAX, description="Highest session timeout a member may ask for."
     )
     group_max_size: int = Field(
-        10_000, ge=1, le=2**31 - 1, description="Most members of one group (Kafka: no limit); 429 above."
+        10_000, ge=1, le=JAVA_INT_MAX, description="Most members of one group (Kafka: no limit); 429 above."
     )
     group_disconnect_grace_ms: int = Field(
         200,
         ge=0,
-        le=2**31 - 1,
+        le=JAVA_INT_MAX,
         description="How long a process whose connection broke has to come back before its members that asked for "
         "`leave_on_disconnect` are removed.",
     )
     group_max_partitions: int = Field(
         200_000,
         ge=1,
+        le=JAVA_INT_MAX,
         description="Most partitions of all topics, and most tasks, that one definition or recording may have; 422 "
         "above.",
     )
     group_max_subtopologies: int = Field(
-        1_000, ge=1, description="Most subtopologies that one definition or recording may have; 422 above."
+        1_000,
+        ge=1,
+        le=JAVA_INT_MAX,
+        description="Most subtopologies that one definition or recording may have; 422 above.",
     )
-    group_max_count: int = Field(1_000, ge=1, description="Most groups of this service; 429 above.")
+    group_max_count: int = Field(1_000, ge=1, le=JAVA_INT_MAX, description="Most groups of this service; 429 above.")
 
     max_connections: int = Field(
         0,
         ge=0,
-        le=2**31 - 1,
+        le=JAVA_INT_MAX,
         description="Most connections at one time (Kafka: no limit); 0 for what the process's limit of open files "
         "allows. One more takes the place of an idle one, or gets 503 when none is idle.",
     )
     max_connections_per_ip: int = Field(
-        2**31 - 1, ge=1, le=2**31 - 1, description="Most connections of one client address; 429 above."
+        JAVA_INT_MAX, ge=1, le=JAVA_INT_MAX, description="Most connections of one client address; 429 above."
     )
     request_headers_timeout_ms: int = Field(
         10_000,
         ge=1,
-        le=2**31 - 1,
+        le=JAVA_INT_MAX,
         description="How long the request line and the headers may take to arrive, all of them together; then the "
         "connection is cut.",
     )
     request_max_bytes: int = Field(
-        33_554_432, ge=1_024, description="Largest body of a request that sends a document; 413 above."
+        33_554_432, ge=1_024, le=JAVA_INT_MAX, description="Largest body of a request that sends a document; 413 above."
     )
-    heartbeat_max_bytes: int = Field(65_536, ge=1_024, description="Largest heartbeat of one member; 413 above.")
+    heartbeat_max_bytes: int = Field(
+        65_536, ge=1_024, le=JAVA_INT_MAX, description="Largest heartbeat of one member; 413 above."
+    )
     process_heartbeat_max_bytes: int = Field(
-        1_048_576, ge=1_024, description="Largest heartbeat of a process with all its members; 413 above."
+        1_048_576,
+        ge=1_024,
+        le=JAVA_INT_MAX,
+        description="Largest heartbeat of a process with all its members; 413 above.",
     )
     subscription_max_bytes: int = Field(
-        1_048_576, ge=1_024, description="Largest body of a POST of a subscription; 413 above."
+        1_048_576, ge=1_024, le=JAVA_INT_MAX, description="Largest body of a POST of a subscription; 413 above."
     )
     request_timeout_ms: int = Field(
         30_000,
         ge=1,
-        le=2**31 - 1,
+        le=JAVA_INT_MAX,
         description="How long a request body may take to arrive; 408 above. A caller has as long to read an answer, "
         "and a second more for each 128 KiB of it; then the connection is cut.",
     )
     longpoll_max_count: int = Field(
         10_000,
         ge=1,
+        le=JAVA_INT_MAX,
         description="Most GETs that wait, and heartbeats that are held, at one time; above, a GET gets 429 and a "
         "heartbeat its answer at once.",
     )
     longpoll_max_wait_ms: int = Field(
-        60_000, ge=0, description="Longest wait of one GET or heartbeat; a larger `wait_ms` is cut down to it."
+        60_000,
+        ge=0,
+        le=JAVA_INT_MAX,
+        description="Longest wait of one GET or heartbeat; a larger `wait_ms` is cut down to it.",
     )
     computation_max_count: int = Field(
-        4, ge=1, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."
+        4, ge=1, le=1_000, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."
     )
     shutdown_timeout_ms: int = Field(
         4_000,
         ge=0,
+        le=JAVA_INT_MAX,
         description="How long a stop lets requests in progress finish. The process ends a second later at the latest, "
         "even if the store does not answer.",
     )
 
     rebalances_retained_count: int = Field(
-        1_000, ge=1, description="Recorded rebalances kept for each group; the oldest are deleted first."
+        1_000,
+        ge=1,
+        le=JAVA_INT_MAX,
+        description="Recorded rebalances kept for each group; the oldest are deleted first.",
     )
     records_compaction_bytes: int = Field(
-        4_194_304, ge=1_024, description="A group's log is rewritten as one snapshot once it has grown to this size."
+        4_194_304,
+        ge=1_024,
+        le=JAVA_LONG_MAX,
+        description="A group's log is rewritten as one snapshot once it has grown to this size.",
     )
     sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = Field(
         "FULL",
         description="SQLite's durability: FULL survives power loss, NORMAL only a crash of the process.",
     )
-    sqlite_busy_timeout_ms: int = Field(5_000, ge=0, description="How long a write waits for another user of the file.")
+    sqlite_busy_timeout_ms: int = Field(
+        5_000, ge=0, le=JAVA_INT_MAX, description="How long a write waits for another user of the file."
+    )
 
     auth_token: str | None = Field(
         None, min_length=1, repr=False, description="Bearer token that every call has to carry."
@@ -182,11 +208,15 @@ class Settings(BaseSettings):
     cluster_metadata_max_age_ms: int = Field(
         30_000,
         ge=100,
+        le=JAVA_INT_MAX,
         description="How often the coordinator checks a group's cluster for changed topics; at least every 5 s while "
         "something is missing (Kafka's metadata.max.age.ms: 300000).",
     )
     cluster_request_timeout_ms: int = Field(
-        30_000, ge=100, description="How long one look at a cluster may take; then it counts as out of reach."
+        30_000,
+        ge=100,
+        le=JAVA_INT_MAX,
+        description="How long one look at a cluster may take; then it counts as out of reach.",
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What goes to the log.")

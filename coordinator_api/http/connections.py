@@ -5,7 +5,8 @@ Any number of silent or slow connections leaves the others served:
 - A connection that has not sent its complete headers in time is cut, however steadily they trickle in. The time runs
   from the first byte of a request, and from the start of a connection.
 - At the limit the connection makes room that has waited longest without ever having sent a whole request; after these,
-  the one that has been idle longest between two requests. When all are busy, the new one gets a 503.
+  the one that has been sending the body of a later request longest, and then the one that has been idle longest between
+  two requests. When all are busy, the new one gets a 503.
 - A caller who does not read its answer is cut once it had enough time for it, or has read nothing of it for a moment.
   When all unread answers together are too many bytes, those are cut that are being read longest.
 - Connections that have sent much at once take turns (`reading_turns`), and so do those that send a request before the
@@ -144,6 +145,7 @@ class ServiceConnections:
         self._of_address: Counter[str] = Counter()
         # each in the order in which its connections came into it
         self._without_a_request: dict[int, None] = {}
+        self._in_a_body: dict[int, None] = {}
         self._between_requests: dict[int, None] = {}
         self._refused: set[Cuttable] = set()
 
@@ -179,18 +181,22 @@ class ServiceConnections:
         self._refused.add(connection)
         return True
 
+    def begun(self, number: int) -> None:
+        """The connection has sent the headers of a request."""
+        if number not in self._without_a_request:
+            self._between_requests.pop(number, None)
+            self._in_a_body[number] = None
+
     def busy(self, number: int) -> None:
-        """The connection has sent a whole request, or, after its first one, has begun to send one."""
+        """The connection has sent a whole request."""
         self._without_a_request.pop(number, None)
+        self._in_a_body.pop(number, None)
         self._between_requests.pop(number, None)
 
     def idle(self, number: int) -> None:
         """The last request of the connection has been answered."""
         if number in self._open:
             self._between_requests[number] = None
-
-    def has_sent_a_request(self, number: int) -> bool:
-        return number not in self._without_a_request
 
     def gone(self, number: int | None, connection: Cuttable, *, ended_here: bool) -> None:
         """`number`: None for a connection that was refused. `ended_here`: the service ended it."""
@@ -220,7 +226,7 @@ class ServiceConnections:
         connection.cut()
 
     def _make_room(self) -> bool:
-        for idle in (self._without_a_request, self._between_requests):
+        for idle in (self._without_a_request, self._in_a_body, self._between_requests):
             if idle:
                 number = next(iter(idle))
                 connection, _ = self._open[number]
@@ -395,8 +401,8 @@ class ServiceConnection(HttpToolsProtocol):
         if self._header_count > MAX_HEADER_COUNT or size > MAX_HEADER_BYTES:
             self._refuse_headers()
             return
-        if self._number is not None and self.registry.has_sent_a_request(self._number):
-            self.registry.busy(self._number)
+        if self._number is not None:
+            self.registry.begun(self._number)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,16 @@ def test_should_say_which_value_is_wrong(flags: dict[str, object], message: str)
         load(flags)
 
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["-1000000000000000000000", "1000000000000000000000"])
+def test_should_refuse_a_number_that_nothing_can_count_to(value: str) -> None:
+    numbers = [name for name, field in Settings.model_fields.items() if field.annotation is int]
+
+    assert len(numbers) > 25
+    for name in numbers:
+        with pytest.raises(SettingsError, match=re.escape(name.replace("_", "."))):
+            load({name: value})
 
 
 def test_should_split_allowed_assignors_at_commas() -> None:

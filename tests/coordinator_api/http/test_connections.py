@@ -11,6 +11,7 @@ import pytest
 from coordinator_api.http import connections as rules
 from coordinator_api.http import reading_turns
 from coordinator_api.http.connections import CutReason, ServiceConnections
+from coordinator_api.http.problems import Problem
 from coordinator_api.http.reading_turns import MOST_BYTES_AT_ONCE, MOST_LINES_AT_ONCE, ReadingTurns, goes_at_once
 
 
@@ -67,6 +68,29 @@ def test_should_not_cut_for_the_memory_of_those_that_have_had_their_time_anyway(
     opened(late, reads).sweep(40.0)
 
     assert (late.is_cut, reads.is_cut) == (True, False)
+
+
+def test_should_make_room_by_those_that_send_before_those_that_wait() -> None:
+    """Each but the first has sent one whole request."""
+    silent, idle, later, sending, answered = each_open = [Connection(name) for name in "abcde"]
+    registry = ServiceConnections(len(each_open), 100, headers_timeout_s=10, answer_timeout_s=30)
+    numbers = {each.name: registry.admit(each, "127.0.0.1") for each in each_open}
+    for each in (idle, later, sending, answered):
+        registry.begun(numbers[each.name])
+        registry.busy(numbers[each.name])
+    for each in (idle, later, sending):
+        registry.idle(numbers[each.name])
+    for each in (sending, later):
+        registry.begun(numbers[each.name])
+
+    for cut in (silent, sending, later, idle):
+        newcomer = registry.admit(Connection(), "127.0.0.1")
+        registry.begun(newcomer)
+        registry.busy(newcomer)
+        assert [each.name for each in each_open if each.is_cut] == [cut.name]
+        cut.is_cut = False
+    with pytest.raises(Problem):
+        registry.admit(Connection(), "127.0.0.1")
 
 
 @pytest.mark.parametrize(
