@@ -1,7 +1,9 @@
 """Callers who mean harm, or might as well: what others feel meanwhile, and whether memory comes back.
 
 Each row has a service of its own with a group of 40 members that goes on living. Its four probing members say what
-others feel; for rows that take connections away, callers with a new connection for each call say it as well.
+others feel, and so does somebody who opens a connection for each call. All of them live in processes of their own, and
+what the hostile callers send is made before anything is measured: a driver that makes a body of 16 MB would hold up
+the measuring one, and be taken for the service.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.group_load.definitions import definition
+from benchmarks.group_load.fresh_callers import FreshCallers
 from benchmarks.group_load.http_calls import request
-from benchmarks.group_load.latencies import Latencies
 from benchmarks.group_load.rebalances import GroupSize, GroupUnderLoad, group_under_load
 from benchmarks.group_load.results import Results
 from benchmarks.group_load.service import PeakOfMemory, memory_of
@@ -34,7 +37,6 @@ WORKERS_AT_MOST = 4
 
 FILES = 1_024
 SILENT_CONNECTIONS, TRICKLING_CONNECTIONS, SLOW_READERS = 1_100, 900, 200
-_FRESH_CALL_EVERY_S = 0.05
 _LONGEST_ANSWER_S = 60.0
 
 
@@ -73,40 +75,47 @@ class Attack:
         return said
 
 
-Attacker = Callable[[Attack], None]
+Act = Callable[[], object]
+
+Attacker = Callable[[Attack], Act]
+"""Prepares an attack, and gives what carries it out."""
 
 
-def unknown_fields(attack: Attack) -> None:
+def unknown_fields(attack: Attack) -> Act:
     fields = {f"field-{number}": number for number in range(attack.size(1_000_000))}
-    attack.call(_heartbeat(attack, {"generation_id": 1, **fields}))
+    return partial(attack.call, _heartbeat(attack, {"generation_id": 1, **fields}))
 
 
-def many_offset_sums(attack: Attack) -> None:
+def many_offset_sums(attack: Attack) -> Act:
     sums = {f"0_{number}": number for number in range(attack.size(1_000_000))}
-    attack.call(_heartbeat(attack, {"generation_id": 1, "task_offset_sums": sums}))
+    return partial(attack.call, _heartbeat(attack, {"generation_id": 1, "task_offset_sums": sums}))
 
 
-def empty_gzip_members(attack: Attack) -> None:
+def empty_gzip_members(attack: Attack) -> Act:
     body = gzip.compress(b"", mtime=0) * attack.size(400_000)
     head = (
         f"PUT /v1/groups/hostile HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    attack.call(head.encode() + body)
+    return partial(attack.call, head.encode() + body)
 
 
-def many_subtopologies(attack: Attack) -> None:
+def many_subtopologies(attack: Attack) -> Act:
     document = definition(1)
     (one,) = document["topology"]["subtopologies"]
     document["topology"]["subtopologies"] = [
         {**one, "id": number, "stores": []} for number in range(attack.size(100_000))
     ]
-    attack.call(request("PUT", "/v1/groups/hostile", json.dumps(document).encode()))
+    return partial(attack.call, request("PUT", "/v1/groups/hostile", json.dumps(document).encode()))
 
 
-def simulations_without_callers(attack: Attack) -> None:
-    """Four that take long, whose callers hang up after a second; then somebody who wants one himself."""
+def simulations_without_callers(attack: Attack) -> Act:
     call = request("POST", "/v1/simulate?jitter=0.5", json.dumps(_long_simulation(attack)).encode())
+    return partial(_simulate_and_hang_up, attack, call)
+
+
+def _simulate_and_hang_up(attack: Attack, call: bytes) -> None:
+    """Four that take long, whose callers hang up after a second; then somebody who wants one himself."""
     callers = [threading.Thread(target=attack.call, args=(call, 1.0)) for _ in range(4)]
     for each in callers:
         each.start()
@@ -120,25 +129,26 @@ def simulations_without_callers(attack: Attack) -> None:
     attack.answers.append(f"another caller is served {time.monotonic() - begun:.1f} s later")
 
 
-def silent_connections(attack: Attack) -> None:
-    with _connections(attack, attack.size(SILENT_CONNECTIONS)) as opened:
-        _hold(attack, opened, trickles=False)
+def silent_connections(attack: Attack) -> Act:
+    return partial(_crowd, attack, attack.size(SILENT_CONNECTIONS), b"", trickles=False)
 
 
-def trickling_connections(attack: Attack) -> None:
-    with _connections(attack, attack.size(TRICKLING_CONNECTIONS)) as opened:
-        for each in opened:
-            _send(each, b"POST /v1/groups/load/subscriptions HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-        _hold(attack, opened, trickles=True)
+def trickling_connections(attack: Attack) -> Act:
+    begun = b"POST /v1/groups/load/subscriptions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    return partial(_crowd, attack, attack.size(TRICKLING_CONNECTIONS), begun, trickles=True)
 
 
-def slow_readers(attack: Attack) -> None:
+def slow_readers(attack: Attack) -> Act:
     """They ask for much, on and on, and read nothing."""
     call = request("GET", "/v1/groups/load/rebalances/1") * 50
-    with _connections(attack, attack.size(SLOW_READERS)) as opened:
+    return partial(_crowd, attack, attack.size(SLOW_READERS), call, trickles=False)
+
+
+def _crowd(attack: Attack, size: int, greeting: bytes, *, trickles: bool) -> None:
+    with _connections(attack, size) as opened:
         for each in opened:
-            _send(each, call)
-        _hold(attack, opened, trickles=False)
+            _send(each, greeting)
+        _hold(attack, opened, trickles=trickles)
 
 
 ATTACKS: dict[str, tuple[str, Attacker, int | None]] = {
@@ -160,16 +170,17 @@ def hostile(row: str, results: Results) -> None:
         load.form()
         attack = Attack(load, results, load.fleet.member_ids()[0])
         _start_workers(attack)
+        act = attacker(attack)
         before = memory_of(load.service.pid)
-        begun = time.monotonic()
-        with PeakOfMemory(load.service.pid) as peak, _fresh_callers(attack) as fresh:
-            attacker(attack)
+        with PeakOfMemory(load.service.pid) as peak, FreshCallers(attack.address) as fresh:
+            begun = time.monotonic()
+            act()
             time.sleep(max(0.0, begun + results.pace.attack_s / 4 - time.monotonic()))  # it may act after its answer
-        ended = time.monotonic()
+            ended = time.monotonic()
         seen = load.probes.report().heartbeats.between(begun, ended)
         note = f"{words}: {', '.join(dict.fromkeys(attack.answers))}"
         results.add(row, "other callers' p99", seen.p99, "ms", P99_MS, f"{note}; {seen}")
-        new = fresh.between(begun, ended)
+        new = fresh.latencies.between(begun, ended)
         results.add(row, "p99 of callers with a new connection", new.p99, "ms", P99_MS, str(new))
         results.add(row, "memory at the peak, above that before", (peak.bytes - before) / 1e6, "MB")
         time.sleep(results.pace.memory_back_s)  # the goal is about the memory after this time
@@ -190,29 +201,6 @@ def _start_workers(attack: Attack) -> None:
     for each in callers:
         each.join()
     attack.answers.clear()
-
-
-@contextlib.contextmanager
-def _fresh_callers(attack: Attack) -> Iterator[Latencies]:
-    """Somebody who opens a connection for each call, 20 times a second, as long as the `with` block runs."""
-    latencies, end = Latencies(), threading.Event()
-    call = request("GET", "/livez")
-
-    def ask() -> None:
-        while not end.wait(_FRESH_CALL_EVERY_S):
-            begun = time.monotonic()
-            with contextlib.suppress(OSError), socket.create_connection(attack.address, timeout=5) as connection:
-                connection.sendall(call)
-                connection.recv(4_096)
-            latencies.add(begun, time.monotonic(), _FRESH_CALL_EVERY_S)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    try:
-        yield latencies
-    finally:
-        end.set()
-        thread.join()
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from coordinator_api.groups.keyed_locks import KeyedLocks
 from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
 from coordinator_api.groups.overload import Overload
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.groups.recordings import Recordings
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.groups.service_workers import ServiceWorkers
 from coordinator_api.metrics import Metrics
@@ -76,6 +77,7 @@ class Coordinator:
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
         self.computations = Admission(settings.computation_max_count, "computation.max.count")
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
+        self.recordings = Recordings(repository)
         self.stopping = False
         self.document_bounds = DocumentBounds(
             settings.group_max_partitions,

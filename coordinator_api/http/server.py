@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import signal
@@ -31,13 +30,12 @@ from coordinator_api.http.app import create_app
 from coordinator_api.http.auth import check_exposure, token_of
 from coordinator_api.http.connections import ServiceConnections, connection_limit, protocol_of
 from coordinator_api.http.garbage import Garbage, set_aside_what_is_there
+from coordinator_api.http.memory import FreedMemory, give_large_blocks_back
 from coordinator_api.settings import Settings, unknown_environment
 
 _SWITCH_INTERVAL_S = 0.001
 _LEFT_FOR_THE_STORE_S = 0.9
 _EXIT_CODE_OF_A_STOP_CUT_SHORT = 1
-_M_MMAP_THRESHOLD = -3
-_LARGE_BYTES = 262_144
 
 
 class CannotListen(AssignorFault):
@@ -50,7 +48,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
     _configure_logging(settings)
-    _give_large_memory_back()
+    give_large_blocks_back()
     # how long the event loop may wait for a thread that works on a description; the default is 5 ms
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     # each counter would add a second series with the time at which it began
@@ -111,6 +109,7 @@ class _Server(uvicorn.Server):
         self._connections = connections
         self._started = started
         self._garbage = Garbage()
+        self._freed_memory = FreedMemory()
         connections.on_lost = coordinator.connection_lost
         connections.on_closed = coordinator.connection_closed
         connections.on_cut = lambda reason: coordinator.metrics.cut_connections.labels(reason).inc()
@@ -125,6 +124,7 @@ class _Server(uvicorn.Server):
         now_s = asyncio.get_running_loop().time()
         self._connections.sweep(now_s)
         self._garbage.collect_if_due(now_s)
+        self._freed_memory.give_back_if_due(now_s)
         return await super().on_tick(counter)
 
     @contextlib.contextmanager
@@ -184,16 +184,6 @@ def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
 
     signal.signal(number, handle)
     signal.siginterrupt(number, False)  # as the loop has it
-
-
-def _give_large_memory_back() -> None:
-    """Let every block above a size be one of the operating system, which gets it back when it is freed.
-
-    glibc raises that size up to 32 MB by itself, with the blocks that it sees freed. From then on the bodies that were
-    large once stay in the process's memory.
-    """
-    with contextlib.suppress(OSError, AttributeError):  # another C library has its own ways
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _listen(settings: Settings) -> socket.socket:

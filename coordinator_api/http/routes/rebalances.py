@@ -18,7 +18,6 @@ from coordinator_api.http.document_schemas import ReportBody
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
 from coordinator_api.http.schemas import TASK_PATTERN, ReportAnswer
-from coordinator_api.recorded_documents import expanded
 
 router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
@@ -68,8 +67,7 @@ async def report_rebalance(
 async def show_rebalance(group_id: GroupId, generation: Generation, coordinator: TheCoordinator) -> Response:
     """One recorded rebalance (rebalance/1), enough to run it again."""
     stored = await _recorded(coordinator, group_id, generation)
-    # each chunk is made in a thread when the one before has been sent: the whole may be very long
-    return StreamingResponse(expanded(stored), media_type="application/json")
+    return StreamingResponse(coordinator.recordings.pieces(stored), media_type="application/json")
 
 
 @router.get("/{generation}/explain")
@@ -97,7 +95,7 @@ async def explain_rebalance(
 
 async def _recorded(coordinator: Coordinator, group_id: str, generation: int) -> bytes:
     coordinator.group(group_id)
-    document = await coordinator.repository.rebalance(group_id, generation)
+    document = await coordinator.recordings.stored(group_id, generation)
     if document is None:
         raise Problem(
             "RESOURCE_NOT_FOUND",

@@ -17,6 +17,7 @@ from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
 from tests.coordinator_api.http.hostile_callers import (
+    PATIENCE_S,
     Bystander,
     Crowd,
     beside,
@@ -193,6 +194,51 @@ def test_should_cut_callers_who_do_not_read_their_answers(bystander: Bystander) 
         wait_for(lambda: metric(bystander.client, name) - before == 50)
 
     assert memory_bytes(bystander.service.process.pid) - memory < 50 * MEBIBYTE
+
+
+ALIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def test_should_answer_all_requests_that_were_sent_ahead_in_their_order(bystander: Bystander) -> None:
+    strange = b"GET /strange HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with Crowd(bystander.url, 1, (ALIVE * 9 + strange) * 200) as crowd:
+        (caller,) = crowd.sockets
+        caller.settimeout(PATIENCE_S)
+        statuses: list[bytes] = []
+        received = b""
+        while len(statuses) < 2_000:
+            received += caller.recv(65_536)
+            *whole, received = received.split(b"HTTP/1.1 ")
+            statuses += [answer[:3] for answer in whole if answer]
+            if len(statuses) == 1_999 and received.endswith(b"}"):
+                statuses.append(received[:3])
+
+    assert statuses == ([b"200"] * 9 + [b"404"]) * 200
+
+
+def test_should_not_make_requests_of_what_is_sent_ahead_of_a_held_one(bystander: Bystander) -> None:
+    """As requests, these 80,000 would take more than 200 MB."""
+    memory = memory_bytes(bystander.service.process.pid)
+    with Crowd(bystander.url, 200, held_fetch(bystander.member) + ALIVE * 400):
+        bystander.calls()
+        wait_for(lambda: metric(bystander.client, "assignor_long_polls") == 200)
+        assert memory_bytes(bystander.service.process.pid) - memory < 50 * MEBIBYTE
+
+
+def test_should_read_no_more_from_a_caller_that_is_far_ahead(bystander: Bystander) -> None:
+    """What it sends stays with it, because the window of its connection is full."""
+    memory = memory_bytes(bystander.service.process.pid)
+    sent = 0
+    with Crowd(bystander.url, 1, held_fetch(bystander.member)) as crowd:
+        wait_for(lambda: metric(bystander.client, "assignor_long_polls") == 1)
+        (caller,) = crowd.sockets
+        with suppress(BlockingIOError):
+            while sent < 256 * MEBIBYTE:
+                sent += caller.send(ALIVE * 10_000)
+                bystander.calls(1)  # the service has turned to what came before
+        assert memory_bytes(bystander.service.process.pid) - memory < 50 * MEBIBYTE
+
+    assert sent < 256 * MEBIBYTE
 
 
 def hostile_bodies() -> dict[str, tuple[str, str, bytes, int]]:
