@@ -111,12 +111,14 @@ _THEN = {
     "heartbeat": link("heartbeat", _OF_THE_MEMBER, {"generation_id": 0}),
     "leave": link("leave", _OF_THE_MEMBER),
     "list_rebalances": link("list_rebalances", {"group": "$request.path.group"}),
+    "describe_group": link("describe_group", {"group": "$request.path.group"}),
 }
 _STILL_THE_MEMBER = {"group": "$request.path.group", "member": "$request.path.member"}
 _HAS_FETCHED = {
     "heartbeat": link("heartbeat", _STILL_THE_MEMBER, {"generation_id": "$response.body#/generation_id"}),
     "leave": link("leave", _STILL_THE_MEMBER),
     "list_rebalances": link("list_rebalances", {"group": "$request.path.group"}),
+    "describe_group": link("describe_group", {"group": "$request.path.group"}),
 }
 
 
