@@ -76,6 +76,7 @@ class GroupRuntime:
         self._connections = environment.connections
         self._closed = False
         self._ticking: asyncio.Task[None] | None = None
+        self._ticks_again = False
         self._tasks = BackgroundTasks()
         self._durable = DurableGroup(stored, environment, telemetry)
         self._queue = EventQueue(
@@ -300,18 +301,27 @@ class GroupRuntime:
         return image.state is GroupState.COMPLETING_REBALANCE and image.generation_id == effect.generation_id
 
     def _tick_now(self) -> None:
-        if self._ticking is None and not self._closed:
+        """What becomes due while a tick is under way may have come too late for it: another one follows."""
+        if self._closed:
+            return
+        if self._ticking is None:
             self._ticking = self._tasks.start(self._tick())
+        else:
+            self._ticks_again = True
 
     async def _tick(self) -> None:
         try:
+            self._ticks_again = False
             await self._queue.put(events.Tick())
         except Exception as error:  # whatever it was: time must not stop for the group
             self._telemetry.tick_failed(error)
             self._durable.distrust()
+            self._ticks_again = False
             self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
         finally:
             self._ticking = None
+        if self._ticks_again:
+            self._tick_now()
 
 
 def _brings_news(record: CoordinatorRecord) -> bool:

@@ -7,6 +7,7 @@ import gc
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -18,10 +19,13 @@ from coordinator_api.clock import SteadyClock
 from coordinator_api.group import events
 from coordinator_api.group.image import RebalanceCause
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected
+from coordinator_api.group.outcome import AssignmentReady, Declared, JoinAnswered, Rejected, Response
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
+from coordinator_api.groups import group_runtime
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.definitions import read_definition
+from coordinator_api.groups.durable_group import RecordingFor
+from coordinator_api.groups.event_queue import EventQueue
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
@@ -156,6 +160,35 @@ async def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_p
     async with opened(tmp_path) as (replayed, _):
         assert replayed.group.image == image
     assert len(log.records) < 20
+
+
+class LateAnswers(EventQueue):
+    """A tick hears that it is over only when the timer that it has set is due: many others were answered before it."""
+
+    def put(self, event: events.Event, recording_for: RecordingFor | None = None) -> asyncio.Future[Response]:
+        return asyncio.ensure_future(self._late(event, super().put(event, recording_for)))
+
+    async def _late(self, event: events.Event, answer: asyncio.Future[Response]) -> Response:
+        response = await answer
+        if isinstance(event, events.Tick) and self.runtime.image.state is GroupState.PREPARING_REBALANCE:
+            while self.runtime._timer.is_set:  # noqa: ASYNC110 (that it is due is told to nobody but the group)
+                await asyncio.sleep(0)
+        return response
+
+    runtime: GroupRuntime
+
+
+async def test_should_not_forget_a_time_that_comes_while_a_tick_is_still_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick makes the initial delay longer, and then nothing but time ends it."""
+    monkeypatch.setattr(group_runtime, "EventQueue", LateAnswers)
+    async with opened(tmp_path, limits=GroupLimits(initial_rebalance_delay_ms=20)) as (runtime, _):
+        monkeypatch.setattr(LateAnswers, "runtime", runtime, raising=False)
+        await declare(runtime)
+        await asyncio.gather(*(runtime.handle(replace(join(), new_member_id=each)) for each in ("m1", "m2")))
+
+        assert (await fetch(runtime, 1)).generation_id == 1
 
 
 class LaterClock(SteadyClock):
