@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from benchmarks.group_load.definitions import definition
@@ -37,6 +38,10 @@ WORKERS_AT_MOST = 4
 
 FILES = 1_024
 SILENT_CONNECTIONS, TRICKLING_CONNECTIONS, SLOW_READERS = 1_100, 900, 200
+PIPELINING_CONNECTIONS, CHUNKING_CONNECTIONS = 800, 100
+FLOOD_BYTES = 262_144
+"""Sent or read at once."""
+
 _LONGEST_ANSWER_S = 60.0
 
 
@@ -151,6 +156,15 @@ def _crowd(attack: Attack, size: int, greeting: bytes, *, trickles: bool) -> Non
         _hold(attack, opened, trickles=trickles)
 
 
+def requests_without_waiting(attack: Attack) -> Act:
+    return partial(_flood, attack, attack.size(PIPELINING_CONNECTIONS), request("GET", "/livez") * 20_000)
+
+
+def bodies_of_small_chunks(attack: Attack) -> Act:
+    head = b"POST /v1/assign HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return partial(_flood, attack, attack.size(CHUNKING_CONNECTIONS), head + b"1\r\n \r\n" * 2_000_000)
+
+
 ATTACKS: dict[str, tuple[str, Attacker, int | None]] = {
     "hostile-fields": ("a heartbeat with 1 M unknown fields", unknown_fields, None),
     "hostile-offset-sums": ("a heartbeat with 1 M task_offset_sums", many_offset_sums, None),
@@ -160,6 +174,8 @@ ATTACKS: dict[str, tuple[str, Attacker, int | None]] = {
     "hostile-silent": ("1,100 silent connections at nofile 1024", silent_connections, FILES),
     "hostile-trickling": ("900 connections that trickle headers", trickling_connections, FILES),
     "hostile-slow-readers": ("200 callers that read no answer", slow_readers, FILES),
+    "hostile-pipelined": ("800 connections that wait for no answer", requests_without_waiting, FILES),
+    "hostile-chunks": ("100 bodies of 2 M chunks of one byte", bodies_of_small_chunks, FILES),
 }
 """By row: what it is, who does it, and how many files the service may have open (None: as many as this process)."""
 
@@ -225,6 +241,36 @@ def _hold(attack: Attack, opened: list[socket.socket], *, trickles: bool) -> Non
                 cut.add(number)
                 longest = time.monotonic() - begun
     attack.answers.append(f"{len(cut)} of {len(opened)} cut within {longest:.0f} s")
+
+
+def _flood(attack: Attack, count: int, content: bytes) -> None:
+    """Each connection sends `content` as fast as it is taken, and reads whatever comes."""
+    sent = read = 0
+    with _connections(attack, count) as opened, selectors.DefaultSelector() as selector:
+        for each in opened:
+            each.setblocking(False)
+            selector.register(each, selectors.EVENT_READ | selectors.EVENT_WRITE, memoryview(content))
+        ends_at_s = time.monotonic() + attack.results.pace.attack_s
+        while selector.get_map() and time.monotonic() < ends_at_s:
+            for key, events in selector.select(0.1):
+                connection, rest = cast(socket.socket, key.fileobj), cast(memoryview, key.data)
+                try:
+                    if events & selectors.EVENT_WRITE:
+                        taken = connection.send(rest[:FLOOD_BYTES])
+                        sent += taken
+                        rest = rest[taken:]
+                        wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if rest else 0)
+                        selector.modify(connection, wants, rest)
+                    if events & selectors.EVENT_READ:
+                        told = len(connection.recv(FLOOD_BYTES))
+                        read += told
+                        if not told:
+                            selector.unregister(connection)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    selector.unregister(connection)
+        attack.answers.append(f"{sent / 1e6:.0f} MB taken from {len(opened)}, {read / 1e6:.1f} MB answered")
 
 
 def _send(connection: socket.socket, content: bytes) -> bool:

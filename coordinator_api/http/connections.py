@@ -33,6 +33,7 @@ from typing import Any, Protocol
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
@@ -55,6 +56,13 @@ STALLED_S = 5.0
 
 MOST_UNREAD_BYTES = 256 * 1024 * 1024
 """Of the answers of all connections, beyond what the system's own buffers hold."""
+
+BODY_PIECE_BYTES = 16_384
+"""Of a body that is read in turns, the application gets no smaller pieces as long as more has come."""
+
+MOST_FRAME_BYTES = 65_536
+"""So many bytes of a chunked body, of which less than a quarter is content, are enough: its chunks have hardly more
+than a byte each."""
 
 LINGER_S = 1.0
 """How long a refused connection stays open for its caller to read why."""
@@ -276,6 +284,8 @@ class ServiceConnection(HttpToolsProtocol):
         self._header_count = 0
         self._message_ended = False
         self._message_bytes = 0
+        # of the present body, as it comes and without the frames of its chunks
+        self._framed_bytes = self._body_bytes = 0
         # what has been read and not parsed
         self._rest = memoryview(b"")
         # pipelined: it has sent its request before the answer to the one before was out
@@ -366,6 +376,7 @@ class ServiceConnection(HttpToolsProtocol):
             self._start_header_clock()
         self._message_ended = False
         self._message_bytes += len(data)
+        self._framed_bytes += 0 if awaited_headers else len(data)
         self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(data)
@@ -374,6 +385,9 @@ class ServiceConnection(HttpToolsProtocol):
             self._refuse_request(Problem("INVALID_REQUEST", "this is no HTTP/1.1 request", status=400), broken)
         except httptools.HttpParserUpgrade:
             pass  # nothing is offered to upgrade to: the request is answered as it is
+        if not self._awaits_headers and self._framed_bytes > max(MOST_FRAME_BYTES, 4 * self._body_bytes):
+            detail = "body: its chunks are too small; send it in larger ones, or with a Content-Length"
+            self._refuse_request(Problem("INVALID_REQUEST", detail, status=400), self.cycle)
         if awaited_headers and self._awaits_headers and not self._message_ended:
             self._header_bytes += len(data)
             if self._header_bytes > MAX_HEADER_BYTES:
@@ -393,7 +407,7 @@ class ServiceConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._awaits_headers = False
-        self._header_bytes = 0
+        self._header_bytes = self._framed_bytes = self._body_bytes = 0
         self._headers_due_s = math.inf
         if self._is_over():
             return
@@ -406,8 +420,15 @@ class ServiceConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        if not self._is_over():
-            super().on_body(body)
+        if self._is_over() or self.cycle.response_complete:
+            return
+        self._body_bytes += len(body)
+        self.cycle.body += body
+        if len(self.cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        # not a piece for each step of a body in steps: the application keeps them all
+        if not self._rest or len(self.cycle.body) >= BODY_PIECE_BYTES:
+            self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         self._awaits_headers = True

@@ -155,12 +155,19 @@ def test_should_answer_what_came_before_a_broken_request_and_nothing_after_it(
     assert answers_to(bystander, ALIVE * before + broken + ALIVE * 10) == [b"200"] * before + [status]
 
 
-def test_should_take_in_a_body_of_very_small_chunks(bystander: Bystander) -> None:
-    body = b'{"instances": []}'.ljust(20_000)
+@pytest.mark.parametrize(
+    "size, length, status",
+    [(1, 20_000, b"400"), (1, 5_000, b"422"), (4, 20_000, b"422")],
+    ids=["far", "a while", "all"],
+)
+def test_should_take_in_a_body_of_small_chunks_unless_it_is_hardly_more_than_their_frames(
+    bystander: Bystander, size: int, length: int, status: bytes
+) -> None:
+    body = b'{"instances": []}'.ljust(length)
     head = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    chunks = b"".join(b"%x\r\n%s\r\n" % (size, body[at : at + size]) for at in range(0, length, size))
 
-    assert answers_to(bystander, head + chunks + b"0\r\n\r\n") == [b"422"]
+    assert answers_to(bystander, head + chunks + b"0\r\n\r\n") == [status]
 
 
 def test_should_answer_a_caller_once_who_is_refused_before_his_body_breaks(bystander: Bystander) -> None:
