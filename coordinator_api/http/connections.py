@@ -38,7 +38,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from coordinator_api.http.problems import Problem, problem_response
-from coordinator_api.http.reading_turns import STEP_BYTES, ReadingTurns, TurnsFlowControl, goes_at_once
+from coordinator_api.http.reading_turns import STEP_BYTES, ReadingTurns, TurnsFlowControl, goes_at_once, has_hung_up
 from coordinator_api.settings import Settings
 
 CONNECTION_ID = "connection_id"
@@ -127,6 +127,9 @@ class Cuttable(Protocol):
     def unread_bytes(self, now_s: float) -> int:
         """How much he still has to read. Notes when he last read something."""
 
+    def end_if_hung_up(self) -> None:
+        """While what its caller had sent waits for its turn, nobody reads on to the end: so look."""
+
     def cut(self) -> None:
         """End it at once, whatever has not been sent yet."""
 
@@ -214,7 +217,9 @@ class ServiceConnections:
             (self.on_closed if ended_here else self.on_lost)(number)
 
     def sweep(self, now_s: float) -> None:
-        """Cut every connection that has had its time, or that is behind with too much."""
+        """Cut every connection that has had its time, or that is behind with too much; end those of hang-ups."""
+        for connection in [each for each, _ in self._open.values()]:
+            connection.end_if_hung_up()
         readers = [each for each, _ in self._open.values() if each.slow_since_s <= now_s]
         unread = {each: each.unread_bytes(now_s) for each in readers}
         for connection in [each for each, _ in self._open.values() if each.due_s <= now_s]:
@@ -307,6 +312,10 @@ class ServiceConnection(HttpToolsProtocol):
     @property
     def slow(self) -> CutReason:
         return CutReason.READER if self.slow_since_s < math.inf else CutReason.HEADERS
+
+    def end_if_hung_up(self) -> None:
+        if self.flow.read_paused and not self.transport.is_closing() and has_hung_up(self.transport):
+            self.transport.abort()
 
     def cut(self) -> None:
         self._ended_here = True

@@ -10,6 +10,8 @@ are.
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
@@ -29,6 +31,10 @@ MOST_BYTES_AT_ONCE = 4_096
 
 MOST_LINES_AT_ONCE = 64
 """The head of a request has fewer, but for one that is dense."""
+
+
+_CLOSE_WAIT = 8
+"""The first byte of Linux's `struct tcp_info`, from its `tcp_states.h`."""
 
 
 def goes_at_once(data: bytes, message_bytes: int) -> bool:
@@ -73,6 +79,18 @@ class ReadingTurns:
             if steps == TURN_STEPS or perf_counter() >= ends_at_s:
                 break
         self._come_back()
+
+
+def has_hung_up(transport: asyncio.BaseTransport) -> bool:
+    """Whether the caller has closed its end, although not all that it had sent has been read. Known on Linux only."""
+    connection = transport.get_extra_info("socket")
+    if sys.platform != "linux" or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    try:
+        state: int = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    except OSError:
+        return False
+    return state == _CLOSE_WAIT
 
 
 class TurnsFlowControl(FlowControl):

@@ -121,9 +121,9 @@ def beside(work: Callable[[], object]) -> Iterator[None]:
         raise raised[0]
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
     """Raises AssertionError when it does not become true."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)

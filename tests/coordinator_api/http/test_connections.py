@@ -31,6 +31,9 @@ class Connection:
     def unread_bytes(self, now_s: float) -> int:
         return self.unread
 
+    def end_if_hung_up(self) -> None:
+        pass
+
     def cut(self) -> None:
         self.is_cut = True
 
