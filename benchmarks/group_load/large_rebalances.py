@@ -4,9 +4,11 @@ large group, and how fast the service ends in each state.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from benchmarks.group_load.definitions import definition
 from benchmarks.group_load.fleet_process import FleetProcess
@@ -51,6 +53,28 @@ def many_tasks(row: str, size: GroupSize, results: Results) -> None:
         others = beside.report()
         results.add(row, "evictions in the other group", others.evictions, "", 0)
         finish(row, results, load)
+
+
+def busy_machine(row: str, size: GroupSize, loops: int, results: Results) -> None:
+    """Short sessions while so many loops do nothing but use the processors."""
+    with group_under_load(size, results.pace) as load, busy_loops(loops):
+        load.form()
+        begun = time.monotonic()
+        time.sleep(2 * results.pace.attack_s)  # what is measured is how the living get through this time
+        seen = load.probes.report().heartbeats.between(begun, time.monotonic())
+        results.add(row, f"heartbeats beside {loops} busy loops, longest", seen.most, "ms", note=str(seen))
+        finish(row, results, load)
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in loops:
+            each.kill()
+            each.wait()
 
 
 def memory(row: str, size: GroupSize, results: Results) -> None:

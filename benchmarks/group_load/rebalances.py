@@ -41,12 +41,13 @@ BYTES_SENT = "bytes of assignments sent"
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
-    """`single`: each heartbeat is a call of its own, session 6 s and interval 1 s; else the runtime's defaults."""
+    """`single`: each heartbeat is a call of its own, six in `session_timeout_ms`; else the runtime's defaults count."""
 
     processes: int
     threads: int
     tasks: int
     single: bool = False
+    session_timeout_ms: int = 6_000
 
     @property
     def members(self) -> int:
@@ -60,8 +61,8 @@ class GroupSize:
                 self.threads,
                 TOPIC,
                 held=False,
-                session_timeout_ms=6_000,
-                heartbeat_interval_ms=1_000,
+                session_timeout_ms=self.session_timeout_ms,
+                heartbeat_interval_ms=self.session_timeout_ms // 6,
             )
         return FleetPlan(group, self.processes, self.threads, TOPIC)
 
@@ -151,6 +152,7 @@ def first_rebalance(row: str, goal_s: float | None, results: Results, load: Grou
     note = f"joins took {joined:.2f} s; {whole:.2f} s in all, generation {generation}"
     results.add(row, FIRST_JOIN_TO_LAST_ASSIGNMENT, took, "s", goal_s, note)
     results.add(row, BYTES_SENT, sent / 1e6, "MB")
+    results.add(row, "the recording as it is stored", load.service.recorded_bytes(generation) / 1e6, "MB")
     handed_out = probes.heartbeats.between(began, last)
     results.add(row, "heartbeat p99, computed and handed out", handed_out.p99, "ms", note=str(handed_out))
     results.add(row, "memory at the peak, a member", kib_a_member(load, peak.bytes, fleet.members), "KB")

@@ -27,6 +27,7 @@ SIZES = {
     5_000: GroupSize(processes=500, threads=10, tasks=1_000),
 }
 MANY_TASKS = GroupSize(processes=250, threads=2, tasks=50_000)
+BUSY, BUSY_LOOPS = GroupSize(processes=150, threads=2, tasks=300, single=True, session_timeout_ms=3_000), 16
 GOALS_S = {200: 0.5, 1_000: 2.0, 5_000: 12.0}
 P99_MS = 250.0
 
@@ -88,6 +89,11 @@ def many_tasks(results: Results) -> None:
     large_rebalances.many_tasks("tasks-50000", sized(MANY_TASKS, results), results)
 
 
+def busy(results: Results) -> None:
+    size = GroupSize(4, 1, 40, True, 3_000) if results.quick else BUSY
+    large_rebalances.busy_machine("busy-300", size, 2 if results.quick else BUSY_LOOPS, results)
+
+
 def memory(results: Results) -> None:
     large_rebalances.memory("memory-5000", sized(SIZES[5_000], results), results)
 
@@ -103,6 +109,7 @@ ROWS: dict[str, Row] = {
         for kind, row in (("members", members), ("broker", broker))
     },
     "tasks-50000": many_tasks,
+    "busy-300": busy,
     "memory-5000": memory,
     "stop": stop,
     **{name: partial(hostile, name) for name in ATTACKS},

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import resource
+import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +28,7 @@ class ServiceUnderLoad(CoordinatorProcess):
     def __init__(self, directory: Path, settings: Mapping[str, object] | None = None, files: int | None = None) -> None:
         super().__init__(directory, {"log.level": "warning", **(settings or {})})
         self._files = files
+        self._database = directory / "coordinator.sqlite3"
 
     @property
     def pid(self) -> int:
@@ -49,6 +52,13 @@ class ServiceUnderLoad(CoordinatorProcess):
         with self.client() as client:
             text = client.get("/metrics").text
         return sum(float(value) for value in re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", text, re.MULTILINE))
+
+    def recorded_bytes(self, generation_id: int) -> int:
+        """How large the recording of a rebalance is in the database."""
+        with closing(sqlite3.connect(f"{self._database.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            query = "select sum(length(document)) from rebalances where generation_id = ?"
+            (size,) = database.execute(query, (generation_id,)).fetchone()
+        return int(size or 0)
 
     def ends_in_s(self) -> float:
         """Send SIGTERM; how long until the process has ended. Raises TimeoutExpired, after it has been killed."""
