@@ -87,7 +87,7 @@ class Settings(BaseSettings):
         10_000, ge=1, le=JAVA_INT_MAX, description="Most members of one group (Kafka: no limit); 429 above."
     )
     group_disconnect_grace_ms: int = Field(
-        200,
+        100,
         ge=0,
         le=JAVA_INT_MAX,
         description="How long a process whose connection broke has to come back before its members that asked for "

@@ -22,4 +22,4 @@ class GroupLimits:
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
     new_member_join_timeout_ms: int = 300_000
-    disconnect_grace_ms: int = 200
+    disconnect_grace_ms: int = 100
