@@ -7,8 +7,8 @@ service alone. So collections go by time here:
 
 - What is there at the start is set aside for good.
 - The youngest are looked at ten times a second: what survives is as much as the loop can make in a tenth of a second.
-- What has lived longer is looked at every few seconds, and everything every few minutes, but less often where that
-  takes long: all of it together is a small part of the time, and few heartbeats meet it.
+- What has lived longer is looked at twice a second, and everything every few minutes, but less often where that takes
+  long: all of it together is a small part of the time, and no pass over the former meets more than a second's work.
 
 Nearly everything dies by its reference count. What does not, an error with its frames and the body that they hold, is
 gone after a few seconds, so that its memory comes back even when nothing else happens.
@@ -23,9 +23,10 @@ from collections.abc import Callable
 AT_ONCE = 100_000
 """When so many more containers were made than freed between two looks, Python does not wait for the next one."""
 
-MIDDLE_EVERY_S, ALL_EVERY_S = 5.0, 300.0
+MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
+"""A pass every five seconds could meet all that the joins of 5,000 members had just made."""
 
-PARTS_OF_THE_TIME = 500
+MIDDLE_PARTS, ALL_PARTS = 20, 500
 """After a collection that took a second, so many seconds pass before the next one of its kind."""
 
 _NEVER = 1_000_000
@@ -44,16 +45,16 @@ class Garbage:
 
     def __init__(self, seconds: Callable[[], float] = time.thread_time) -> None:
         self._seconds = seconds
-        self._every_s = {_ALL: ALL_EVERY_S, _MIDDLE: MIDDLE_EVERY_S}
+        self._due = {_ALL: (ALL_EVERY_S, ALL_PARTS), _MIDDLE: (MIDDLE_EVERY_S, MIDDLE_PARTS)}
         self._next_s: dict[int, float] = {}
 
     def collect_if_due(self, now_s: float) -> None:
         """`now_s`: on a clock that never goes back."""
-        for generation, every_s in self._every_s.items():
+        for generation, (every_s, parts) in self._due.items():
             if now_s >= self._next_s.setdefault(generation, now_s + every_s):
                 began_s = self._seconds()
                 gc.collect(generation)
                 took_s = self._seconds() - began_s
-                self._next_s[generation] = now_s + max(every_s, took_s * PARTS_OF_THE_TIME)
+                self._next_s[generation] = now_s + max(every_s, took_s * parts)
                 return
         gc.collect(_YOUNGEST)
