@@ -40,7 +40,7 @@ def many_tasks(row: str, size: GroupSize, results: Results) -> None:
         beside.start()
         beside.at_rest_in(1, LONGEST_REBALANCE_S)
         begun = time.monotonic()
-        generation = first_rebalance(row, 15.0, results, load)
+        generation = first_rebalance(row, 15.0, 50.0, results, load)
         seen = beside.report().heartbeats.between(begun, time.monotonic())
         results.add(row, "heartbeat p99 of another group meanwhile", seen.p99, "ms", 50, str(seen))
         idle(row, results, load)

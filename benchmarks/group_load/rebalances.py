@@ -132,8 +132,10 @@ def after_initial_delay_s(delay_ms: int, first_join: float, last_join: float, be
     return ended - begun + max(0.0, last_join - first_join - delay_ms / 1_000)
 
 
-def first_rebalance(row: str, goal_s: float | None, results: Results, load: GroupUnderLoad) -> int:
-    """Form the group, and say how long it took. Gives its generation."""
+def first_rebalance(
+    row: str, goal_s: float | None, p99_ms: float | None, results: Results, load: GroupUnderLoad
+) -> int:
+    """Form the group, and say how long it took. `p99_ms`: the goal of heartbeats meanwhile. Gives its generation."""
     with PeakOfMemory(load.service.pid) as peak:
         generation = load.form()
     fleet, probes = load.reports()
@@ -154,7 +156,7 @@ def first_rebalance(row: str, goal_s: float | None, results: Results, load: Grou
     results.add(row, BYTES_SENT, sent / 1e6, "MB")
     results.add(row, "the recording as it is stored", load.service.recorded_bytes(generation) / 1e6, "MB")
     handed_out = probes.heartbeats.between(began, last)
-    results.add(row, "heartbeat p99, computed and handed out", handed_out.p99, "ms", note=str(handed_out))
+    results.add(row, "heartbeat p99, computed and handed out", handed_out.p99, "ms", p99_ms, str(handed_out))
     results.add(row, "memory at the peak, a member", kib_a_member(load, peak.bytes, fleet.members), "KB")
     return generation
 
@@ -189,7 +191,7 @@ def one_join(load: GroupUnderLoad, generation: int) -> tuple[int, float, Percent
 
 def members(row: str, size: GroupSize, goal_s: float | None, p99_ms: float | None, results: Results) -> None:
     with group_under_load(size, results.pace) as load:
-        generation = first_rebalance(row, goal_s, results, load)
+        generation = first_rebalance(row, goal_s, p99_ms, results, load)
         idle(row, results, load)
         if not size.single:
             results.add(
