@@ -429,9 +429,9 @@ class ServiceConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
         if self._is_over() or self.cycle.response_complete:
             return
-        self._body_bytes += len(body)
         self.cycle.body += body
         if len(self.cycle.body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()

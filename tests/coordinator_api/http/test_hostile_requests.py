@@ -171,6 +171,14 @@ def test_should_take_in_a_body_of_small_chunks_unless_it_is_hardly_more_than_the
     assert answers_to(bystander, head + chunks + b"0\r\n\r\n") == [status]
 
 
+def test_should_let_a_caller_send_on_who_was_answered_before_his_body_was_read(bystander: Bystander) -> None:
+    """He may look for the answer only when all is sent."""
+    body = b"x" * 4 * MEBIBYTE
+    head = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+
+    assert answers_to(bystander, head + body + LAST) == [b"404", b"200"]
+
+
 def test_should_answer_a_caller_once_who_is_refused_before_his_body_breaks(bystander: Bystander) -> None:
     """What it logs is looked at when all tests of this service are over."""
     head = b"POST /v1/assign HTTP/1.1\r\nHost: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n"
