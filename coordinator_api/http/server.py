@@ -28,9 +28,10 @@ from assignor.errors import AssignorFault
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.auth import check_exposure, token_of
-from coordinator_api.http.connections import ServiceConnections, connection_limit, protocol_of
+from coordinator_api.http.connections import ServiceConnections, connection_limit
 from coordinator_api.http.garbage import Garbage, set_aside_what_is_there
 from coordinator_api.http.memory import FreedMemory, give_large_blocks_back
+from coordinator_api.http.service_connection import protocol_of
 from coordinator_api.settings import Settings, unknown_environment
 
 _SWITCH_INTERVAL_S = 0.001

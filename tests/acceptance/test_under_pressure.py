@@ -52,18 +52,6 @@ async def test_should_describe_a_large_group_without_much_work(tmp_path: Path) -
     assert stored_bytes[1] < 2 * stored_bytes[0], stored_bytes
 
 
-def held_computation() -> dict[str, object]:
-    return {
-        "format": "placement/1",
-        "id": "held",
-        "assignor": held_assignor.CLASS_PATH,
-        "configs": {},
-        "tasks": ["0_0"],
-        "stateful": [],
-        "clients": {"00000000-0000-0000-0000-000000000001": {"capacity": 1, "lags": {}}},
-    }
-
-
 @pytest.mark.parametrize("manners", [PLAIN, HELD], ids=["single calls", "held heartbeats"])
 async def test_should_end_soon_after_sigterm_while_a_rebalance_is_computed_and_everybody_waits(
     tmp_path: Path, manners: Manners
@@ -71,7 +59,7 @@ async def test_should_end_soon_after_sigterm_while_a_rebalance_is_computed_and_e
     async with held_rebalance(tmp_path, 4, manners) as (of, fleet, hold):
         await fleet.until(lambda: all(each.state == "CompletingRebalance" for each in fleet.processes), "all to wait")
         caller = HttpConnection(of.address)
-        computation = asyncio.create_task(caller.ask("POST", "/v1/simulate", held_computation()))
+        computation = asyncio.create_task(caller.ask("POST", "/v1/simulate", held_assignor.held_problem()))
         silent = await asyncio.open_connection(of.address.host, of.address.port)
         assert (await fleet.describe())["state"] == "CompletingRebalance"
         tree = process_tree(of.pid)

@@ -7,6 +7,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
@@ -28,6 +29,19 @@ def holds(file: Path) -> bool:
     with suppress(FileNotFoundError):
         return file.read_text(encoding="ascii") == HELD
     return False
+
+
+def held_problem(process_id: str = "00000000-0000-0000-0000-000000000001") -> dict[str, Any]:
+    """A placement/1 that is computed as long as the file is there."""
+    return {
+        "format": "placement/1",
+        "id": "held",
+        "assignor": CLASS_PATH,
+        "configs": {},
+        "tasks": ["0_0"],
+        "stateful": [],
+        "clients": {process_id: {"capacity": 1, "lags": {}}},
+    }
 
 
 class HeldAssignor:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,7 +17,6 @@ from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
 from tests.coordinator_api.http.hostile_callers import (
-    PATIENCE_S,
     Bystander,
     Crowd,
     beside,
@@ -212,24 +210,10 @@ def test_should_cut_callers_who_do_not_read_their_answers(bystander: Bystander) 
     assert memory_bytes(bystander.service.process.pid) - memory < 50 * MEBIBYTE
 
 
-ALIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
 def test_should_answer_all_requests_that_were_sent_ahead_in_their_order(bystander: Bystander) -> None:
-    strange = b"GET /strange HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with Crowd(bystander.url, 1, (ALIVE * 9 + strange) * 200) as crowd:
-        (caller,) = crowd.sockets
-        caller.settimeout(PATIENCE_S)
-        statuses: list[bytes] = []
-        received = b""
-        while len(statuses) < 2_000:
-            received += caller.recv(65_536)
-            *whole, received = received.split(b"HTTP/1.1 ")
-            statuses += [answer[:3] for answer in whole if answer]
-            if len(statuses) == 1_999 and received.endswith(b"}"):
-                statuses.append(received[:3])
+    statuses = answers_to(bystander, (ALIVE * 9 + NOWHERE) * 200 + LAST)
 
-    assert statuses == ([b"200"] * 9 + [b"404"]) * 200
+    assert statuses == ([b"200"] * 9 + [b"404"]) * 200 + [b"200"]
 
 
 def test_should_not_make_requests_of_what_is_sent_ahead_of_a_held_one(bystander: Bystander) -> None:
@@ -327,23 +311,11 @@ def test_should_refuse_hostile_gzip(bystander: Bystander, packed: bytes) -> None
     bystander.calls(2)
 
 
-def held_problem(process_id: str) -> dict[str, Any]:
-    return {
-        "format": "placement/1",
-        "id": "held",
-        "assignor": held_assignor.CLASS_PATH,
-        "configs": {},
-        "tasks": ["0_0"],
-        "stateful": [],
-        "clients": {process_id: {"capacity": 1, "lags": {}}},
-    }
-
-
 def test_should_not_go_on_computing_for_a_caller_who_has_hung_up(bystander: Bystander) -> None:
     """One computation at a time: while the first is under way, another caller gets a 429."""
     hold = bystander.service.directory / HOLD_FILE
     hold.touch()
-    body = json.dumps(held_problem(bystander.member.process_id)).encode()
+    body = json.dumps(held_assignor.held_problem(bystander.member.process_id)).encode()
     request = b"POST /v1/assign HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
     def status() -> int:
