@@ -40,6 +40,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -161,6 +162,12 @@ public final class StreamsApp {
     /** Tells the first record of its task, and passes all of them on. */
     private static final class TellFirst extends ContextualFixedKeyProcessor<String, String, String> {
         private boolean told;
+
+        @Override
+        public void init(final FixedKeyProcessorContext<String, String> context) {
+            super.init(context);
+            told = false; // a task that was a standby in between is initialised again with the same processors
+        }
 
         @Override
         public void process(final FixedKeyRecord<String, String> record) {
