@@ -1,4 +1,7 @@
-"""The schema's version, which Alembic brings up to date from the `migrations` package that ships with this one."""
+"""The schema's version, which Alembic brings up to date from the scripts in `migrations`.
+
+They stand beside this package in a checkout, and inside of it once it is installed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-import migrations
 from coordinator_api.store.engine import reason
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.tables import metadata
@@ -58,9 +60,15 @@ def alembic_config() -> Config:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    config.set_main_option("script_location", str(_migrations()).replace("%", "%%"))
     config.attributes["target_metadata"] = metadata
     return config
+
+
+def _migrations() -> Path:
+    package = Path(__file__).parents[1]
+    installed = package / "migrations"  # setup.py puts it there, so that nobody else's `migrations` is in its way
+    return installed if installed.is_dir() else package.parent / "migrations"
 
 
 def version_of(connection: Connection) -> str | None:
