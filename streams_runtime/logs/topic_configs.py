@@ -3,7 +3,8 @@
 Configs that are not listed here are kept and otherwise ignored, because they are for brokers. Source: `TopicConfig`,
 `LogConfig`, `Topic.validate`. Differs from Kafka: `segment.bytes` is the size of the newest records that compaction
 leaves alone (the active segment), 1 MiB by default. With Kafka's 1 GiB the changelogs of one machine would never be
-compacted.
+compacted. `retention.ms` has no limit by default. With Kafka's seven days, records that are older by their own
+timestamps would be deleted before anybody has read them; a topic whose configs name a retention has that one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class TopicConfigs:
 
     compacts: bool = False
     deletes: bool = True
-    retention_ms: int = 604_800_000
+    retention_ms: int = -1
     retention_bytes: int = -1
     delete_retention_ms: int = 86_400_000
     min_compaction_lag_ms: int = 0

@@ -77,6 +77,15 @@ def test_should_delete_by_retention_from_the_oldest_batch_on(
     assert own_log.end_offsets([KEPT]) == {KEPT: 6}
 
 
+def test_should_keep_records_of_any_age_in_a_topic_that_names_no_retention(own_log: Log, clock: ManualClock) -> None:
+    own_log.create_topics([NewTopic("kept", 1), NewTopic("week", 1, {"retention.ms": "604800000"})])
+    for topic in ("kept", "week"):
+        write(own_log, TopicPartition(topic, 0), b"x", timestamp_ms=NOW_MS)
+    clock.advance(400 * 86_400_000)
+    own_log.maintain()
+    assert own_log.begin_offsets([KEPT, TopicPartition("week", 0)]) == {KEPT: 0, TopicPartition("week", 0): 1}
+
+
 def test_should_stop_at_the_first_batch_that_retention_keeps(own_log: Log, clock: ManualClock) -> None:
     own_log.create_topics([NewTopic("kept", 1, {"retention.ms": "100"})])
     for timestamp_ms in (NOW_MS, NOW_MS + 1_000, NOW_MS):
