@@ -28,6 +28,7 @@ from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.errors import LogError, ProducerFenced
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 
+_UNKNOWN_SERVER_ERROR = -1
 _CONCURRENT_TRANSACTIONS = 51
 _OPERATION_NOT_ATTEMPTED = 55
 _NO_GENERATION = _NO_RETENTION = -1
@@ -96,11 +97,19 @@ class TransactionManager:
         await self._call(f"offsets of group {group}", attempt)
 
     async def end(self, *, commit: bool) -> None:
-        """End the transaction. Ending it twice in the same way is fine. Raises as `add_partitions` does."""
+        """End the transaction. Ending it twice in the same way is fine. Raises as `add_partitions` does.
+
+        A broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit that meets the moment in which somebody else opens
+        the same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). The
+        next try is told who won. Differs from Kafka's own producer, which gives up for good.
+        """
         request = EndTxnRequest(*self._who(), commit)
 
         async def attempt() -> None:
-            self._check((await self._ask(request)).error_code, "ending the transaction")
+            code = (await self._ask(request)).error_code
+            if code == _UNKNOWN_SERVER_ERROR:
+                raise NotNow("ending the transaction: UNKNOWN_SERVER_ERROR")
+            self._check(code, "ending the transaction")
 
         await self._call("ending the transaction", attempt)
 
