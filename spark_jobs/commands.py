@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from assignor.commands.console import EXIT_NO, Format, FormatOption, leave, say
+from assignor.commands.console import EXIT_NO, leave, say
 from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, show
 from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
-from assignor.recording import line_of_document
 from spark_jobs.session.interrupts import interruptible
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def run(options: WorkersOptions) -> None:
     if not ends:
         raise WorkersFailed("the instances did not end in time and were killed")
     for end in ends:
-        typer.echo(line_of_document(asdict(end)) if options.format is Format.JSON else str(end))
+        show(asdict(end), str(end), options.format)
     if not all(end.is_good for end in ends):
         leave(EXIT_NO)
 

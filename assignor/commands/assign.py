@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
 from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, data_text, show
 from assignor.commands.reading_bar import read_with_bar
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
 from assignor.protocol.assignment_info import decode_assignment_info
@@ -43,9 +44,10 @@ class AssignOptions:
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the recorded output; exit 1 on any difference.")
     ] = False
-    format: Annotated[Format | None, typer.Option("--format", help="Default: json for results, text for --check.")] = (
-        None
-    )
+    format: Annotated[
+        Format | None,
+        typer.Option("--format", "-o", help="text, wide, json or yaml. Default: json for results, text for --check."),
+    ] = None
 
 
 @options_of(options=AssignOptions)
@@ -63,7 +65,7 @@ def assign_files(options: AssignOptions) -> None:
     if options.check:
         if tally.total == 0:
             raise InputError("there is no line to check", " ".join(map(shown, options.files)))
-        print(line_of_document(tally.as_document()) if options.format is Format.JSON else tally.as_text())
+        show(tally.as_document(), tally.as_text(), options.format or Format.TEXT)
     if tally.unusable:
         leave(EXIT_UNUSABLE)
     if tally.refused or not tally.all_equal:
@@ -98,12 +100,13 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]
         if options.check:
             yield lambda ran: None
         else:
-            yield lambda ran: print(output_text(ran) if options.format is Format.TEXT else _output_line(ran))
+            format = options.format or Format.JSON
+            yield lambda ran: print(data_text(_document(ran), format) if format.is_data else output_text(ran))
         return
     partial = f"{options.output}.partial"
     try:
         with open(partial, "w", encoding="utf-8") as stream:
-            yield lambda ran: print(_output_line(ran), file=stream)
+            yield lambda ran: print(line_of_document(_document(ran)), file=stream)
         os.replace(partial, options.output)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", options.output) from None
@@ -171,8 +174,8 @@ def _of(count: int, total: int) -> str:
     return f"{count} of {total} ({100 * count / total:.1f} %)" if total else "nothing to compare"
 
 
-def _output_line(ran: Rerun) -> str:
-    return line_of_document({"id": ran.id, "output": ran.output()})
+def _document(ran: Rerun) -> dict[str, object]:
+    return {"id": ran.id, "output": ran.output()}
 
 
 def output_text(ran: Rerun) -> str:

@@ -1,10 +1,9 @@
-"""What all commands share of the terminal: exit codes, output formats, messages on stderr."""
+"""What all commands share of the terminal: exit codes, and messages on stderr."""
 
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -23,14 +22,6 @@ def exit_code_of(fault: AssignorFault) -> int:
     faults become exit codes.
     """
     return EXIT_UNUSABLE if isinstance(fault, InputError | CannotFinish) else EXIT_NO
-
-
-class Format(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-
-
-FormatOption = Annotated[Format, typer.Option("--format", help="Text for people, or JSON.")]
 
 
 def say(text: str) -> None:

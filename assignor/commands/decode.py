@@ -12,11 +12,10 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import Format, FormatOption
+from assignor.commands.output import Format, FormatOption, show
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
 from assignor.reading.sources import STDIN
-from assignor.recording import line_of_document
 
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
 
@@ -40,10 +39,7 @@ def decode_bytes(
     if kind is not None and kind not in KINDS:
         raise InputError(f"must be one of {', '.join(KINDS)}, not {kind!r}", "--as")
     found, described = _described(_readings(value), KINDS if kind is None else (kind,))
-    if format is Format.JSON:
-        print(line_of_document({"kind": found, **described}))
-    else:
-        print("\n".join([found, *_text_lines(described, "  ")]))
+    show({"kind": found, **described}, "\n".join([found, *_text_lines(described, "  ")]), format)
 
 
 def _readings(value: str) -> list[bytes]:

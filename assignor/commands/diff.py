@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, Format, FormatOption, leave
+from assignor.commands.console import EXIT_NO, leave
+from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
 from assignor.errors import AssignorFault, InputError
 from assignor.reading.task_owners import TaskOwners, owners_in
-from assignor.recording import line_of_document
 from assignor.types import TaskId
 
 
@@ -32,12 +32,9 @@ def diff_files(
     for name, before, after in _pairs(_lines_of(a), _lines_of(b)):
         moves = list(_moves(before, after))
         moved += len(moves)
-        if format is Format.JSON:
-            print(line_of_document({"id": name, "tasks": len(_tasks(before, after)), "moves": moves}))
-            continue
-        for move in moves:
-            print(f"{name} {_move_text(move)}")
-        print(f"{name} {_summary(moves, before, after)}")
+        texts = [*map(_move_text, moves), _summary(moves, before, after)]
+        document = {"id": name, "tasks": len(_tasks(before, after)), "moves": moves}
+        show(document, "\n".join(f"{name} {text}" for text in texts), format)
     if moved:
         leave(EXIT_NO)
 

@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, Format, FormatOption, LinesSetAside, leave, say
+from assignor.commands.console import EXIT_NO, LinesSetAside, leave, say
 from assignor.commands.explain_history import group_story_lines, task_story_lines
 from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
 from assignor.errors import AssignorFault, InputError
 from assignor.explain import explanation_document
 from assignor.reading.group_history import history_from_coordinator, history_of
 from assignor.reading.own_assignors import load_own_assignor
-from assignor.recording import line_of_document
 from assignor.rerun import Rerun, RerunRebalance, run
 from assignor.story import PastRebalance, group_story, group_story_document, story, task_story_document
 from assignor.types import TaskId
@@ -128,10 +128,11 @@ def _tell_of_group(
     told = group_story(past, before)
     if not told.rebalances:
         return "there are no rebalances"
-    if options.format is Format.JSON:
-        print(line_of_document(group_story_document(group_id, told)))
-    else:
-        print("\n".join(group_story_lines(group_id, told, recorded)))
+    show(
+        group_story_document(group_id, told),
+        lambda view: "\n".join(group_story_lines(group_id, told, recorded)),
+        options.format,
+    )
     return None
 
 
@@ -146,10 +147,11 @@ def _tell_of_task(
     told = story(past, task, before)
     if not told.found:
         return f"no task {task} in these rebalances of group {group_id}"
-    if options.format is Format.JSON:
-        print(line_of_document(task_story_document(group_id, told)))
-    else:
-        print("\n".join(task_story_lines(group_id, told, recorded, every=options.every)))
+    show(
+        task_story_document(group_id, told),
+        lambda view: "\n".join(task_story_lines(group_id, told, recorded, every=options.every)),
+        options.format,
+    )
     return None
 
 
@@ -172,19 +174,14 @@ def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
     """How many explanations there were."""
     explanations = ran.explanations(only)
     for explanation in explanations:
-        if format is Format.JSON:
-            print(line_of_document({"id": ran.id, **explanation_document(explanation)}))
-        else:
-            print(f"{ran.id} {explanation.text}")
+        show({"id": ran.id, **explanation_document(explanation)}, f"{ran.id} {explanation.text}", format)
     if isinstance(ran, RerunRebalance) and not explanations and only is None:
-        print(_ended_early(ran, format))
+        problem = f"no task was placed: {_reason_of_early_end(ran)}"
+        show({"id": ran.id, "task": None, "text": problem}, f"{ran.id} {problem}", format)
         return 1
     return len(explanations)
 
 
-def _ended_early(ran: RerunRebalance, format: Format) -> str:
+def _reason_of_early_end(ran: RerunRebalance) -> str:
     error = ran.result.error
-    reason = ran.result.error_code.name if error is None else error.as_recorded()
-    if format is Format.JSON:
-        return line_of_document({"id": ran.id, "task": None, "text": f"no task was placed: {reason}"})
-    return f"{ran.id} no task was placed: {reason}"
+    return ran.result.error_code.name if error is None else error.as_recorded()

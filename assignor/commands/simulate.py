@@ -9,9 +9,10 @@ import typer
 
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.choice_options import Recordings, choice_from_options
-from assignor.commands.console import EXIT_NO, Format, FormatOption, LinesSetAside, leave
+from assignor.commands.console import EXIT_NO, LinesSetAside, leave
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
 from assignor.commands.simulate_picture import draw
 from assignor.commands.simulate_text import forecast_text
@@ -21,7 +22,6 @@ from assignor.figures import check_picture_path, save_figure
 from assignor.reading.line_choice import LineChoice
 from assignor.reading.lines import Line
 from assignor.reading.own_assignors import load_own_assignor
-from assignor.recording import line_of_document
 from assignor.rerun import parse_recorded
 from assignor.simulate import End, Forecast, forecast, forecast_document
 from assignor.what_if import Changes, changed
@@ -75,11 +75,9 @@ def simulate_files(
         except AssignorFault as error:
             set_aside(line.where, error)
             continue
-        if options.format is Format.JSON:
-            document = {"id": last.id, "forecast": forecast_document(last.forecast, ahead.model)}
-            print(line_of_document(document))
-        else:
-            print(f"{chr(10) if count else ''}{forecast_text(last.title, last.forecast)}")
+        document = {"id": last.id, "forecast": forecast_document(last.forecast, ahead.model)}
+        text = f"{chr(10) if count else ''}{forecast_text(last.title, last.forecast)}"
+        show(document, text, options.format)
         count += 1
         stable &= last.forecast.end is End.STABLE
     if not count and not set_aside.count:

@@ -14,8 +14,9 @@ import typer
 
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.choice_options import Recordings, choice_from_options
-from assignor.commands.console import Format, FormatOption, LinesSetAside
+from assignor.commands.console import LinesSetAside
 from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
 from assignor.commands.what_if_history import History
 from assignor.commands.what_if_picture import draw
@@ -121,10 +122,8 @@ def _show_each(compared: Iterator[_Compared], changes: Changes, options: WhatIfO
     count = 0
     for last in compared:
         count += 1
-        if options.format is Format.JSON:
-            print(line_of_document({"id": last.before.id, **difference_document(last.difference)}))
-        else:
-            print(difference_text(last.before, last.after, last.difference, changes))
+        text = difference_text(last.before, last.after, last.difference, changes)
+        show({"id": last.before.id, **difference_document(last.difference)}, text, options.format)
     return last, count
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from assignor.commands.console import Format
+from assignor.commands.output import Format, data_text
 from assignor.commands.what_if_text import UNKNOWN, count_text, seconds_text
-from assignor.recording import line_of_document
 from assignor.rerun import Rerun
 from assignor.what_if import ComparedRebalance, Difference, difference_document
 
@@ -72,16 +71,16 @@ class History:
             self._active_elsewhere += difference.active_elsewhere
         else:
             self._not_placed += 1
-        if format is Format.JSON:
-            print(line_of_document({"id": before.id, **difference_document(difference)}))
+        if format.is_data:
+            print(data_text({"id": before.id, **difference_document(difference)}, format))
             return
         if self._rebalances == 1:
             print(_line("as it is -> what if", [name for name, _ in _COLUMNS]))
         print(_line(before.id, _cells(difference)) if comparable else _not_comparable(before.id, difference))
 
     def print_totals(self, format: Format) -> None:
-        if format is Format.JSON:
-            print(line_of_document({"totals": self._document()}))
+        if format.is_data:
+            print(data_text({"totals": self._document()}, format))
             return
         if not self._rebalances:
             return

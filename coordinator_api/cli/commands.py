@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import Format, FormatOption, say
+from assignor.commands.console import say
 from assignor.commands.option_groups import options_of
-from assignor.recording import line_of_document
+from assignor.commands.output import Format, FormatOption, show
 from coordinator_api.cli import group_commands
 from coordinator_api.settings import Settings, load, setting_rows
 
@@ -75,8 +75,5 @@ def migrate(settings: Settings, format: FormatOption = Format.TEXT) -> None:
     from coordinator_api.store.opening import migrate as migrate_store
 
     before, after = asyncio.run(migrate_store(settings))
-    if format is Format.JSON:
-        typer.echo(line_of_document({"schema_before": before, "schema": after}))
-    else:
-        done = "nothing to do" if before == after else f"upgraded from {before or 'nothing'}"
-        typer.echo(f"schema {after}: {done}")
+    done = "nothing to do" if before == after else f"upgraded from {before or 'nothing'}"
+    show({"schema_before": before, "schema": after}, f"schema {after}: {done}", format)

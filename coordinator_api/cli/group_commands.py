@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console, RenderableType
 
-from assignor.commands.console import Format
+from assignor.commands.output import Format, FormatOption, data_text
 from assignor.coordinator_calls import DEFAULT_URL, group_path
-from assignor.recording import line_of_document
 from coordinator_api.cli import group_tables
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
@@ -23,19 +22,20 @@ TokenFile = Annotated[
         "--token-file", metavar="FILE", help="File with the coordinator's bearer token. Default: ASSIGNOR_AUTH_TOKEN."
     ),
 ]
-Output = Annotated[Format, typer.Option("--format", help="A table to read, or JSON.")]
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 
 
 @groups.command("list")
-def list_groups(coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: Output = Format.TEXT) -> None:
+def list_groups(
+    coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: FormatOption = Format.TEXT
+) -> None:
     """List every group with its state."""
     _show(_call("GET", "/v1/groups", coordinator, token_file), format, group_tables.group_list)
 
 
 @groups.command("describe")
 def describe_group(
-    group: Group, coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: Output = Format.TEXT
+    group: Group, coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: FormatOption = Format.TEXT
 ) -> None:
     """Show a group's state and members, and every copy of every task with its role and lag."""
     _show(_call("GET", group_path(group), coordinator, token_file), format, group_tables.group_description)
@@ -43,7 +43,7 @@ def describe_group(
 
 @groups.command("drain")
 def drain_group(
-    group: Group, coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: Output = Format.TEXT
+    group: Group, coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: FormatOption = Format.TEXT
 ) -> None:
     """Tell every member to stop."""
     _call("POST", f"{group_path(group)}/drain", coordinator, token_file)
@@ -52,7 +52,7 @@ def drain_group(
 
 @groups.command("delete")
 def delete_group(
-    group: Group, coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: Output = Format.TEXT
+    group: Group, coordinator: Url = DEFAULT_URL, token_file: TokenFile = None, format: FormatOption = Format.TEXT
 ) -> None:
     """Delete a group that has no members, and its recorded rebalances."""
     _call("DELETE", group_path(group), coordinator, token_file)
@@ -64,7 +64,7 @@ def list_rebalances(
     group: Group,
     coordinator: Url = DEFAULT_URL,
     token_file: TokenFile = None,
-    format: Output = Format.TEXT,
+    format: FormatOption = Format.TEXT,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
     before: Annotated[int | None, typer.Option(min=0, help="Only generations below this one.")] = None,
 ) -> None:
@@ -79,12 +79,12 @@ def show_rebalance(
     generation: Annotated[int, typer.Argument(min=0, help="Generation of the rebalance.")],
     coordinator: Url = DEFAULT_URL,
     token_file: TokenFile = None,
-    format: Output = Format.TEXT,
+    format: FormatOption = Format.TEXT,
     task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3. Text only.")] = None,
 ) -> None:
     """Say why every task is where it is. --format json prints the recorded rebalance/1 line, which `assign` can run."""
     path = f"{group_path(group)}/rebalances/{generation}"
-    if format is Format.JSON:
+    if format.is_data:
         _show(_call("GET", path, coordinator, token_file), format, group_tables.explanations)
     else:
         _show(_call("GET", f"{path}/explain", coordinator, token_file, task=task), format, group_tables.explanations)
@@ -98,12 +98,12 @@ def _call(method: str, path: str, url: str, token_file: str | None, **parameters
 
 
 def _say_or_show(text: str, document: Any, format: Format) -> None:
-    typer.echo(line_of_document(document) if format is Format.JSON else text)
+    typer.echo(data_text(document, format) if format.is_data else text)
 
 
 def _show(document: Any, format: Format, as_table: Callable[[Any], RenderableType]) -> None:
-    if format is Format.JSON:
-        typer.echo(line_of_document(document))
+    if format.is_data:
+        typer.echo(data_text(document, format))
         return
     shown = as_table(document)
     # a table that is read by a program must not be cut at 80 columns

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, leave, say
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
 from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, shown
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
-from assignor.recording import line_of_document
 from kafka_groups.kafka_command_options import ClientProperties, CoordinatorUrl, TokenFile
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class RecordOptions:
     coordinator: CoordinatorUrl = None
     token_file: TokenFile = None
     from_log: Annotated[str | None, typer.Option(metavar="FILE|-", help=_LOG_HELP)] = None
-    format: Annotated[Format, typer.Option("--format", help="Format of the summary on stderr.")] = Format.TEXT
+    format: Annotated[Format, typer.Option("--format", "-o", help="Format of the summary on stderr.")] = Format.TEXT
 
     def __post_init__(self) -> None:
         if self.from_log is not None and (self.bootstrap_server is not None or self.group):
@@ -113,11 +113,9 @@ def record(options: RecordOptions) -> None:
         asyncio.run(_run(following))
     finally:
         following.output.close()
-    if options.format is Format.JSON:
-        summary = {"lines": following.lines, "differing": following.differing, "unusable": following.unusable}
-        say(line_of_document(summary))
-    else:
-        say(f"{following.lines} lines, {following.differing} of them not as 4.3.1 decides")
+    summary = {"lines": following.lines, "differing": following.differing, "unusable": following.unusable}
+    text = f"{following.lines} lines, {following.differing} of them not as 4.3.1 decides"
+    say(shown(summary, text, options.format))
     if following.unusable:
         leave(EXIT_UNUSABLE)
 
@@ -138,6 +136,6 @@ def _import_log(log: str, options: RecordOptions) -> None:
 
     configs = explicit_configs((), options.config or ())
     count = import_log(log, options.output, configs, options.assignor, say)
-    say(line_of_document({"lines": count}) if options.format is Format.JSON else f"{count} lines")
+    say(shown({"lines": count}, f"{count} lines", options.format))
     if count == 0:
         leave(EXIT_NO)

@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, Format, FormatOption, leave, say
+from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
 from assignor.commands.option_groups import options_of
-from assignor.recording import line_of_document
+from assignor.commands.output import Format, FormatOption, data_text
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.command_line import batch_run, engine_from_options
 from spark_jobs.batch.engine import EngineChoice
@@ -72,8 +72,8 @@ def replay_inputs(
 def _show(ended: Ended, output: Path, format: Format) -> None:
     from spark_jobs.replay.tables import print_summary
 
-    if format is Format.JSON:
-        print(line_of_document(ended.document))
+    if format.is_data:
+        print(data_text(ended.document, format))
         return
     console = Console()
     print_summary(ended.summary, console if console.is_terminal else Console(width=WIDTH))

@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 
 from assignor.commands.change_options import changes_from_options
-from assignor.commands.console import EXIT_NO, Format, FormatOption, leave, say
+from assignor.commands.console import EXIT_NO, leave, say
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, data_text
 from assignor.commands.reading_bar import read_with_bar
-from assignor.recording import line_of_document
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.command_line import batch_run, engine_from_options
 from spark_jobs.batch.engine import EngineChoice
@@ -113,8 +113,8 @@ def _say_what_was_done(finished: FinishedSweep) -> None:
 def _print_front(finished: FinishedSweep, format: Format) -> None:
     from spark_jobs.sweep.tables import front_document, front_table
 
-    if format is Format.JSON:
-        print(line_of_document(front_document(finished.result)))
+    if format.is_data:
+        print(data_text(front_document(finished.result), format))
         return
     console = Console()
     if not console.is_terminal:

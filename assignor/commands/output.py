@@ -1,0 +1,137 @@
+"""Results of commands: the one place for `-o/--format`, `-w/--watch` and what goes to stdout.
+
+A command that prints one result once takes `format: FormatOption = Format.TEXT` and calls
+`show(document, text, format)`. `document` is what JSON and YAML print. `text` is what people read: a string, or a
+function that makes it for a `View` (its width in columns, whether `-o wide` asks for everything, the time for AGE
+columns) and is called only when text is asked for. A command with several results calls `show` for each.
+
+A command whose result changes while one looks takes `output: ResultOutput` made by `output_from_options` (see
+`option_groups.py`) and calls `output.show(ask, as_text)`: `ask()` gives the document, `as_text(document, view)` its
+text. With `--watch` both are called again and again until Ctrl-C:
+
+    @options_of(output=output_from_options)
+    def list_topics(log: LogOption, output: ResultOutput) -> None:
+        output.show(lambda: topics_document(log), topic_table)
+
+    def topic_table(document: Any, view: View) -> str:
+        return table_text("No topics.", COLUMNS, rows_of(document), view)
+
+Tables are made by `tables.py`: headings as kubectl has them, and never wider than the view.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+import typer
+
+from assignor.commands.tables import View
+from assignor.commands.watching import watch_results
+from assignor.errors import InputError
+from assignor.recording import line_of_document
+
+DEFAULT_COLUMNS = 80
+FEWEST_COLUMNS = 40
+DEFAULT_INTERVAL_S = 2.0
+
+Document = TypeVar("Document")
+
+
+class Format(StrEnum):
+    """How a result is printed. `json` and `yaml` are data: whole, with full names."""
+
+    TEXT = "text"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def is_data(self) -> bool:
+        return self in (Format.JSON, Format.YAML)
+
+
+FormatOption = Annotated[
+    Format,
+    typer.Option("--format", "-o", help="text for people, wide with full names and all details, json or yaml."),
+]
+
+
+Text = str | Callable[[View], str]
+
+
+def show(document: object, text: Text, format: Format) -> None:
+    """Prints one result to stdout. JSON is one line. YAML is one document after `---`, so that several can follow
+    each other.
+    """
+    print(shown(document, text, format), flush=True)
+
+
+def shown(document: object, text: Text, format: Format) -> str:
+    """What `show` prints, without the last line end."""
+    if format.is_data:
+        return data_text(document, format)
+    return text if isinstance(text, str) else text(view_of(format))
+
+
+def data_text(document: object, format: Format) -> str:
+    """The document as JSON, or as YAML when that is asked for; without the last line end."""
+    if format is not Format.YAML:
+        return line_of_document(document)
+    import yaml  # loaded for this format alone: most runs of a command do without
+
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, explicit_start=True)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def view_of(format: Format) -> View:
+    """The width is that of COLUMNS or of the terminal, and 80 where there is neither, as in a pipe."""
+    columns = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
+    return View(max(columns, FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOutput:
+    """What the options say of a result that can be watched. `interval_s`: None to show it once."""
+
+    format: Format = Format.TEXT
+    interval_s: float | None = None
+
+    def show(self, ask: Callable[[], Document], as_text: Callable[[Document, View], str]) -> None:
+        """Prints the result; with --watch until Ctrl-C, and a later `ask` that fails is said and tried again. Raises
+        what `ask` raises the first time.
+        """
+
+        def result() -> str:
+            document = ask()
+            return shown(document, lambda view: as_text(document, view), self.format)
+
+        if self.interval_s is None:
+            print(result(), flush=True)
+        else:
+            watch_results(result, self.interval_s, repaint=not self.format.is_data)
+
+
+def output_from_options(
+    *,
+    format: FormatOption = Format.TEXT,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show the result again and again, until Ctrl-C.")
+    ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            "--interval", metavar="SECONDS", help=f"How often --watch looks. Default: {DEFAULT_INTERVAL_S:g}."
+        ),
+    ] = None,
+) -> ResultOutput:
+    """Raises InputError for an interval without --watch, or one that is too short."""
+    if interval is not None and not watch:
+        raise InputError("says how often --watch looks, so it needs --watch", "--interval")
+    if interval is not None and not 0.1 <= interval <= 3600:
+        raise InputError(f"must be from 0.1 to 3600 seconds, not {interval:g}", "--interval")
+    return ResultOutput(format, (interval or DEFAULT_INTERVAL_S) if watch else None)
