@@ -21,8 +21,10 @@ from kafka_client.admin.groups import ConsumerGroupMember as ConsumerGroupMember
 from kafka_client.admin.groups import committed_offsets, describe_group
 from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
 from kafka_client.admin.topic_creation import create_topics, topic_configs
+from kafka_client.admin.topic_deletion import delete_topics
 from kafka_client.calls import call
 from kafka_client.connections import Connections
+from kafka_client.errors import UnknownTopic
 from kafka_client.settings.client_settings import ClientSettings
 
 _SLOW_S = 3.0
@@ -82,6 +84,21 @@ class ClusterAdmin:
             lambda: create_topics(self._connections, topics, self.settings.request_timeout_s),
         )
 
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """On return no broker that was asked knows them any more. Raises UnknownTopic before it deletes any."""
+        asked = sorted(set(names))
+        there = await self.topics(asked)
+        missing = [name for name in asked if name not in there]
+        if missing:
+            raise UnknownTopic(f"there is no topic {', '.join(missing)}")
+        await call(
+            self.settings,
+            f"deleting topics {_some(asked)}",
+            lambda: delete_topics(self._connections, asked, self.settings.request_timeout_s),
+        )
+        for partition in [each for each in self._leaders if each.topic in there]:
+            del self._leaders[partition]
+
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], read_committed: bool = False
     ) -> dict[TopicPartition, int]:
@@ -91,6 +108,14 @@ class ClusterAdmin:
     async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each log. Raises UnknownTopic."""
         return await self._offsets("begin offsets", partitions, EARLIEST, False)
+
+    async def offsets_for_time(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int]:
+        """The lowest offset whose record has this timestamp or a later one; -1 without such a record. Raises
+        UnknownTopic.
+        """
+        return await self._offsets(f"offsets at {timestamp_ms} ms", partitions, timestamp_ms, False)
 
     async def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False

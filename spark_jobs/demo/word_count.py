@@ -18,8 +18,8 @@ from spark_jobs.demo.stdlib_text import SourceLine
 from streams_runtime.application import Application
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.logs.base import Log, NewTopic
+from streams_runtime.partitioner import partition_of
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.tasks.partitioner import partition_of
 
 LINES = "lines"
 MODULES = "modules"

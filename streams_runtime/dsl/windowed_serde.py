@@ -10,9 +10,9 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from streams_runtime.partitioner import partition_of
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
-from streams_runtime.tasks.partitioner import partition_of
 
 K = TypeVar("K")
 

@@ -215,6 +215,12 @@ class Log(Protocol):
         """A topic that exists with the same number of partitions stays as it is. Raises TopicExists, InvalidTopic."""
         ...
 
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """On return none of them is there, and soon after that no group has offsets of them. Raises
+        UnknownTopicOrPartition for topics that do not exist; then none is deleted. Source: `Admin.deleteTopics`.
+        """
+        ...
+
     def topics(self) -> Mapping[str, TopicDescription]: ...
 
     def partitions_of(self, topic: str) -> int:
@@ -229,10 +235,16 @@ class Log(Protocol):
         """With READ_COMMITTED the last stable offsets. Raises UnknownTopicOrPartition, as `begin_offsets` does."""
         ...
 
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """Of each partition, the lowest offset whose record has this timestamp or a later one. Partitions without such
+        a record are left out. Raises UnknownTopicOrPartition. Source: `Consumer.offsetsForTimes`.
+        """
+        ...
+
     def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Partitions without a committed offset are left out."""
+        """Partitions without a committed offset are left out. `partitions`: None for all that the group has."""
         ...
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:

@@ -29,11 +29,11 @@ from streams_runtime.logs.commit_checks import ProducerIdentity, check_claim, ch
 from streams_runtime.logs.compaction import BatchSummary, LatestOffsets, cleaned, head_start
 from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
-from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, decoded, stored_at
+from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, decoded, first_offset_at, stored_at
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.retention import expired_count
 from streams_runtime.logs.signals import AppendSignals
-from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic, topics_to_add
+from streams_runtime.logs.topic_configs import TopicConfigs, check_topics_are_there, checked_topic, topics_to_add
 
 
 @dataclass(slots=True)
@@ -83,6 +83,20 @@ class InMemoryLog:
                 for number in range(topic.partitions):
                     self._partitions[TopicPartition(topic.name, number)] = _Partition(meanings[topic.name])
 
+    def delete_topics(self, names: Iterable[str]) -> None:
+        asked = list(dict.fromkeys(names))
+        with self._lock:
+            check_topics_are_there(asked, self._topics)
+            for name in asked:
+                del self._topics[name]
+            gone = {partition for partition in self._partitions if partition.topic in asked}
+            for partition in gone:
+                del self._partitions[partition]
+            for group, partition in [each for each in self._claim_epochs if each[1] in gone]:
+                self._claim_epochs[group, partition] += 1
+                self._committed.pop((group, partition), None)
+        self._signals.appended()  # a consumer that waits looks again
+
     def topics(self) -> Mapping[str, TopicDescription]:
         with self._lock:
             return dict(self._topics)
@@ -102,12 +116,22 @@ class InMemoryLog:
         with self._lock:
             return {partition: self._partition(partition).end for partition in partitions}
 
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        with self._lock:
+            for partition in partitions:
+                stored = self._partition(partition)
+                offset = first_offset_at(partition, stored.batches, stored.begin, timestamp_ms)
+                if offset is not None:
+                    found[partition] = offset
+        return found
+
     def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         with self._lock:
-            committed = self._committed
-            return {p: committed[group_id, p] for p in partitions if (group_id, p) in committed}
+            committed = {partition: at for (group, partition), at in self._committed.items() if group == group_id}
+        return committed if partitions is None else {p: committed[p] for p in partitions if p in committed}
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
         epochs = {}

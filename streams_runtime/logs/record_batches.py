@@ -14,7 +14,7 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from itertools import chain
 from typing import NamedTuple
@@ -126,6 +126,20 @@ def decoded(partition: TopicPartition, batch: StoredBatch) -> RecordBatch:
     values = _cut(reader, value_lengths, flags & _NULL_VALUES)
     headers = _decoded_headers(reader, count) if flags & _HEADERS else None
     return RecordBatch(partition, offsets, timestamps_ms, keys, values, headers)
+
+
+def first_offset_at(
+    partition: TopicPartition, batches: Iterable[StoredBatch], begin: int, timestamp_ms: int
+) -> int | None:
+    """The lowest offset, from `begin` on, whose record has this timestamp or a later one. `batches`: in order."""
+    for stored in batches:
+        if stored.max_timestamp_ms < timestamp_ms:
+            continue
+        batch = decoded(partition, stored)
+        for offset, of_record in zip(batch.offsets, batch.timestamps_ms, strict=True):
+            if offset >= begin and of_record >= timestamp_ms:
+                return offset
+    return None
 
 
 def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:

@@ -10,12 +10,12 @@ timestamps would be deleted before anybody has read them; a topic whose configs 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import NewTopic, TopicDescription
-from streams_runtime.logs.errors import InvalidTopic, TopicExists
+from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
 from streams_runtime.logs.record_limits import RecordLimits
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
@@ -84,6 +84,13 @@ def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescrip
         if topic.name not in existing and all(other.name != topic.name for other in added):
             added.append(topic)
     return added
+
+
+def check_topics_are_there(names: Iterable[str], existing: Container[str]) -> None:
+    """Raises UnknownTopicOrPartition that names those that are not."""
+    missing = [name for name in names if name not in existing]
+    if missing:
+        raise UnknownTopicOrPartition(f"there is no topic {', '.join(missing)}")
 
 
 class _ConfigReader:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from assignor.types import HostInfo, TopicPartition
 from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.partitioner import partition_of
 from streams_runtime.queries.copies import StoreLocation
 from streams_runtime.queries.problems import QueryCode, QueryProblem
-from streams_runtime.tasks.partitioner import partition_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.partitioner import positive_hash
 from streams_runtime.records import Headers
-from streams_runtime.tasks.partitioner import positive_hash
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
 

@@ -1,5 +1,7 @@
-"""Which partitions exist, and their numbers in the file. Partitions are never deleted, so what was once read stays
-true.
+"""Which partitions exist, and their numbers in the file.
+
+Rule: a number is never given again (`deletion`), so what was once read is true, or names a partition that was deleted
+since. Who finds that out forgets what is known, and looks again: the topic may have been made anew.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ class Catalog:
         if missing:
             raise UnknownTopicOrPartition(f"there is no partition {', '.join(map(str, missing))}")
         return {partition: known[partition] for partition in asked}
+
+    def forget(self) -> None:
+        """The next look-up reads the file."""
+        self._known = {}
 
     def all(self) -> Mapping[TopicPartition, KnownPartition]:
         """All partitions, read from the file again."""

@@ -53,9 +53,12 @@ class PartitionCleaner:
 
     def dirt(self, known: KnownPartition) -> Dirt:
         with self._reads.use() as connection:
-            end, cleaned_to, size, dirty_size = connection.execute(
+            row = connection.execute(
                 "SELECT end_offset, cleaned_to, bytes, dirty_bytes FROM partitions WHERE id=?", (known.id,)
             ).fetchone()
+            if row is None:  # deleted since
+                return Dirt(0, 0, 0)
+            end, cleaned_to, size, dirty_size = row
             rows = connection.execute(
                 "SELECT base_offset, last_offset, max_timestamp_ms, size FROM batches"
                 " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
@@ -68,9 +71,12 @@ class PartitionCleaner:
     def may_be_dirty_enough(self, known: KnownPartition, minimum_bytes: int) -> bool:
         """A cheap first check: whether `dirt` could be enough, and no other process works on the partition."""
         with self._reads.use() as connection:
-            size, dirty, owner, until_ms = connection.execute(
+            row = connection.execute(
                 "SELECT bytes, dirty_bytes, cleaner, cleaner_until_ms FROM partitions WHERE id=?", (known.id,)
             ).fetchone()
+        if row is None:  # deleted since
+            return False
+        size, dirty, owner, until_ms = row
         taken = owner not in (None, self._owner) and 0 < until_ms - self._clock.now_ms() <= _LEASE_MS
         return not taken and dirty >= max(1, minimum_bytes) and dirty >= known.configs.min_cleanable_dirty_ratio * size
 
@@ -130,7 +136,7 @@ class PartitionCleaner:
             row = connection.execute(
                 "SELECT MAX(cleaned_to, begin_offset) FROM partitions WHERE id=?", (known.id,)
             ).fetchone()
-        return int(row[0])
+        return 0 if row is None else int(row[0])
 
     def _take_lease(self, known: KnownPartition) -> None:
         with self._writer.transaction() as connection:

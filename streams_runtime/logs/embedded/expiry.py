@@ -65,9 +65,10 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
     configs = known.configs
     if not configs.deletes or (configs.retention_ms < 0 and configs.retention_bytes < 0):
         return None
-    begin, end, size = read.execute(
-        "SELECT begin_offset, end_offset, bytes FROM partitions WHERE id=?", (known.id,)
-    ).fetchone()
+    row = read.execute("SELECT begin_offset, end_offset, bytes FROM partitions WHERE id=?", (known.id,)).fetchone()
+    if row is None:  # deleted since
+        return None
+    begin, end, size = row
     rows = read.execute(
         "SELECT base_offset, last_offset, max_timestamp_ms, size FROM batches WHERE partition=? AND last_offset>=?"
         " ORDER BY last_offset",

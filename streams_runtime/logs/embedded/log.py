@@ -30,8 +30,9 @@ from streams_runtime.logs.commit_checks import ProducerIdentity
 from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
 from streams_runtime.logs.embedded.cleaning import PartitionCleaner
 from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection
+from streams_runtime.logs.embedded.deletion import delete_rows_of_deleted, delete_topics
 from streams_runtime.logs.embedded.expiry import delete_hidden_rows, expire, move_begin
-from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of
+from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first_offset_since
 from streams_runtime.logs.embedded.schema import prepare
 from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
@@ -39,7 +40,7 @@ from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopic
 from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
 from streams_runtime.logs.signals import AppendSignals
-from streams_runtime.logs.topic_configs import checked_topic, topics_to_add
+from streams_runtime.logs.topic_configs import check_topics_are_there, checked_topic, topics_to_add
 
 LOG_FILE_NAME = "log.sqlite"
 LOCK_FILE_NAME = "write.lock"
@@ -115,6 +116,16 @@ class EmbeddedLog:
                     [(topic.name, number) for number in range(topic.partitions)],
                 )
 
+    def delete_topics(self, names: Iterable[str]) -> None:
+        asked = list(dict.fromkeys(names))
+        with self._writer.transaction() as connection:
+            there = {name for (name,) in connection.execute("SELECT name FROM topics")}
+            check_topics_are_there(asked, there)
+            delete_topics(connection, asked)
+        self._catalog.forget()
+        while delete_rows_of_deleted(self._writer, self._reads):
+            pass
+
     def topics(self) -> Mapping[str, TopicDescription]:
         return self._catalog.topics()
 
@@ -131,20 +142,31 @@ class EmbeddedLog:
         """Open transactions are never in the log, so the last stable offset is the end."""
         return {partition: bounds.end for partition, bounds in self._bounds(partitions).items()}
 
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        asked = list(partitions)
+        begins = self.begin_offsets(asked)
+        found: dict[TopicPartition, int] = {}
+        for partition, known in self._catalog.find(asked).items():
+            with self._reads.use() as connection:
+                offset = first_offset_since(connection, partition, known, begins[partition], timestamp_ms)
+            if offset is not None:
+                found[partition] = offset
+        return found
+
     def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        committed = {}
+        select = (
+            "SELECT topic, number, committed_offset, metadata FROM group_offsets"
+            " WHERE group_id=? AND committed_offset IS NOT NULL"
+        )
         with self._reads.use() as connection:
-            for partition in partitions:
-                row = connection.execute(
-                    "SELECT committed_offset, metadata FROM group_offsets"
-                    " WHERE group_id=? AND topic=? AND number=? AND committed_offset IS NOT NULL",
-                    (group_id, *partition),
-                ).fetchone()
-                if row is not None:
-                    committed[partition] = OffsetAndMetadata(*row)
-        return committed
+            if partitions is None:
+                rows = connection.execute(select, (group_id,)).fetchall()
+            else:
+                one = f"{select} AND topic=? AND number=?"
+                rows = [row for each in partitions for row in connection.execute(one, (group_id, *each))]
+        return {TopicPartition(topic, number): OffsetAndMetadata(*offset) for topic, number, *offset in rows}
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
         epochs = {}
@@ -191,6 +213,7 @@ class EmbeddedLog:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
             return
+        self._bounds(before)  # so that what is known of them is not older than this call
         known = self._catalog.find(before)
         with self._writer.transaction() as connection:
             ends = bounds_of(connection, known)
@@ -208,6 +231,7 @@ class EmbeddedLog:
         try:
             deadline = time.monotonic() + self._maintenance_ms / 1_000
             partitions = self._catalog.all()
+            delete_rows_of_deleted(self._writer, self._cleaning_reads)  # of a topic whose deleter has died
             self._expire_until(deadline, list(partitions.values()))
             self._clean_until(deadline, partitions)
         finally:
@@ -232,6 +256,14 @@ class EmbeddedLog:
         self._cleaning_reads.close()
 
     def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        asked = list(partitions)
+        try:
+            return self._known_bounds(asked)
+        except UnknownTopicOrPartition:
+            self._catalog.forget()  # a topic was deleted since, and may have been made again
+            return self._known_bounds(asked)
+
+    def _known_bounds(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
         known = self._catalog.find(partitions)
         with self._reads.use() as connection:
             return bounds_of(connection, known)

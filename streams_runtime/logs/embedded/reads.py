@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from assignor.types import TopicPartition
 from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
 from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
+from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import Bounds
-from streams_runtime.logs.record_batches import StoredBatch
+from streams_runtime.logs.record_batches import StoredBatch, first_offset_at
 
 _FIRST_LOOK_S = 0.001
 _LONGEST_LOOK_S = 0.005
@@ -35,17 +36,29 @@ class EmbeddedSource:
 
     @contextmanager
     def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[EmbeddedSnapshot]:
-        known = self._catalog.find(partitions)
         with as_log_errors(self._connection.file):
             connection = self._connection.get()
             self._seen_version = _data_version(connection)
-            connection.execute("BEGIN")
-            snapshot = EmbeddedSnapshot(connection, known)
+            try:
+                snapshot = self._begun(connection, partitions)
+            except UnknownTopicOrPartition:
+                self._catalog.forget()  # a topic was deleted since, and may have been made again
+                snapshot = self._begun(connection, partitions)
             try:
                 yield snapshot
             finally:
                 snapshot.close()
                 connection.execute("COMMIT")
+
+    def _begun(self, connection: sqlite3.Connection, partitions: Sequence[TopicPartition]) -> EmbeddedSnapshot:
+        """Raises UnknownTopicOrPartition; then no transaction is open."""
+        known = self._catalog.find(partitions)
+        connection.execute("BEGIN")
+        try:
+            return EmbeddedSnapshot(connection, known, bounds_of(connection, known))
+        except BaseException:
+            connection.execute("COMMIT")
+            raise
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -64,13 +77,19 @@ class EmbeddedSource:
 
 
 class EmbeddedSnapshot:
-    def __init__(self, connection: sqlite3.Connection, known: Mapping[TopicPartition, KnownPartition]) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        known: Mapping[TopicPartition, KnownPartition],
+        bounds: Mapping[TopicPartition, Bounds],
+    ) -> None:
         self._connection = connection
         self._known = known
+        self._bounds = bounds
         self._cursors: list[sqlite3.Cursor] = []
 
-    def bounds(self) -> dict[TopicPartition, Bounds]:
-        return bounds_of(self._connection, self._known)
+    def bounds(self) -> Mapping[TopicPartition, Bounds]:
+        return self._bounds
 
     def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
         cursor = self._connection.execute(
@@ -88,16 +107,34 @@ class EmbeddedSnapshot:
 def bounds_of(
     connection: sqlite3.Connection, known: Mapping[TopicPartition, KnownPartition]
 ) -> dict[TopicPartition, Bounds]:
-    """Without partitions the file is not read."""
+    """Without partitions the file is not read. Raises UnknownTopicOrPartition for one that was deleted since."""
     if not known:
         return {}
     ids = [of_it.id for of_it in known.values()]
     rows = connection.execute(
-        f"SELECT id, begin_offset, end_offset FROM partitions WHERE id IN ({','.join('?' * len(ids))})",  # noqa: S608
+        f"SELECT id, begin_offset, end_offset FROM partitions WHERE id IN ({','.join('?' * len(ids))}) AND topic<>''",  # noqa: S608
         ids,
     )
     by_id = {partition_id: Bounds(begin, end) for partition_id, begin, end in rows}
+    deleted = [partition for partition, of_it in known.items() if of_it.id not in by_id]
+    if deleted:
+        raise UnknownTopicOrPartition(f"there is no partition {', '.join(map(str, deleted))}")
     return {partition: by_id[of_it.id] for partition, of_it in known.items()}
+
+
+def first_offset_since(
+    connection: sqlite3.Connection, partition: TopicPartition, known: KnownPartition, begin: int, timestamp_ms: int
+) -> int | None:
+    """The lowest offset, from `begin` on, whose record has this timestamp or a later one."""
+    cursor = connection.execute(
+        f"SELECT {BATCH_COLUMNS} FROM batches WHERE partition=? AND last_offset>=? AND max_timestamp_ms>=?"  # noqa: S608
+        " ORDER BY last_offset",
+        (known.id, begin, timestamp_ms),
+    )
+    try:
+        return first_offset_at(partition, map(StoredBatch._make, cursor), begin, timestamp_ms)
+    finally:
+        cursor.close()
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

@@ -21,6 +21,7 @@ from streams_runtime.logs.commit_checks import ProducerIdentity, check_claim, ch
 from streams_runtime.logs.embedded.catalog import Catalog
 from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
 from streams_runtime.logs.embedded.write_lock import WriteLock
+from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, stored_at
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.signals import AppendSignals
@@ -93,15 +94,29 @@ class EmbeddedDestination:
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
+        try:
+            last_offsets = self._append(batches, offsets, identity)
+        except UnknownTopicOrPartition:
+            self._catalog.forget()  # a topic was deleted since, and may have been made again
+            last_offsets = self._append(batches, offsets, identity)
+        if last_offsets:
+            self._signals.appended()
+        return last_offsets
+
+    def _append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
         known = self._catalog.find(batches)
         with self._writer.transaction() as connection:
             _check(connection, offsets, identity)
             last_offsets = {
-                partition: _append(connection, known[partition].id, of_it) for partition, of_it in batches.items()
+                partition: _append(connection, partition, known[partition].id, of_it)
+                for partition, of_it in batches.items()
             }
             _move_offsets(connection, offsets)
-        if last_offsets:
-            self._signals.appended()
         return last_offsets
 
 
@@ -117,9 +132,14 @@ def insert_batches(connection: sqlite3.Connection, partition_id: int, batches: S
     )  # fmt: skip
 
 
-def _append(connection: sqlite3.Connection, partition_id: int, batches: Sequence[EncodedBatch]) -> int:
-    """Gives the offset of the last record."""
-    end: int = connection.execute("SELECT end_offset FROM partitions WHERE id=?", (partition_id,)).fetchone()[0]
+def _append(
+    connection: sqlite3.Connection, partition: TopicPartition, partition_id: int, batches: Sequence[EncodedBatch]
+) -> int:
+    """Gives the offset of the last record. Raises UnknownTopicOrPartition when the partition was deleted."""
+    row = connection.execute("SELECT end_offset FROM partitions WHERE id=? AND topic<>''", (partition_id,)).fetchone()
+    if row is None:
+        raise UnknownTopicOrPartition(f"there is no partition {partition}")
+    end: int = row[0]
     stored = []
     size = 0
     for batch in batches:

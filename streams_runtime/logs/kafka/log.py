@@ -103,6 +103,15 @@ class KafkaLog:
         if missing:
             self._run(self._admin.create_topics({topic.name: self._created(topic) for topic in missing}))
 
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """The brokers forget the offsets that groups have of them."""
+        asked = list(names)
+        if not asked:
+            return
+        self._run(self._admin.delete_topics(asked))
+        for name in asked:
+            self._limits.pop(name, None)
+
     def topics(self) -> Mapping[str, TopicDescription]:
         """With the configs that were set on them, where these may be read."""
 
@@ -133,12 +142,17 @@ class KafkaLog:
         read_committed = isolation is IsolationLevel.READ_COMMITTED
         return self._run(self._admin.end_offsets(asked, read_committed), asked) if asked else {}
 
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        asked = list(partitions)
+        found = self._run(self._admin.offsets_for_time(asked, timestamp_ms), asked) if asked else {}
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
     def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Waits while an open transaction may still move one of these offsets."""
-        asked = list(partitions)
-        found = self._run(self._admin.committed_offsets(group_id, asked, stable=True)) if asked else {}
+        asked = None if partitions is None else list(partitions)
+        found = {} if asked == [] else self._run(self._admin.committed_offsets(group_id, asked, stable=True))
         return {partition: OffsetAndMetadata(one.offset, one.metadata) for partition, one in found.items()}
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:

@@ -13,10 +13,10 @@ from assignor.topology.definition import SinkNode
 from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
 from streams_runtime.dsl.windowed_serde import WindowedStreamPartitioner
+from streams_runtime.partitioner import partition_of
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.serdes import JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
-from streams_runtime.tasks.partitioner import partition_of
 from tests.streams_runtime.dsl.driven import driven
 
 KEYS = TimeWindowedSerde(STRING, 10)

@@ -16,6 +16,7 @@ from streams_runtime.dsl.change import Change, ChangedSerde
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.partitioner import murmur2, partition_of
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
@@ -28,7 +29,6 @@ from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import encode_partition_time
 from streams_runtime.tasks.partition_group import PartitionGroup
-from streams_runtime.tasks.partitioner import murmur2, partition_of
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.record_queue import RecordQueue
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -16,6 +16,7 @@ import pytest
 from assignor.errors import InputError
 from assignor.types import HostInfo
 from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.partitioner import partition_of
 from streams_runtime.queries import client as client_module
 from streams_runtime.queries import host_calls
 from streams_runtime.queries.client import CopyAnswered, StateStoreClient, StoreValue, StoreWindows, WindowValue
@@ -26,7 +27,6 @@ from streams_runtime.queries.routing import KeyQueryMetadata
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, window_store
-from streams_runtime.tasks.partitioner import partition_of
 from tests.streams_runtime.queries.fake_instance import (
     ACTIVE,
     ELSEWHERE,

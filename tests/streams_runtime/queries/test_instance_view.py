@@ -18,6 +18,7 @@ from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.partitioner import partition_of
 from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import StateStoreClient
 from streams_runtime.queries.copies import StoreLocation
@@ -28,7 +29,6 @@ from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
 from streams_runtime.task_states import TaskState, TaskType
-from streams_runtime.tasks.partitioner import partition_of
 from streams_runtime.threads.thread_status import TaskCopy
 from tests.streams_runtime.queries.serving import serving
 from tests.streams_runtime.running_group import GUARANTEES, SOME_LINES, Group, running_group

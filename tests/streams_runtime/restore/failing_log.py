@@ -38,7 +38,7 @@ class FailingLog(InMemoryLog):
         return super().begin_offsets(partitions)
 
     def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         self.fail("committed_offsets")
         return super().committed_offsets(group_id, partitions)

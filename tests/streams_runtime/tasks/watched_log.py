@@ -39,6 +39,9 @@ class WatchedLog:
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         self.log.create_topics(topics)
 
+    def delete_topics(self, names: Iterable[str]) -> None:
+        self.log.delete_topics(names)
+
     def topics(self) -> Mapping[str, TopicDescription]:
         self.note("topics")
         return self.log.topics()
@@ -57,8 +60,11 @@ class WatchedLog:
         self.note("end_offsets")
         return self.log.end_offsets(partitions, isolation)
 
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        return self.log.offsets_for_time(partitions, timestamp_ms)
+
     def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         self.note("committed_offsets")
         return self.log.committed_offsets(group_id, partitions)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.embedded.deletion import delete_topics
+from streams_runtime.logs.embedded.log import LOG_FILE_NAME
 from tests.streams_runtime.logs.conformance.conftest import CHANGELOG_CONFIGS
 from tests.streams_runtime.logs.reading_and_writing import C0, NOW_MS, T0, T1, read_from, values_of, write, write_pairs
 from tests.streams_runtime.manual_clock import ManualClock
@@ -134,3 +138,34 @@ def test_should_leave_what_was_deleted_while_it_was_being_compacted(piecemeal: E
         pass
     assert piecemeal.begin_offsets([C0]) == {C0: 500}
     assert [record.offset for record in read_from(piecemeal, C0, 500)] == list(range(980, 1_000))
+
+
+def test_should_give_no_partition_the_id_of_a_deleted_one_and_keep_none_of_its_rows(directory: Path) -> None:
+    with closing(EmbeddedLog(directory)) as log:
+        log.create_topics([NewTopic("topic", 2)])
+        for _ in range(100):
+            write(log, T1, b"row")
+        log.delete_topics(["topic"])
+        log.create_topics([NewTopic("another", 1)])
+        log.maintain()
+        log.delete_topics(["another"])
+        log.create_topics([NewTopic("third", 1)])
+        log.maintain()
+    with closing(sqlite3.connect(directory / LOG_FILE_NAME)) as file:
+        assert file.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
+        assert file.execute("SELECT id, topic FROM partitions").fetchall() == [(4, "third")]
+
+
+def test_should_finish_what_a_dead_process_had_begun_to_delete(directory: Path) -> None:
+    with closing(EmbeddedLog(directory)) as log:
+        log.create_topics([NewTopic("topic", 2), NewTopic("another", 1)])
+        for _ in range(100):
+            write(log, T0, b"row")
+        with sqlite3.connect(directory / LOG_FILE_NAME) as file:  # it got as far as this
+            delete_topics(file, ["topic"])
+        file.close()
+        for _ in range(5):
+            log.maintain()
+    with closing(sqlite3.connect(directory / LOG_FILE_NAME)) as file:
+        assert file.execute("SELECT COUNT(*) FROM batches").fetchone() == (0,)
+        assert file.execute("SELECT topic FROM partitions").fetchall() == [("another",)]

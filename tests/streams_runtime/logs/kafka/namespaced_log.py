@@ -76,6 +76,10 @@ class NamespacedLog:
         named = [replace(topic, name=self._names.prefix * bool(topic.name.strip(".")) + topic.name) for topic in topics]
         self._names.run(lambda: self.inside.create_topics(named))
 
+    def delete_topics(self, names: Iterable[str]) -> None:
+        named = [self._names.prefix + name for name in names]
+        self._names.run(lambda: self.inside.delete_topics(named))
+
     def topics(self) -> Mapping[str, TopicDescription]:
         prefix = self._names.prefix
         return {
@@ -97,15 +101,18 @@ class NamespacedLog:
         names = self._names
         return names.run(lambda: names.keys_outside(self.inside.end_offsets(names.all_inside(partitions), isolation)))
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         names = self._names
         return names.run(
-            lambda: names.keys_outside(
-                self.inside.committed_offsets(names.prefix + group_id, names.all_inside(partitions))
-            )
+            lambda: names.keys_outside(self.inside.offsets_for_time(names.all_inside(partitions), timestamp_ms))
         )
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        names = self._names
+        asked = None if partitions is None else names.all_inside(partitions)
+        return names.run(lambda: names.keys_outside(self.inside.committed_offsets(names.prefix + group_id, asked)))
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
         names = self._names

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.tasks.partitioner import murmur2, partition_of, positive_hash
+from streams_runtime.partitioner import murmur2, partition_of, positive_hash
 
 GOLDEN = [
     ("", 275646681, 2, 81),
