@@ -1,0 +1,100 @@
+"""Fresh environments: a Python with nothing but what is installed from the built wheel, and an empty directory.
+
+Everything but the wheel comes from the package registry, in the versions of requirements.lock. `uv` installs it when it
+is on the PATH (seconds, from its cache), else `pip`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.checkout import ROOT
+
+TRIED = ("3.11", "3.12", "3.13")
+"""The Pythons that the package declares, and is tried with."""
+
+_PIN = re.compile(r"^(?P<pin>[A-Za-z0-9._\[\],-]+==[^\\\s]+(?: ; [^\\]+)?)", re.MULTILINE)
+_KEPT = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR", "SSL_CERT_FILE")
+_PREFIXES = ("PIP_", "UV_")  # where the machine's registry is
+
+
+def interpreter(version: str) -> Path | None:
+    """A Python of that version on this machine, if it has one: on the PATH, or among pyenv's."""
+    named = shutil.which(f"python{version}")
+    found = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
+    for candidate in [*([Path(named)] if named else []), *found]:
+        said = subprocess.run([candidate, "-c", "import sys; print(sys.version)"], capture_output=True, text=True)
+        if said.returncode == 0 and said.stdout.startswith(f"{version}."):  # pyenv's shims may be there and run nothing
+            return candidate
+    return None
+
+
+@dataclass(frozen=True)
+class FreshEnvironment:
+    """`bin`: where its programs are. `home`: an empty directory that its programs run in."""
+
+    bin: Path
+    home: Path
+
+    def run(
+        self, *command: str, stdin: str | None = None, timeout_s: float = 300.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run to its end, whatever that is. The command is one of this environment's, or one of the machine's."""
+        return subprocess.run(
+            self.command(*command),
+            cwd=self.home,
+            env=self.variables(),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+
+    def start(self, *command: str, log: Path) -> subprocess.Popen[bytes]:
+        """The caller ends it. Its output goes to `log`."""
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                self.command(*command), cwd=self.home, env=self.variables(), stdout=output, stderr=output
+            )
+
+    def command(self, *command: str) -> list[str]:
+        own = self.bin / command[0]
+        return [str(own) if own.exists() else command[0], *command[1:]]
+
+    def variables(self) -> dict[str, str]:
+        """Those of a login, and the registry's: no PYTHONPATH leads to the checkout, no setting is given."""
+        kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_PREFIXES)}
+        return {**kept, "VIRTUAL_ENV": str(self.bin.parent), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
+
+
+def fresh_environment(directory: Path, python: Path, *requirements: str) -> FreshEnvironment:
+    """`requirements` as pip takes them, such as `assignor[all] @ file:///…whl`; in the lock's versions."""
+    environment = FreshEnvironment(directory / "environment" / "bin", directory / "empty")
+    environment.home.mkdir(parents=True)
+    constraints = directory / "constraints.txt"
+    constraints.write_text(
+        pinned((ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text())
+    )
+    place = str(environment.bin.parent)
+    wanted = ["--quiet", "--constraint", str(constraints), *requirements]
+    if uv := shutil.which("uv"):
+        steps = [
+            [uv, "venv", "--quiet", "--no-project", "--python", str(python), place],
+            [uv, "pip", "install", "--python", f"{place}/bin/python", *wanted],
+        ]
+    else:
+        steps = [[str(python), "-m", "venv", place], [f"{place}/bin/python", "-m", "pip", "install", *wanted]]
+    for step in steps:
+        ended = subprocess.run(step, cwd=environment.home, env=environment.variables(), capture_output=True, text=True)
+        assert ended.returncode == 0, f"{' '.join(step)}\n{ended.stdout}{ended.stderr}"
+    return environment
+
+
+def pinned(lock: str) -> str:
+    """The lock's versions without their hashes: with hashes, pip would refuse the wheel, which has none."""
+    return "".join(f"{found['pin'].strip()}\n" for found in _PIN.finditer(lock))
