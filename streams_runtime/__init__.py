@@ -15,6 +15,7 @@ test a topology           `TopologyTestDriver(topology)`                        
 configure an application  `Application(topology, configs)`                               `application.py`, `configs.py`
 make topics, write, read  `open_log(bootstrap_servers)`                                  `logs/`
 handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
+run it here, for a try    `with LocalRun(application) as run:`                           `local_run/`
 run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `streams_instance.py`
 run it on Spark           `spark_jobs.workers.run`, `assignor workers run`               `spark_jobs`
 read its stores           `GET /v1/stores/...` of an instance; `queries.client`          `queries/`
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from streams_runtime.errors import LockError as LockError
     from streams_runtime.errors import ProcessingFailed as ProcessingFailed
     from streams_runtime.errors import StreamsRuntimeError as StreamsRuntimeError
+    from streams_runtime.local_run.local_run import LocalRun as LocalRun
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.opening import open_log as open_log
     from streams_runtime.membership.coordinator_client import CoordinatorClient as CoordinatorClient
@@ -118,6 +120,7 @@ _NAMES_OF = {
     ),
     "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
     "streams_runtime.membership.group_definition": ("group_body",),
+    "streams_runtime.local_run.local_run": ("LocalRun",),
     "streams_runtime.logs.base": ("NewTopic",),
     "streams_runtime.logs.opening": ("open_log",),
     "streams_runtime.processors.api": (

@@ -20,7 +20,6 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.errors import AssignorFault
-from spark_jobs.demo.progress import Progress, ProgressMeter
 from spark_jobs.demo.replayed_groups import recorded_groups, replay
 from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.tables import assignment_table, rebalances_table, recordings_table, takeovers_table
@@ -37,7 +36,6 @@ from spark_jobs.demo.word_count import (
     word_count,
 )
 from spark_jobs.session.spark_session import spark_session
-from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.group_view import (
     GroupView,
     NotInTime,
@@ -51,6 +49,8 @@ from spark_jobs.workers.ownership_history import executors_of_members, gaps, ove
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.running import EXECUTOR_CONF, run
 from streams_runtime.application import Application
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.progress import Progress, ProgressMeter
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -18,14 +18,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.demo.progress import ProgressMeter
 from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.word_count import TextFeed, expected_counts, read_counts
-from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.member_process import EXECUTOR_TAG
 from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.running import Workers, run
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.progress import ProgressMeter
 from streams_runtime.logs.opening import open_log
 from tests.acceptance.counting import exactly_once_word_count, meter_of
 from tests.warm_coordinator import WarmCoordinator

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.streams_instance import InstanceState, StreamsInstance

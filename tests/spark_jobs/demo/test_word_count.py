@@ -6,7 +6,6 @@ import uuid
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from spark_jobs.demo.progress import Progress, ProgressMeter
 from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.word_count import (
     COUNTS,
@@ -18,6 +17,7 @@ from spark_jobs.demo.word_count import (
     read_counts,
     word_count,
 )
+from streams_runtime.local_run.progress import Progress, ProgressMeter
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import LONG, STRING

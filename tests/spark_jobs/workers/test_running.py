@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 
 from assignor.errors import InputError
 from spark_jobs.session.spark_session import SparkNotStarted, spark_session
-from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.group_view import GroupView, group_view, wait_until_held
 from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipEvent, read_ownership
 from spark_jobs.workers.running import WorkersFailed, run
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.processors.api import HandlerResponse

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from assignor.types import ProcessId
-from spark_jobs.workers.coordinator_process import CoordinatorProcess
 from spark_jobs.workers.group_view import wait_for_group
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter

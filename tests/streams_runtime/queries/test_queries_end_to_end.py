@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from spark_jobs.workers.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.client import StateStoreClient, StoreValue

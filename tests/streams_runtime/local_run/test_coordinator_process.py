@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spark_jobs.workers.coordinator_process import CoordinatorNotStarted, CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorNotStarted, CoordinatorProcess
 from tests.warm_coordinator import WarmCoordinator
 
 

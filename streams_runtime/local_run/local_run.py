@@ -1,0 +1,133 @@
+"""Runs an application where it is written: for the first try, for an example, for a notebook, for a test.
+
+    with LocalRun(app) as run:
+        run.wait_until_caught_up()
+
+The coordinator is `assignor serve`, in a process of its own on loopback, from `pip install 'assignor[coordinator]'`.
+Instances run in threads of this process. State is where `state.dir` says; nothing else stays. For more than one
+machine, start the coordinator yourself and use `assignor workers run` or `StreamsInstance`. Source: `KafkaStreams`,
+which finds its leader among its own instances and needs no coordinator.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from assignor.errors import InputError
+from streams_runtime.application import Application
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.local_run.coordinator_process import LOOPBACK, CoordinatorProcess
+from streams_runtime.local_run.progress import Progress, ProgressMeter
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.opening import kafka_servers, open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_definition import group_body
+from streams_runtime.queries.instance_view import InstanceView
+from streams_runtime.queries.server import QueryServer
+from streams_runtime.streams_instance import InstanceOptions, InstanceState, StreamsInstance
+
+_AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
+"""All instances are started together, by one process: nobody has to wait for more of them."""
+_START_TIMEOUT_S = 60.0
+_CLOSE_TIMEOUT_S = 30.0
+_ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
+
+
+class LocalRun:
+    """Starts when it is entered, and drains when it is left: all that was processed is committed.
+
+    `instances`: each has `num.stream.threads` threads, and below `state.dir` a directory of its own. `coordinator`: the
+    URL of one that runs already; without it one is started, and ended, here. Raises InputError, LogError,
+    StreamsRuntimeError, CoordinatorNotStarted.
+    """
+
+    def __init__(self, application: Application, *, instances: int = 1, coordinator: str | None = None) -> None:
+        if instances < 1:
+            raise InputError(f"must be at least 1, not {instances}", "instances")
+        if coordinator is None and find_spec("coordinator_api") is None:
+            raise InputError("there is no coordinator in this environment: pip install 'assignor[coordinator]'", "")
+        self.application = application
+        self.instances: tuple[StreamsInstance, ...] = ()
+        self.endpoints: tuple[str, ...] = ()
+        """Where the stores of each instance are read: `GET {endpoint}/v1/stores`."""
+        self.coordinator_url = coordinator or ""
+        self._count = instances
+        self._log: Log | None = None
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        configs = self.application.configs
+        servers = configs.bootstrap_servers
+        with ExitStack() as opened:
+            if not self.coordinator_url:
+                directory = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="assignor-")))
+                settings = {**_AT_ONCE, "cluster.bootstrap.servers": kafka_servers(servers) or servers}
+                self.coordinator_url = opened.enter_context(CoordinatorProcess(directory, settings)).url
+            self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
+            client = opened.enter_context(closing(CoordinatorClient(self.coordinator_url)))
+            client.declare(self.application.id, group_body(self.application))
+            queries = [opened.enter_context(QueryServer(f"{LOOPBACK}:0")) for _ in range(self._count)]
+            self.endpoints = tuple(f"http://{server.endpoint.host}:{server.endpoint.port}" for server in queries)
+            started = []
+            for number, server in enumerate(queries):
+                instance = StreamsInstance(
+                    self._of_instance(number), self.coordinator_url, InstanceOptions(endpoint=server.endpoint)
+                )
+                opened.callback(instance.close, _CLOSE_TIMEOUT_S)
+                instance.start()
+                server.start(InstanceView(instance, self._log))
+                started.append(instance)
+            self.instances = tuple(started)
+            self._closing = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def wait_until_running(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Until every instance runs all of its tasks. Raises StreamsRuntimeError."""
+        for instance in self.instances:
+            if not instance.wait_until_running(timeout_s):
+                self._check()
+                raise StreamsRuntimeError(f"{self.application.id} does not run after {timeout_s:g} s: {instance.state}")
+
+    def wait_until_caught_up(
+        self, timeout_s: float = _START_TIMEOUT_S, tell: Callable[[Progress], None] = lambda _progress: None
+    ) -> Progress:
+        """Until every record of every topic that the application reads, those in between included, is committed.
+
+        `tell` receives each look at the progress. Raises StreamsRuntimeError when an instance ended, NotFinished.
+        """
+
+        def looked(progress: Progress) -> None:
+            self._check()
+            tell(progress)
+
+        assert self._log is not None, "enter it first"
+        parsed = self.application.parsed()
+        topics = sorted({topic for each in parsed.subtopologies for topic in each.source_topics})
+        return ProgressMeter(self._log, self.application.id, topics).wait(_everything_is_done, timeout_s, looked)
+
+    def _of_instance(self, number: int) -> Application:
+        configs = self.application.configs
+        directory = Path(configs.state_dir) / f"instance-{number}"
+        return replace(self.application, configs=replace(configs, state_dir=directory))
+
+    def _check(self) -> None:
+        for instance in self.instances:
+            if instance.state in _ENDED:
+                reasons = "; ".join(f"{type(error).__name__}: {error}" for error in instance.errors)
+                raise StreamsRuntimeError(f"an instance of {self.application.id} ended: {reasons or instance.state}")
+
+
+def _everything_is_done(progress: Progress) -> bool:
+    return progress.done == progress.there
