@@ -1,0 +1,97 @@
+"""An application that runs where it is written: two instances, a coordinator of their own, and how it says what fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from assignor.errors import InputError
+from assignor.types import TopicPartition
+from streams_runtime.application import Application
+from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.local_run import LocalRun
+from streams_runtime.local_run.progress import NotFinished
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.opening import open_log
+from streams_runtime.serdes import STRING
+
+
+def application(directory: Path, **more: object) -> Application:
+    """It counts the words of the topic `lines`."""
+    builder = StreamsBuilder()
+    words = builder.stream("lines", STRING, STRING).flat_map_values(str.split)
+    words.group_by(lambda _line, word: word, key_serde=STRING, value_serde=STRING).count(store="counts")
+    configs = {
+        "application.id": "words",
+        "bootstrap.servers": f"embedded:{directory / 'log'}",
+        "state.dir": directory / "state",
+        "commit.interval.ms": 20,
+        **more,
+    }
+    return Application(builder.build(), configs)
+
+
+def feed(directory: Path, lines: int, text: str) -> None:
+    log = open_log(f"embedded:{directory / 'log'}")
+    if "lines" not in log.topics():
+        log.create_topics([NewTopic("lines", 2)])
+    producer = log.producer()
+    for number in range(lines):
+        producer.send(TopicPartition("lines", number % 2), None, text.encode(), 1_000)
+    producer.flush()
+    producer.close()
+    log.close()
+
+
+def test_should_process_all_that_is_there_and_go_on_where_it_stopped(tmp_path: Path) -> None:
+    feed(tmp_path, 10, "the cat and the dog")
+    with LocalRun(application(tmp_path), instances=2) as run:
+        run.wait_until_running()
+        progress = run.wait_until_caught_up()
+        assert progress.first_done == 10
+        assert progress.done == 10 + 50, "the words between the two subtopologies, too"
+        assert len({instance.process_id for instance in run.instances}) == 2
+        found = [httpx.get(f"{endpoint}/v1/stores/counts/key?key=the", trust_env=False) for endpoint in run.endpoints]
+    assert [answer.json() for answer in found if answer.is_success]
+    feed(tmp_path, 5, "dog")
+    with LocalRun(application(tmp_path)) as run:
+        assert run.wait_until_caught_up().first_done == 15
+
+
+def test_should_use_the_coordinator_that_runs_already(tmp_path: Path, coordinator: CoordinatorProcess) -> None:
+    feed(tmp_path, 1, "the")
+    with (
+        pytest.raises(Exception, match=r"not listed in this service's setting cluster\.bootstrap\.servers"),
+        LocalRun(application(tmp_path), coordinator=coordinator.url),
+    ):
+        pass
+
+
+def test_should_say_what_ended_an_instance(tmp_path: Path) -> None:
+    feed(tmp_path, 1, "the")
+    builder = StreamsBuilder()
+    builder.stream("lines", STRING, STRING).map_values(lambda line: {}[line]).to("out", key_serde=STRING, value_serde=STRING)
+    configs = application(tmp_path).configs
+    with LocalRun(Application(builder.build(), configs)) as run, pytest.raises(StreamsRuntimeError, match="KeyError"):
+        run.wait_until_caught_up()
+
+
+def test_should_say_how_far_it_came_when_time_is_up(tmp_path: Path) -> None:
+    feed(tmp_path, 3, "the")
+    never = application(tmp_path, **{"commit.interval.ms": 600_000})
+    with LocalRun(never) as run, pytest.raises(NotFinished, match=r"only 0 of \d records are done after 0\.1 s"):
+        run.wait_until_caught_up(0.1)
+
+
+def test_should_refuse_no_instance_at_all_and_an_environment_without_a_coordinator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="must be at least 1, not 0"):
+        LocalRun(application(tmp_path), instances=0)
+    monkeypatch.setattr("streams_runtime.local_run.local_run.find_spec", lambda _name: None)
+    with pytest.raises(InputError, match=r"pip install 'assignor\[coordinator\]'"):
+        LocalRun(application(tmp_path))
