@@ -1,4 +1,4 @@
-"""An application that runs where it is written: two instances, a coordinator of their own, and how it says what fails."""
+"""An application that runs where it is written: two instances, a coordinator of their own, and what it refuses."""
 
 from __future__ import annotations
 
@@ -74,9 +74,14 @@ def test_should_use_the_coordinator_that_runs_already(tmp_path: Path, coordinato
 def test_should_say_what_ended_an_instance(tmp_path: Path) -> None:
     feed(tmp_path, 1, "the")
     builder = StreamsBuilder()
-    builder.stream("lines", STRING, STRING).map_values(lambda line: {}[line]).to("out", key_serde=STRING, value_serde=STRING)
+    builder.stream("lines", STRING, STRING).map_values(lambda line: str(int(line))).to(
+        "out", key_serde=STRING, value_serde=STRING
+    )
     configs = application(tmp_path).configs
-    with LocalRun(Application(builder.build(), configs)) as run, pytest.raises(StreamsRuntimeError, match="KeyError"):
+    with (
+        LocalRun(Application(builder.build(), configs)) as run,
+        pytest.raises(StreamsRuntimeError, match="invalid literal"),
+    ):
         run.wait_until_caught_up()
 
 
