@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from assignor.types import ProcessId
 
 _DIGITS = 8
-_APPENDED_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_APPENDED_UUID = re.compile(rf"-{_UUID}\Z")
+_INNER_UUID = re.compile(_UUID)
 
 
 class ShortNames:
@@ -27,3 +29,15 @@ class ShortNames:
 def called(member: str | None) -> str:
     """The member id without the UUID that the broker appended; empty for None."""
     return "" if member is None else _APPENDED_UUID.sub("", member)
+
+
+def short_members(member_ids: Iterable[str]) -> dict[str, str]:
+    """For tables: the member id without the UUID that the broker appended and without Kafka Streams' `-consumer`, and
+    with the first eight digits of any other UUID in it. A name that two members would share stays whole for both.
+    """
+    short = {
+        member: _INNER_UUID.sub(lambda found: found[0][:_DIGITS], called(member).removesuffix("-consumer"))
+        for member in member_ids
+    }
+    count = Counter(short.values())
+    return {member: name if name and count[name] == 1 else member for member, name in short.items()}

@@ -1,18 +1,15 @@
-"""Options that `assignor record` and `assignor lead` share, each written once.
-
-An installation without the Kafka client leaves both commands out, and says so.
-"""
+"""What `assignor record` and `assignor lead` share: the extra they need, and options that both have."""
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-if importlib.util.find_spec("aiokafka") is None:
-    raise ImportError("pip install 'assignor[kafka,streams]'")
+from assignor.commands.extras import Extra
+
+KAFKA = Extra("kafka,streams", ("aiokafka", "httpx"))
 
 ClientProperties = Annotated[
     Path | None,

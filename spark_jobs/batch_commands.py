@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import typer
 
-EXTRA = "batch"
+from assignor.commands.extras import Extra
 
-# an installation without the extra leaves these commands out and says so
-if importlib.util.find_spec("pyarrow") is None:
-    raise ImportError(f"pip install 'assignor[{EXTRA}]'")
+BATCH = Extra("batch", ("pyarrow", "matplotlib"))
 
 
 def register(app: typer.Typer) -> None:
     """Add this package's commands to `app`."""
+    if BATCH.is_missing:
+        BATCH.register_missing(app, "replay", "sweep")
+        return
     from spark_jobs.replay import command as replay
     from spark_jobs.sweep import command as sweep
 

@@ -5,7 +5,6 @@ Spark and HTTP are imported when a command runs, so that the other commands of `
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,8 @@ import typer
 from rich.console import Console
 
 from assignor.commands.console import EXIT_NO, leave, say
+from assignor.commands.extras import Extra
+from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
@@ -25,27 +26,29 @@ if TYPE_CHECKING:
     from streams_runtime.application import Application
 
 DEMO_WIDTH = 120
-EXTRA = "spark"
+SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
 _EXECUTORS_PATH = "A path on the executors; a relative one is below their directory for temporary files."
-
-# an installation without the extra leaves these commands out and says so
-if importlib.util.find_spec("pyspark") is None:
-    raise ImportError(f"pip install 'assignor[{EXTRA}]'")
 
 
 def register(app: typer.Typer) -> None:
     """Add this package's commands to `app`."""
-    app.command("demo")(demo)
+    if SPARK.is_missing:
+        SPARK.register_missing(app, "demo", "workers")
+        return
+    app.command("demo", epilog=example("demo"))(demo)
     workers = typer.Typer(help="Instances as long-running Spark tasks.", no_args_is_help=True)
     workers.callback()(_all_commands)
-    workers.command("run")(run)
-    app.add_typer(workers, name="workers")
+    run_example = example("workers run wordcount:app --instances 2 --master spark://master:7077")
+    workers.command("run", epilog=run_example)(run)
+    app.add_typer(workers, name="workers", epilog=run_example)
 
 
 def demo() -> None:
-    """Run a word count on Spark executors, kill one of them, and check every count; then run recorded rebalances of
-    Kafka again.
+    """Count words on Spark, kill an executor, and check.
+
+    Starts a word count on Spark executors, kills one of them and checks every count. Then runs recorded rebalances
+    of Kafka again.
     """
     from spark_jobs.demo.scenario import Demo
 
@@ -92,7 +95,9 @@ class WorkersOptions:
 
 @options_of(options=WorkersOptions)
 def run(options: WorkersOptions) -> None:
-    """Run instances of MODULE:APP and show their state, until the coordinator drains the group or until Ctrl-C.
+    """Run instances of an application on Spark executors.
+
+    Shows their state until the coordinator drains the group, or until Ctrl-C.
 
     The coordinator has to allow the application's log by its setting cluster.bootstrap.servers. An embedded log is
     named by an absolute directory.

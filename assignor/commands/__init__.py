@@ -2,37 +2,46 @@
 register theirs through the entry-point group `assignor.commands`, each a function `register(app: typer.Typer) -> None`.
 
 Rules: a command makes frozen values of its options (`option_groups.py`) and works with those alone. Results go to
-stdout, messages to stderr. A fault leaves a command as an AssignorFault, and `main` alone makes one line and an exit
-code of it: 0; 1 the answer is no; 2 wrong usage or unusable input.
+stdout (`output.py`), messages to stderr. Its help ends with an example (`help_texts.py`). It is listed also when its
+extra is not installed (`extras.py`). A fault leaves a command as an AssignorFault, and `main` alone makes one line and
+an exit code of it: 0; 1 the answer is no; 2 wrong usage or unusable input. Ctrl-C ends a command with 130, and a reader
+of stdout that goes away ends it with 141, as a shell reports these two.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import platform
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import Annotated
 
 import typer
 
 from assignor.commands import assign, decode, diff, explain, simulate, what_if
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, exit_code_of, say
+from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NOBODY_READS, EXIT_UNUSABLE, exit_code_of, say
+from assignor.commands.help_texts import example
 from assignor.errors import AssignorFault
 
 __all__ = ["ENTRY_POINT_GROUP", "build_app", "main"]
 
 ENTRY_POINT_GROUP = "assignor.commands"
-_HELP = "Kafka Streams' task placement outside the JVM."
+_HELP = """Kafka Streams' task placement as a library, a coordinator over HTTP, and stateful Python on Spark executors.
+
+Every command explains itself: assignor COMMAND --help.
+"""
+_EXAMPLE = example("explain recordings/orders.jsonl.gz", "groups describe orders --watch", "--install-completion")
 
 
 def build_app() -> typer.Typer:
-    """All commands that are installed. A package whose extra is missing leaves out its own commands and no others."""
+    """All commands. Those of a package that cannot be imported are left out, and the help says so."""
     app = typer.Typer(
         name="assignor",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     for package in (assign, decode, explain, diff, what_if, simulate):
         package.register(app)
@@ -41,7 +50,8 @@ def build_app() -> typer.Typer:
         error = _register(entry_point, app)
         if error is not None:
             missing.append(f"{entry_point.name} ({error})")
-    app.callback(help=_HELP, epilog=f"Not installed: {', '.join(missing)}." if missing else None)(_all_commands)
+    epilog = f"{_EXAMPLE}\n\nNot installed: {', '.join(missing)}." if missing else _EXAMPLE
+    app.callback(help=_HELP, epilog=epilog)(_all_commands)
     return app
 
 
@@ -52,12 +62,14 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
     try:
         try:
-            build_app()()
+            build_app()(prog_name="assignor")
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_NO)
+        sys.exit(EXIT_NOBODY_READS)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
     except AssignorFault as error:
         say(f"error: {error}")
         sys.exit(exit_code_of(error))
@@ -75,5 +87,15 @@ def _register(entry_point: EntryPoint, app: typer.Typer) -> ImportError | None:
     return None
 
 
-def _all_commands() -> None:
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"assignor {version('assignor')} (Python {platform.python_version()})")
+        raise typer.Exit
+
+
+def _all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """A callback keeps `assign` a command even when it is the only one."""

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, data_text, show
 from assignor.commands.reading_bar import read_with_bar
@@ -30,7 +31,7 @@ _DIFFERENCES_SHOWN = 10
 
 
 def register(app: typer.Typer) -> None:
-    app.command("assign")(assign_files)
+    app.command("assign", epilog=example("assign --check recordings/orders.jsonl.gz"))(assign_files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from assignor.errors import AssignorFault, InputError
 
 EXIT_NO = 1
 EXIT_UNUSABLE = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+EXIT_NOBODY_READS = 141  # 128 + SIGPIPE
 
 
 class CannotFinish(AssignorFault):

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from assignor.commands.help_texts import example
 from assignor.commands.output import Format, FormatOption, show
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
@@ -21,7 +22,7 @@ _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
 
 
 def register(app: typer.Typer) -> None:
-    app.command("decode")(decode_bytes)
+    app.command("decode", epilog=example("decode @subscription.bin --as subscription"))(decode_bytes)
 
 
 def decode_bytes(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from assignor.commands.console import EXIT_NO, leave
+from assignor.commands.help_texts import example
 from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
 from assignor.errors import AssignorFault, InputError
@@ -16,7 +17,7 @@ from assignor.types import TaskId
 
 
 def register(app: typer.Typer) -> None:
-    app.command("diff")(diff_files)
+    app.command("diff", epilog=example("diff orders.jsonl.gz#orders.3 orders.jsonl.gz#orders.4"))(diff_files)
 
 
 def diff_files(

@@ -12,6 +12,7 @@ import typer
 
 from assignor.commands.console import EXIT_NO, LinesSetAside, leave, say
 from assignor.commands.explain_history import group_story_lines, task_story_lines
+from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
@@ -28,7 +29,9 @@ DEFAULT_LAST = 10
 
 
 def register(app: typer.Typer) -> None:
-    app.command("explain")(explain_files)
+    app.command(
+        "explain", epilog=example("explain recordings/orders.jsonl.gz", "explain --group orders --task 0_3 --last 5")
+    )(explain_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class ExplainOptions:
 
 @options_of(options=ExplainOptions)
 def explain_files(options: ExplainOptions) -> None:
-    """Say for each task why it is where it is; or tell the story of a task or group over its last rebalances.
+    """Tell what happened in recorded rebalances, and why.
 
     Exit 1 when there is nothing to explain.
     """

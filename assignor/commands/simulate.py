@@ -10,6 +10,7 @@ import typer
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.choice_options import Recordings, choice_from_options
 from assignor.commands.console import EXIT_NO, LinesSetAside, leave
+from assignor.commands.help_texts import example
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
@@ -28,7 +29,7 @@ from assignor.what_if import Changes, changed
 
 
 def register(app: typer.Typer) -> None:
-    app.command("simulate")(simulate_files)
+    app.command("simulate", epilog=example("simulate orders.jsonl.gz --set max.warmup.replicas=4"))(simulate_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,9 @@ class _TitledForecast:
 def simulate_files(
     files: Recordings, *, choice: LineChoice, ahead: ForecastAsked, changes: Changes, options: SimulateOptions
 ) -> None:
-    """Forecast the rebalances that follow a recorded one, until the group is stable. Exit 1 when it never is.
+    """Forecast what a group does until it is stable.
+
+    Computes the rebalances that follow a recorded one. Exit 1 when the group never becomes stable.
 
     Takes the last rebalance of each group, unless --id names one or --all asks for every one.
     """

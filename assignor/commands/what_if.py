@@ -15,6 +15,7 @@ import typer
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.choice_options import Recordings, choice_from_options
 from assignor.commands.console import LinesSetAside
+from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
@@ -35,7 +36,9 @@ _Write = Callable[[bytes], object]
 
 
 def register(app: typer.Typer) -> None:
-    app.command("what-if")(what_if_files)
+    app.command("what-if", epilog=example("what-if orders.jsonl.gz --add-instances 2x4 --remove orders-7"))(
+        what_if_files
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,9 @@ class _Compared:
 
 @options_of(choice=choice_from_options, changes=changes_from_options, options=WhatIfOptions)
 def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, options: WhatIfOptions) -> None:
-    """Run recorded rebalances as recorded and as changed, and show the differences.
+    """Show what other conditions would have changed.
+
+    Runs recorded rebalances as recorded and as changed, and compares the two.
 
     Takes the last rebalance of each group, unless --id names one or --all asks for every one.
     """

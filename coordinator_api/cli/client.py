@@ -15,7 +15,7 @@ TIMEOUT_S = 30
 
 
 class CallFailed(AssignorFault):
-    """The coordinator could not be asked, was not reached, or refused. `code`: Kafka's error name of a refusal."""
+    """The coordinator refused. `code`: Kafka's error name of a refusal."""
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -23,22 +23,24 @@ class CallFailed(AssignorFault):
 
 
 def call(method: str, url: str, path: str, token_file: str | None, parameters: Mapping[str, str | int | None]) -> Any:
-    """The answer's JSON, None when it has no body. `path`: begins with /v1. Raises CallFailed."""
+    """The answer's JSON, None when it has no body. `path`: begins with /v1. Raises CallFailed for a refusal, and
+    InputError for a token file that cannot be used or an address where no coordinator answers.
+    """
     query = {name: value for name, value in parameters.items() if value is not None}
     try:
         address = CoordinatorAddress(url, None if token_file is None else Path(token_file))
         # the environment's proxies are for the world outside, not for a coordinator
         with httpx.Client(headers=address.headers(), timeout=TIMEOUT_S, trust_env=False) as http:
             response = http.request(method, address.url_of(path), params=query)
-    except InputError as error:
-        raise CallFailed(str(error)) from None
-    except (httpx.TransportError, httpx.InvalidURL) as error:
-        raise CallFailed(
+    except httpx.InvalidURL as error:
+        raise InputError(f"is no address of a coordinator: {error}", url) from None
+    except httpx.TransportError as error:
+        raise InputError(
             f"no coordinator answers at {url} ({error}): start one with `assignor serve`, or name it by --coordinator"
         ) from None
     if response.is_success:
         return response.json() if response.content else None
     refusal = refusal_of(response.status_code, response.content)
     if refusal.code is None:
-        raise CallFailed(f"the answer has status {refusal.status} and is not a coordinator's: is the address right?")
+        raise InputError(f"answers with status {refusal.status} and is no coordinator: is the address right?", url)
     raise CallFailed(f"{refusal.code}: {refusal.detail}", refusal.code)

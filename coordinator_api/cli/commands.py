@@ -1,79 +1,27 @@
-"""The commands of this package: `serve`, `migrate`, `groups ...`, `rebalances ...`.
+"""The commands of this package for the one `assignor` program: `serve`, `migrate`, `groups ...`, `rebalances ...`.
 
 The service's libraries are imported when a command runs, so that the other commands of `assignor` start without them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from assignor.commands.console import say
-from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, show
-from coordinator_api.cli import group_commands
-from coordinator_api.settings import Settings, load, setting_rows
+from assignor.commands.extras import Extra
+from assignor.commands.help_texts import example
 
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="TOML file with settings under their dotted names.")
-]
-DatabaseUrl = Annotated[str | None, typer.Option("--database-url", help="The database, as for serve.")]
+COORDINATOR = Extra(
+    "coordinator", ("alembic", "fastapi", "httpx", "pydantic_settings", "sqlalchemy", "uvicorn", "zstandard")
+)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    app.command()(serve)
-    app.command()(migrate)
-    app.add_typer(group_commands.groups, name="groups")
-    app.add_typer(group_commands.rebalances, name="rebalances")
+    """Add this package's commands to `app`."""
+    if COORDINATOR.is_missing:
+        COORDINATOR.register_missing(app, "serve", "migrate", "groups", "rebalances")
+        return
+    from coordinator_api.cli import group_commands, rebalance_commands, service_commands
 
-
-def _settings_from_flags() -> Callable[..., Settings]:
-    """Makes `Settings` of one flag for every setting. `Settings` itself reads and bounds the values. Raises
-    SettingsError.
-    """
-
-    def settings(config: Path | None = None, **flags: str | None) -> Settings:
-        return load({name: value for name, value in flags.items() if value is not None}, config)
-
-    parameters = [_option("config", ConfigFile)]
-    for row, field_name in zip(setting_rows(), Settings.model_fields, strict=True):
-        option = typer.Option(row.flag, metavar="VALUE", help=f"{row.description} Default: {row.default}.")
-        parameters.append(_option(field_name, Annotated[str | None, option]))
-    settings.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return settings
-
-
-def _option(name: str, annotation: object) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _settings_of_database(*, database_url: DatabaseUrl = None, config: ConfigFile = None) -> Settings:
-    """Raises SettingsError."""
-    return load({} if database_url is None else {"database_url": database_url}, config)
-
-
-@options_of(settings=_settings_from_flags())
-def serve(settings: Settings) -> None:
-    """Run the coordinator.
-
-    A flag overrides the environment (ASSIGNOR_*), which overrides the file, which overrides the default.
-    """
-    from coordinator_api.http import server
-
-    server.run(settings, say)
-
-
-@options_of(settings=_settings_of_database)
-def migrate(settings: Settings, format: FormatOption = Format.TEXT) -> None:
-    """Upgrade the database's schema. `serve` does this automatically."""
-    from coordinator_api.store.opening import migrate as migrate_store
-
-    before, after = asyncio.run(migrate_store(settings))
-    done = "nothing to do" if before == after else f"upgraded from {before or 'nothing'}"
-    show({"schema_before": before, "schema": after}, f"schema {after}: {done}", format)
+    service_commands.register(app)
+    app.add_typer(group_commands.groups, name="groups", epilog=example("groups list", "groups describe orders --watch"))
+    app.add_typer(rebalance_commands.rebalances, name="rebalances", epilog=example("rebalances list orders"))

@@ -1,73 +1,126 @@
-"""What `assignor groups` and `assignor rebalances` print: the service's JSON as tables for people."""
+"""What `assignor groups` and `assignor rebalances` print: the service's JSON as tables for people.
+
+Names are short where they stay unique; `-o wide` has the whole ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.table import Table
-
+from assignor.commands.tables import Column, View, age_text, paragraph, table_text
+from assignor.names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 
+_INDENT = 14
+_PROCESS_DIGITS = 8
 
-def group_list(document: Any) -> RenderableType:
+_GROUPS = (
+    Column("NAME", shorten=True),
+    Column("STATE"),
+    Column("GENERATION", right=True),
+    Column("MEMBERS", right=True),
+    Column("PROBING IN", optional=True),
+    Column("LED BY", optional=True),
+    Column("ERROR", wrap=True, optional=True),
+)
+_MEMBERS = (
+    Column("MEMBER", shorten=True),
+    Column("INSTANCE", shorten=True, optional=True),
+    Column("PROCESS"),
+    Column("GENERATION", right=True),
+    Column("ACTIVE", right=True),
+    Column("STANDBY", right=True),
+    Column("WARM-UP", right=True),
+    Column("ENDPOINT", wide=True),
+)
+_TASKS = (
+    Column("TASK"),
+    Column("ROLE"),
+    Column("LAG", right=True),
+    Column("MEMBER", shorten=True),
+    Column("PROCESS", wide=True),
+)
+_REBALANCES = (
+    Column("GENERATION", right=True),
+    Column("REASON", wrap=True),
+    Column("OUTCOME"),
+    Column("MEMBERS", right=True),
+    Column("TIME", wide=True),
+    Column("ERROR", wrap=True, optional=True),
+    Column("AGE"),
+)
+
+
+def group_list(document: Any, view: View) -> str:
     rows = (
         (
             each["group_id"],
-            each["state"],
+            f"{each['state']}, draining" if each["draining"] else each["state"],
             each["generation_id"],
             each["members"],
-            _time(each["probing_rebalance_at_ms"]),
-            each.get("led_by") or "",
-            each.get("error") or "",
+            _until(each["probing_rebalance_at_ms"], view),
+            each.get("led_by"),
+            each.get("error"),
         )
         for each in document["groups"]
     )
-    columns = ("group", "state", "generation", "members", "next probing rebalance", "led by", "error")
-    return _table("No groups.", columns, rows)
+    return table_text("No groups.", _GROUPS, rows, view)
 
 
-def group_description(document: Any) -> RenderableType:
-    members = (
+def group_description(document: Any, view: View) -> str:
+    members = document["members"]
+    short = {} if view.wide else short_members(each["member_id"] for each in members)
+    return "\n".join(
+        [*_heading(document, view), "", _member_table(members, short, view), "", _task_table(document, short, view)]
+    )
+
+
+def _heading(document: Any, view: View) -> list[str]:
+    state = f"{document['state']}, generation {document['generation_id']}, {document['assignor']}"
+    probing_at_ms = document["probing_rebalance_at_ms"]
+    notes = (
+        ("draining", "members are told to stop", document["draining"]),
+        ("settled", "nothing can change any more, though a task waits to be revoked", document["settled"]),
+        ("led by", f"{document['led_by']}, last reported {_time(document['last_reported_ms'])}", document["led_by"]),
+        ("error", document["error"], document["error"]),
+        ("cluster", _cluster(document["cluster"]), document["cluster"]),
+        ("what to do", document["advice"], document["advice"]),
+        ("next probing", f"in {_until(probing_at_ms, view)}, at {_time(probing_at_ms)}", probing_at_ms),
+    )
+    title = paragraph("", f"{document['group_id']}: {state}", view, indent=0)
+    return [title, *(paragraph(f"{name}:", text, view, indent=_INDENT) for name, text, holds in notes if holds)]
+
+
+def _member_table(members: Any, short: dict[str, str], view: View) -> str:
+    rows = (
         (
-            each["member_id"],
-            each["group_instance_id"] or "",
-            each["process_id"],
+            short.get(each["member_id"], each["member_id"]),
+            each["group_instance_id"],
+            each["process_id"] if view.wide or each["process_id"] is None else each["process_id"][:_PROCESS_DIGITS],
             each["generation_id"],
             len(each["active"]),
             len(each["standby"]),
             len(each["warm_up"]),
+            each["user_endpoint"],
         )
-        for each in document["members"]
+        for each in members
     )
-    tasks = ((each["task"], each["role"], _lag(each["lag"]), each["member_id"]) for each in document["tasks"])
-    heading = (
-        f"{document['group_id']}: {document['state']}, generation {document['generation_id']}, {document['assignor']}"
-    )
-    notes = [
-        text
-        for text, holds in (
-            ("draining: members are told to stop", document["draining"]),
-            ("settled: nothing can change any more, though a task waits to be revoked", document["settled"]),
-            (f"led by {document['led_by']}, last reported {_time(document['last_reported_ms'])}", document["led_by"]),
-            (f"error: {document['error']}", document["error"]),
-            (f"cluster: {_cluster(document['cluster'])}", document["cluster"]),
-            (f"what to do: {document['advice']}", document["advice"]),
-            (
-                f"next probing rebalance {_time(document['probing_rebalance_at_ms'])}",
-                document["probing_rebalance_at_ms"],
-            ),
+    return table_text("No members.", _MEMBERS, rows, view)
+
+
+def _task_table(document: Any, short: dict[str, str], view: View) -> str:
+    rows = (
+        (
+            each["task"],
+            each["role"],
+            _lag(each["lag"]),
+            short.get(each["member_id"], each["member_id"]),
+            each["process_id"],
         )
-        if holds
-    ]
-    return Stack(
-        *(heading, *notes),
-        _table("No members.", ("member", "instance", "process", "generation", "active", "standby", "warm-up"), members),
-        _table("No tasks.", ("task", "role", "lag", "member"), tasks),
+        for each in document["tasks"]
     )
+    return table_text("No tasks.", _TASKS, rows, view)
 
 
 def _cluster(cluster: Any) -> str:
@@ -80,25 +133,28 @@ def _cluster(cluster: Any) -> str:
     return f"{name}, last looked at {_time(cluster['looked_at_ms']) or 'never'}"
 
 
-def rebalance_list(document: Any) -> RenderableType:
+def rebalance_list(document: Any, view: View) -> str:
     rows = (
         (
             each["generation_id"],
-            _time(each["now_ms"]),
             each["reason"],
             each["outcome"],
             each["members"],
-            each["error"] or "",
+            _time(each["now_ms"]),
+            each["error"],
+            age_text(each["now_ms"], view.now_ms),
         )
         for each in document["rebalances"]
     )
-    return _table("No rebalances.", ("generation", "time", "reason", "outcome", "members", "error"), rows)
+    return table_text("No rebalances.", _REBALANCES, rows, view)
 
 
-def explanations(document: Any) -> RenderableType:
+def explanations(document: Any, view: View) -> str:
     if document["error"]:
         return f"generation {document['generation_id']} failed: {document['error']}"
-    lines = [each["text"] for each in document["explanations"]]
+    lines = [
+        paragraph(each["task"], each["text"].partition(" ")[2], view, indent=6) for each in document["explanations"]
+    ]
     if not document["same_result"]:
         lines.insert(
             0, "Run again, this rebalance decides otherwise than recorded. The reasons are those of the new run."
@@ -106,19 +162,14 @@ def explanations(document: Any) -> RenderableType:
     return "\n".join(lines) or "No tasks."
 
 
-def _table(nothing: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> RenderableType:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(str(value) for value in row))
-    return table if table.rows else nothing
-
-
 def _lag(lag: int | None) -> str:
     if lag is None:
         return ""
     return {LATEST_OFFSET: "running", UNKNOWN_OFFSET_SUM: "unknown"}.get(lag, str(lag))
+
+
+def _until(time_ms: int | None, view: View) -> str:
+    return "" if time_ms is None else age_text(view.now_ms, time_ms)
 
 
 def _time(time_ms: int | None) -> str:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assignor.commands.console import say
+from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
-from kafka_groups.kafka_command_options import ClientProperties, CoordinatorUrl, TokenFile
+from kafka_groups.kafka_command_options import KAFKA, ClientProperties, CoordinatorUrl, TokenFile
 
 if TYPE_CHECKING:
     from kafka_client.settings.client_settings import ClientSettings
@@ -41,7 +42,10 @@ _OUTPUT_HELP = "Append every led rebalance as rebalance/1 to this file; - for st
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("lead")(lead)
+    if KAFKA.is_missing:
+        KAFKA.register_missing(app, "lead")
+        return
+    app.command("lead", epilog=example("lead --bootstrap-server kafka:9092 --group orders --topology orders.txt"))(lead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,9 @@ class LeadOptions:
 
 @options_of(options=LeadOptions)
 def lead(options: LeadOptions) -> None:
-    """Join a Kafka Streams group as its first member and lead its rebalances, until SIGTERM or Ctrl-C.
+    """Lead the rebalances of a Kafka Streams group.
+
+    Joins the group as its first member, and leads it until SIGTERM or Ctrl-C.
 
     Start it before the application. Progress goes to stderr, one line for each rebalance. Exit 0: the lead was handed
     over or back; 1: this program cannot lead the group, or can no longer lead it.

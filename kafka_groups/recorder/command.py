@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, shown
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
-from kafka_groups.kafka_command_options import ClientProperties, CoordinatorUrl, TokenFile
+from kafka_groups.kafka_command_options import KAFKA, ClientProperties, CoordinatorUrl, TokenFile
 
 if TYPE_CHECKING:
     from kafka_groups.recorder.following import Following
@@ -40,7 +41,12 @@ _LOG_HELP = "Read what JVM assignors logged instead, and write it as placement/1
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("record")(record)
+    if KAFKA.is_missing:
+        KAFKA.register_missing(app, "record")
+        return
+    app.command("record", epilog=example("record --bootstrap-server kafka:9092 --group orders --output o.jsonl"))(
+        record
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,9 @@ class RecordOptions:
 
 @options_of(options=RecordOptions)
 def record(options: RecordOptions) -> None:
-    """Follow Kafka Streams groups and write each of their rebalances as one rebalance/1 line.
+    """Record the rebalances of Kafka Streams groups.
+
+    Follows the groups and writes each rebalance as one rebalance/1 line.
 
     Needs READ and DESCRIBE on __consumer_offsets and DESCRIBE on the application's topics; joins no group.
     """

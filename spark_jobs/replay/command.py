@@ -10,6 +10,7 @@ from rich.console import Console
 
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, data_text
 from assignor.what_if.changes import Changes
@@ -25,7 +26,7 @@ _INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinato
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("replay")(replay_inputs)
+    app.command("replay", epilog=example("replay recordings/ --output replayed --engine local"))(replay_inputs)
 
 
 @options_of(run_by=engine_from_options, changes=changes_from_options)
@@ -41,8 +42,9 @@ def replay_inputs(
     changes: Changes,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Run recorded rebalances again and write one row for each: equal or not, what moved, how even the load is,
-    how long it took.
+    """Run recorded rebalances again, with a row for each.
+
+    A row says whether the result is equal, what moved, how even the load is and how long it took.
 
     Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a rebalance differs or was refused, 2 when
     a line was unusable. With changes (--set, --add-instances, ...) rebalances are expected to differ.

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.console import EXIT_NO, leave, say
+from assignor.commands.help_texts import example
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, data_text
@@ -26,7 +27,7 @@ TABLE_WIDTH = 120
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("sweep")(sweep)
+    app.command("sweep", epilog=example("sweep recordings/ --grid max.warmup.replicas=1..8 --output swept"))(sweep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,9 @@ def sweep(
     ahead: ForecastAsked,
     shown: SweepResultOptions,
 ) -> None:
-    """Try every combination of --grid on recorded groups; write forecasts.parquet, the Pareto front and a
-    picture of it.
+    """Try every combination of a grid on recorded groups.
+
+    Writes forecasts.parquet, the Pareto front and a picture of it.
 
     A forecast starts at every recorded rebalance whose instances or threads are not those of the one before it. Exit 1
     when no combination lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.

@@ -47,7 +47,7 @@ def test_should_list_groups_as_a_table_and_as_json(service: ServiceProcess, memb
     json_code, as_json, _ = assignor("groups", "list", "--coordinator", service.url, "--format", "json")
 
     assert (code, json_code) == (0, 0)
-    assert text.split()[:3] == ["group", "state", "generation"]
+    assert text.split()[:4] == ["NAME", "STATE", "GENERATION", "MEMBERS"]
     assert re.search(rf"^{group_of(member)} +Stable +1 +1 *$", text, re.MULTILINE)
     assert json.loads(as_json) == member.client.get("/v1/groups").json()
 
@@ -57,7 +57,10 @@ def test_should_describe_a_group(service: ServiceProcess, member: HttpMember) ->
 
     assert (code, said) == (0, "")
     assert text.startswith(f"{group_of(member)}: Stable, generation 1, HighAvailabilityTaskAssignor\n")
-    assert re.search(rf"^0_1 +active +1000 +{member.member_id} *$", text, re.MULTILINE)
+    assert re.search(r"^0_1 +active +1000 +worker-1$", text, re.MULTILINE)
+    assert max(map(len, text.splitlines())) <= 80
+    wide = assignor("groups", "describe", group_of(member), "--coordinator", service.url, "-o", "wide")[1]
+    assert re.search(rf"^0_1 +active +1000 +{member.member_id} +[0-9a-f-]{{36}}$", wide, re.MULTILINE)
 
 
 def test_should_list_and_show_rebalances(service: ServiceProcess, member: HttpMember, tmp_path: Path) -> None:
@@ -69,9 +72,10 @@ def test_should_list_and_show_rebalances(service: ServiceProcess, member: HttpMe
     file = tmp_path / "recorded.jsonl"
     file.write_text(recorded, encoding="utf-8")
 
-    assert re.search(r"^1 +\S+ +member-joined +stable +1 *$", listed, re.MULTILINE)
-    assert [line.split()[0] for line in shown.splitlines()] == ["0_0", "0_1"]
-    assert one == shown.splitlines()[1] + "\n"
+    assert re.search(r"^ +1  member-joined  stable +1  [0-9]+s$", listed, re.MULTILINE)
+    assert [line.split()[0] for line in shown.splitlines() if line[0] != " "] == ["0_0", "0_1"]
+    assert shown.endswith(one)
+    assert max(map(len, shown.splitlines())) <= 80
     assert code == 0
     assert json.loads(recorded)["format"] == "rebalance/1"
     assert assignor("assign", "--check", str(file))[0] == 0
@@ -105,15 +109,15 @@ def test_should_say_what_to_do_when_nobody_answers() -> None:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         code, result, said = assignor("groups", "list", "--coordinator", url)
 
-    assert (code, result) == (1, "")
+    assert (code, result) == (2, "")
     assert said.startswith(f"error: no coordinator answers at {url} (")
     assert said.endswith("start one with `assignor serve`, or name it by --coordinator\n")
 
 
 def test_should_not_take_another_server_for_a_coordinator() -> None:
-    code, _, said = assignor("groups", "list", "--coordinator", "not-an-address")
-
-    assert (code, said.count("\n")) == (1, 1)
+    for command in (("groups", "list"), ("rebalances", "list", "orders"), ("explain",)):
+        code, _, said = assignor(*command, "--coordinator", "not-an-address")
+        assert (code, said.count("\n")) == (2, 1)
 
 
 def test_should_send_the_token(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""The options of commands that ask a running coordinator, and the `CoordinatorCalls` they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from assignor.coordinator_calls import DEFAULT_URL
+
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorCalls:
+    """Where the coordinator is, and what it wants to see."""
+
+    coordinator: Annotated[str, typer.Option("--coordinator", metavar="URL", help="Address of the coordinator.")] = (
+        DEFAULT_URL
+    )
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="File with the coordinator's bearer token. Default: ASSIGNOR_AUTH_TOKEN.",
+        ),
+    ] = None
+
+    def call(self, method: str, path: str, **parameters: str | int | None) -> Any:
+        """The answer's JSON. Raises CallFailed, and InputError for an address or token file that cannot be used."""
+        from coordinator_api.cli.client import call  # loads httpx, which the other commands do not need
+
+        return call(method, self.coordinator, path, self.token_file, parameters)
+
+    def get(self, path: str, **parameters: str | int | None) -> Any:
+        return self.call("GET", path, **parameters)

@@ -1,0 +1,51 @@
+"""`assignor rebalances`: the recorded rebalances of a group, and why its tasks are where they are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from assignor.commands.help_texts import example
+from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
+from assignor.coordinator_calls import group_path
+from coordinator_api.cli import group_tables
+from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument
+
+rebalances = typer.Typer(help="The recorded rebalances of a group.", no_args_is_help=True)
+
+
+@rebalances.command("list", epilog=example("rebalances list orders --limit 5"))
+@options_of(calls=CoordinatorCalls, output=output_from_options)
+def list_rebalances(
+    group: GroupArgument,
+    calls: CoordinatorCalls,
+    output: ResultOutput,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
+    before: Annotated[int | None, typer.Option(min=0, help="Only generations below this one.")] = None,
+) -> None:
+    """List the last rebalances: why each began and how it ended."""
+    path = f"{group_path(group)}/rebalances"
+    output.show(lambda: calls.get(path, limit=limit, before=before), group_tables.rebalance_list)
+
+
+@rebalances.command("show", epilog=example("rebalances show orders 7", "rebalances show orders 7 --task 0_3"))
+@options_of(calls=CoordinatorCalls)
+def show_rebalance(
+    group: GroupArgument,
+    generation: Annotated[int, typer.Argument(min=0, help="Generation of the rebalance.")],
+    calls: CoordinatorCalls,
+    format: FormatOption = Format.TEXT,
+    task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3. Text only.")] = None,
+) -> None:
+    """Say why every task is where it is.
+
+    With --format json or yaml: the recorded rebalance/1 document, which `assignor assign` can run.
+    """
+    path = f"{group_path(group)}/rebalances/{generation}"
+    if format.is_data:
+        show(calls.get(path), "", format)
+    else:
+        explained = calls.get(f"{path}/explain", task=task)
+        show(explained, lambda view: group_tables.explanations(explained, view), format)
