@@ -16,6 +16,7 @@ from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -51,6 +52,7 @@ class ThreadAlone:
                 listener=SilentListener(),
                 restore_listener=SilentRestoreListener(),
                 metrics=InstanceMetrics().thread(_NAME),
+                notices=NoticeBoard(clock),
                 state_changed=lambda: None,
             )
         )

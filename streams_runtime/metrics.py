@@ -7,7 +7,7 @@ Labels stay few: the thread, and a task or store only where somebody would look 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
@@ -19,24 +19,63 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricName(NamedTuple):
-    """`name`: as Prometheus shows it (counters end in `_total`)."""
+    """`name`: as Prometheus shows it (counters end in `_total`). `kafka`: what Kafka Streams calls it, if it has it."""
 
     name: str
     labels: tuple[str, ...]
     description: str
+    kafka: str = ""
 
 
 METRICS = (
-    MetricName("streams_processed_records_total", ("thread",), "Input records processed."),
-    MetricName("streams_commits_total", ("thread",), "Commits of at least one task."),
-    MetricName("streams_punctuations_total", ("thread",), "Punctuations fired."),
-    MetricName("streams_restored_records_total", ("thread", "type"), "Changelog records applied, by type of task."),
-    MetricName("streams_remaining_records", ("thread", "task"), "Changelog offsets left to restore of an active task."),
-    MetricName("streams_restore_rate", ("thread",), "Records a second restored for active tasks, lately."),
+    MetricName("streams_processed_records_total", ("thread",), "Input records processed.", "process-total"),
+    MetricName(
+        "streams_task_processed_records_total",
+        ("thread", "task"),
+        "Input records processed, by task. A task that leaves the thread takes its line along.",
+        "process-total",
+    ),
+    MetricName(
+        "streams_dropped_records_total",
+        ("thread", "task", "reason"),
+        "Records left out: late, without key or value, with a negative timestamp, failed, or sent to the dead-letter "
+        "topic.",
+        "dropped-records-total",
+    ),
+    MetricName(
+        "streams_passed_over_records_total",
+        ("thread", "task", "topic"),
+        "Input records that the log had deleted before the group read them, by their offsets.",
+    ),
+    MetricName(
+        "streams_buffered_records",
+        ("thread", "task"),
+        "Input records polled and not processed yet.",
+        "active-buffer-count",
+    ),
+    MetricName("streams_polls_total", ("thread",), "Polls of the input.", "poll-total"),
+    MetricName("streams_commits_total", ("thread",), "Commits of at least one task.", "commit-total"),
+    MetricName("streams_punctuations_total", ("thread",), "Punctuations fired.", "punctuate-total"),
+    MetricName("streams_created_tasks_total", ("thread",), "Tasks that came to the thread.", "task-created-total"),
+    MetricName("streams_closed_tasks_total", ("thread",), "Tasks that left the thread.", "task-closed-total"),
+    MetricName(
+        "streams_restored_records_total",
+        ("thread", "type"),
+        "Changelog records applied, by type of task.",
+        "restore-total, update-total",
+    ),
+    MetricName(
+        "streams_remaining_records",
+        ("thread", "task"),
+        "Changelog offsets left to restore of an active task.",
+        "restore-remaining-records-total",
+    ),
+    MetricName(
+        "streams_restore_rate", ("thread",), "Records a second restored for active tasks, lately.", "restore-rate"
+    ),
     MetricName("streams_standby_lag", ("thread", "task", "store"), "Changelog offsets a standby's store is behind."),
     MetricName("streams_tasks", ("thread", "type", "state"), "Tasks by type and state."),
 )
-_BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 class InstanceMetrics:
@@ -65,10 +104,21 @@ class InstanceMetrics:
 
 
 class ThreadMetrics:
-    """The metrics of one stream thread, which reports counts once per pass, not record by record."""
+    """The metrics of one stream thread, which reports counts once per pass, not record by record.
+
+    `processed_records`, `dropped_records`, `passed_over_records`: since it was made, for those who watch.
+    """
 
     def __init__(self, name: str, counters: Mapping[str, Counter], gauges: Mapping[str, Gauge]) -> None:
+        self.name = name
+        self.processed_records = self.dropped_records = self.passed_over_records = 0
+        self._counters = counters
         self._processed = counters["streams_processed_records_total"].labels(name)
+        self._processed_by_task = counters["streams_task_processed_records_total"]
+        self._tasks_processed: dict[TaskId, Counter] = {}
+        self._polls = counters["streams_polls_total"].labels(name)
+        self._created = counters["streams_created_tasks_total"].labels(name)
+        self._closed = counters["streams_closed_tasks_total"].labels(name)
         self._commits = counters["streams_commits_total"].labels(name)
         self._punctuations = counters["streams_punctuations_total"].labels(name)
         restored = counters["streams_restored_records_total"]
@@ -78,9 +128,25 @@ class ThreadMetrics:
         self._remaining = _Series(name, gauges["streams_remaining_records"])
         self._standby_lags = _Series(name, gauges["streams_standby_lag"])
         self._tasks = _Series(name, gauges["streams_tasks"])
+        self._buffered = _Series(name, gauges["streams_buffered_records"])
+        self._ids: frozenset[tuple[TaskId, TaskType]] = frozenset()
+
+    def task(self, task: TaskId) -> TaskMetrics:
+        """What is counted of one task, whatever becomes of it."""
+        return TaskMetrics(self, str(task), self._counters)
 
     def processed(self, records: int) -> None:
+        self.processed_records += records
         self._processed.inc(records)
+
+    def task_processed(self, task: TaskId, records: int) -> None:
+        counter = self._tasks_processed.get(task)
+        if counter is None:
+            counter = self._tasks_processed[task] = self._processed_by_task.labels(self.name, str(task))
+        counter.inc(records)
+
+    def polled(self) -> None:
+        self._polls.inc()
 
     def committed(self) -> None:
         self._commits.inc()
@@ -101,18 +167,57 @@ class ThreadMetrics:
         """`lags`: of every standby store of the thread whose lag is known."""
         self._standby_lags.set({(str(task), store): lag for (task, store), lag in lags.items()})
 
-    def tasks(self, tasks: Iterable[tuple[TaskType, TaskState]]) -> None:
-        """`tasks`: the type and state of every task of the thread."""
+    def tasks(self, tasks: Iterable[tuple[TaskId, TaskType, TaskState]]) -> None:
+        """Every task of the thread."""
         counts: dict[tuple[str, ...], float] = {}
-        for task_type, state in tasks:
+        ids = set()
+        for task_id, task_type, state in tasks:
+            ids.add((task_id, task_type))
             key = (task_type.value, state.value)
             counts[key] = counts.get(key, 0) + 1
         self._tasks.set(counts)
+        self._created.inc(len(ids - self._ids))
+        self._left(self._ids - ids)
+        self._ids = frozenset(ids)
+
+    def buffered(self, records: Mapping[TaskId, int]) -> None:
+        """`records`: of every running active task of the thread."""
+        self._buffered.set({(str(task),): count for task, count in records.items()})
 
     def close(self) -> None:
         """The thread has ended: its gauges are gone, its counters stay."""
-        for series in (self._remaining, self._restore_rate, self._standby_lags, self._tasks):
+        for series in (self._remaining, self._restore_rate, self._standby_lags, self._tasks, self._buffered):
             series.set({})
+        self._left(self._ids)
+        self._ids = frozenset()
+
+    def _left(self, tasks: Collection[tuple[TaskId, TaskType]]) -> None:
+        self._closed.inc(len(tasks))
+        for task, task_type in tasks:
+            if task_type is TaskType.ACTIVE and self._tasks_processed.pop(task, None) is not None:
+                self._processed_by_task.remove(self.name, str(task))
+
+
+class TaskMetrics:
+    """The counters of one task that stay when it leaves: what happened to its records must not be forgotten."""
+
+    def __init__(self, thread: ThreadMetrics, task: str, counters: Mapping[str, Counter]) -> None:
+        self._thread = thread
+        self._names = thread.name, task
+        self._dropped = counters["streams_dropped_records_total"]
+        self._passed_over = counters["streams_passed_over_records_total"]
+        self._by_reason: dict[str, Counter] = {}
+
+    def dropped(self, reason: str) -> None:
+        counter = self._by_reason.get(reason)
+        if counter is None:
+            counter = self._by_reason[reason] = self._dropped.labels(*self._names, reason)
+        counter.inc()
+        self._thread.dropped_records += 1
+
+    def passed_over(self, topic: str, records: int) -> None:
+        self._thread.passed_over_records += records
+        self._passed_over.labels(*self._names, topic).inc(records)
 
 
 class _Series:

@@ -24,6 +24,7 @@ from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application, ThreadErrorResponse
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logged_notices import OWN, ROOT, LoggedNotices
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -33,6 +34,7 @@ from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -77,7 +79,9 @@ class InstanceOptions:
 
     `thread_name`: from an index to a name that is unique in the group. `incarnation`: when given, threads are static
     members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`: how long to wait for an
-    earlier process that is just ending. `restore_listener` None: the one that the application's factory makes.
+    earlier process that is just ending. `owns_process`: nothing else runs in this process, so that all warnings and
+    errors that anybody logs are the instance's, and are told to the group. `restore_listener` None: the one that the
+    application's factory makes.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -89,13 +93,15 @@ class InstanceOptions:
     rack: str | None = None
     token: str | None = None
     lock_wait_ms: int = 0
+    owns_process: bool = False
     clock: Clock = _SYSTEM_CLOCK
 
 
 class StreamsInstance:
     """`start`, then `wait` or `close`. Any thread may call.
 
-    `coordinator`: its URL, or a client, which the caller closes. `metrics`: what its threads measure.
+    `coordinator`: its URL, or a client, which the caller closes. `metrics`: what its threads measure. `notices`: what
+    people have to hear of, which its heartbeats take to the coordinator.
     """
 
     def __init__(
@@ -112,6 +118,10 @@ class StreamsInstance:
         self._failed = False
         self._process_id: ProcessId | None = None
         self.metrics = InstanceMetrics()
+        self.notices = NoticeBoard(self._options.clock)
+        self._logged = LoggedNotices(
+            self.notices, self._is_own_thread, logger=ROOT if self._options.owns_process else OWN
+        )
         self._supervisor = threading.Thread(target=self._supervise, name=f"{application.id}-instance", daemon=True)
 
     # --- what others may look at
@@ -163,9 +173,11 @@ class StreamsInstance:
             if self._state is not InstanceState.CREATED:
                 raise StreamsRuntimeError(f"an instance starts once; this one is {self._state}")
             self._state = InstanceState.REBALANCING
+        self._logged.start()
         try:
             self._open()
         except BaseException:
+            self._logged.close()
             self._state = InstanceState.ERROR
             raise
         for thread in self._threads:
@@ -229,6 +241,7 @@ class StreamsInstance:
             self.application_id,
             session_timeout_ms=configs.session_timeout_ms,
             heartbeat_interval_ms=configs.heartbeat_interval_ms,
+            notices=self.notices,
         )
         self._threads = [self._new_thread(index) for index in range(configs.num_stream_threads)]
 
@@ -269,9 +282,15 @@ class StreamsInstance:
                 listener=options.thread_listener(name),
                 restore_listener=self._restore_listener,
                 metrics=self.metrics.thread(name),
+                notices=self.notices,
                 state_changed=self._thread_changed,
             )
         )
+
+    def _is_own_thread(self, name: str) -> bool:
+        if self._options.owns_process or name.startswith(f"{self.application_id}-"):
+            return True
+        return any(thread.name == name for thread in self._threads)
 
     def _thread_changed(self) -> None:
         with self._changed:
@@ -338,6 +357,7 @@ class StreamsInstance:
                 _logger.exception("the %s could not be closed", name)
         if isinstance(self._coordinator, str):
             self._client.close()
+        self._logged.close()
         with self._changed:
             ended_by_error = self._failed or any(thread.error is not None for thread in self._threads)
             self._state = InstanceState.ERROR if ended_by_error else InstanceState.NOT_RUNNING

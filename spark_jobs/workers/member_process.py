@@ -117,6 +117,7 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
                 client_tags={HOST_TAG: socket.gethostname(), EXECUTOR_TAG: executor.executor_id},
                 token=settings.token,
                 lock_wait_ms=LOCK_WAIT_MS,
+                owns_process=True,
             ),
         )
         server.start(InstanceView(instance, log))

@@ -6,34 +6,35 @@ Source: `ContextualProcessor`, the `dropped-records` sensor of a task.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
+from streams_runtime.losses import TOLD_AS_NOTICE, DropReason
 from streams_runtime.processors.api import KIn, Processor, ProcessorContext, VIn
+from streams_runtime.processors.context import NodeContext
 from streams_runtime.records import Record
 
 _logger = logging.getLogger(__name__)
 
 
 class ForwardingProcessor(Processor[KIn, VIn]):
-    """`dropped_records`: how many records this processor has left out so far."""
-
-    def __init__(self) -> None:
-        self.dropped_records = 0
-
     def init(self, context: ProcessorContext) -> None:
         self.context = context
         self.forward = context.forward
+        self._dropped = cast("NodeContext", context).dropped  # what runs a processor of the DSL counts its losses
 
-    def drop(self, reason: str, *values: Any) -> None:
-        """Count a skipped record and log a warning. `reason` and `values`: a message of `logging` and its arguments."""
-        self.dropped_records += 1
-        place = self.context.record_metadata
-        if place is None:
-            _logger.warning("Skipping record due to " + reason + ". Topic, partition, and offset not known.", *values)
+    def drop(self, reason: DropReason, message: str, *values: Any, detail: str = "") -> None:
+        """Count a skipped record, and log it. `message` and `values`: of `logging`, what is wrong with it. `detail`:
+        what to tell of this reason from now on.
+        """
+        level = self._dropped(reason, detail)
+        if not _logger.isEnabledFor(level):
+            return
+        where = self.context.record_metadata
+        if where is None:
+            text, values = ". Topic, partition, and offset not known.", values
         else:
-            _logger.warning(
-                "Skipping record due to " + reason + ". topic=[%s] partition=[%d] offset=[%d]", *values, *place
-            )
+            text, values = ". topic=[%s] partition=[%d] offset=[%d]", (*values, *where)
+        _logger.log(level, "Skipping record due to " + message + text, *values, extra=TOLD_AS_NOTICE)
 
 
 class PassThrough(ForwardingProcessor[Any, Any]):

@@ -16,6 +16,7 @@ from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
@@ -39,7 +40,7 @@ class StreamTableJoinProcessor(ForwardingProcessor[Any, Any]):
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
         if key is None or value is None:
-            self.drop("null join key or value")
+            self.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
             return
         found = self._get(key)
         if found is not None:
@@ -52,7 +53,7 @@ class StreamTableLeftJoinProcessor(StreamTableJoinProcessor):
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
         if value is None:
-            self.drop("null join key or value")
+            self.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
             return
         found = None if key is None else self._get(key)
         joined = self._joiner(value, None if found is None else found.value)
@@ -127,7 +128,7 @@ class JoinSideProcessor(ForwardingProcessor[Any, Any]):
     def process(self, record: Record[Any, Change[Any]]) -> None:
         key, (new, old), timestamp_ms, headers = record
         if key is None:
-            self.drop("null key")
+            self.drop(DropReason.NULL_KEY, "null key")
             return
         found = self._get_other(key)
         if found is None and (self._needs_other or (new is None and old is None)):

@@ -15,6 +15,7 @@ from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
+from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, Serde
@@ -100,7 +101,7 @@ class StreamAggregateProcessor(ForwardingProcessor[Any, Any]):
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
         if key is None or value is None:
-            self.drop("null key or value")
+            self.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
             return
         before = self._get(key)
         old = None

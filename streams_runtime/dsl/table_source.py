@@ -13,6 +13,7 @@ from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
@@ -54,7 +55,7 @@ class PlainTableSource(ForwardingProcessor[Any, Any]):
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
         if key is None:
-            self.drop("null key")
+            self.drop(DropReason.NULL_KEY, "null key")
             return
         self.forward(Record(key, Change(value), timestamp_ms, headers))
 
@@ -73,7 +74,7 @@ class StoredTableSource(ForwardingProcessor[Any, Any]):
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
         if key is None:
-            self.drop("null key")
+            self.drop(DropReason.NULL_KEY, "null key")
             return
         before = self._get(key)
         if before is not None and timestamp_ms < before.timestamp_ms:

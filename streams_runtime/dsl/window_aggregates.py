@@ -8,6 +8,7 @@ is None, as in `stream_aggregates`. In Kafka it may be the initializer's value.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from streams_runtime.dsl.change import Change
@@ -16,6 +17,7 @@ from streams_runtime.dsl.materialized import WindowStoreMaker
 from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer
 from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
 from streams_runtime.dsl.time_windows import TimeWindows
+from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
@@ -59,6 +61,7 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
         self._aggregator = aggregator
         self._sends_old_values = sends_old_values
         self._stream_time_ms = -1
+        self._latest_ms = -1
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
@@ -67,7 +70,7 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
 
     def process(self, record: Record[Any, Any]) -> None:
         if record[0] is None:
-            self.drop("null key")
+            self.drop(DropReason.NULL_KEY, "null key")
             return
         timestamp_ms = record[2]
         if timestamp_ms > self._stream_time_ms:
@@ -78,13 +81,24 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
             if start_ms + size_ms > close_ms:
                 self._update(record, start_ms)
             else:
-                self.drop(
-                    "expired window [%d,%d): its timestamp is %d and windows that end by %d are closed",
-                    start_ms,
-                    start_ms + size_ms,
-                    timestamp_ms,
-                    close_ms,
-                )
+                self._drop_late(start_ms, start_ms + size_ms, timestamp_ms, close_ms)
+
+    def _drop_late(self, start_ms: int, end_ms: int, timestamp_ms: int, close_ms: int) -> None:
+        """Counted once for each closed window, as in Kafka."""
+        detail = ""
+        if close_ms - end_ms > self._latest_ms:
+            self._latest_ms = close_ms - end_ms
+            late, grace = timedelta(milliseconds=self._latest_ms), timedelta(milliseconds=self._windows.grace_ms)
+            detail = f"(up to {late} after the window and its grace of {grace})"
+        self.drop(
+            DropReason.LATE,
+            "expired window [%d,%d): its timestamp is %d and windows that end by %d are closed",
+            start_ms,
+            end_ms,
+            timestamp_ms,
+            close_ms,
+            detail=detail,
+        )
 
     def _update(self, record: Record[Any, Any], start_ms: int) -> None:
         key, value, timestamp_ms, headers = record

@@ -13,7 +13,7 @@ import contextlib
 import random
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import quote
@@ -31,6 +31,7 @@ from streams_runtime.membership.calls import (
     ProcessHeartbeatReply,
 )
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
+from streams_runtime.notices import Notice
 
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 10.0
@@ -204,15 +205,19 @@ class ProcessHeartbeats:
         known: str | None = None,
         wait_ms: int = 0,
         timeout_s: float = ANSWER_TIMEOUT_S,
+        notices: Sequence[Notice] = (),
     ) -> ProcessHeartbeatReply:
         """One heartbeat for all members. While `known` is the present news, the answer is held for up to `wait_ms`.
 
-        Never repeated, because the next heartbeat is the repetition. `timeout_s`: beyond `wait_ms`. Raises
-        CoordinatorError when all are refused, CoordinatorUnavailable.
+        `notices`: what the process has to tell people, empty when that has not changed. `timeout_s`: beyond `wait_ms`.
+        Never repeated, because the next heartbeat is the repetition. Raises CoordinatorError when all are refused,
+        CoordinatorUnavailable.
         """
         body: dict[str, object] = {"members": {member_id: _heartbeat_body(each) for member_id, each in members.items()}}
         if known is not None:
             body["known"] = known
+        if notices:
+            body["notices"] = [notice.document() for notice in notices]
         response = _send(
             self._http,
             "POST",

@@ -13,6 +13,7 @@ Rules:
   more: its assignment belongs to a new generation, and that ends the held heartbeat.
 - While members are about to join, the next heartbeat waits for them, a tenth of a second at most, so that one heartbeat
   tells what many joins changed.
+- What the instance has to tell people (`notices`) goes with the next heartbeat after it has changed.
 - Heartbeats that are all answered at once follow each other more and more slowly, as do those that fail.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a connection and
@@ -66,6 +67,7 @@ from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import TaskHolder
+from streams_runtime.notices import NoticeBoard
 
 CALLS_AT_A_TIME = 4
 LEAVE_TIMEOUT_S = 2.0
@@ -159,8 +161,11 @@ class ProcessMembership:
         *,
         session_timeout_ms: int,
         heartbeat_interval_ms: int | None = None,
+        notices: NoticeBoard | None = None,
     ) -> None:
+        """`notices`: what heartbeats tell besides, whenever it has changed; None for nothing."""
         self._client = client
+        self._notices = notices
         self._group_id = group_id
         self._interval_ms = heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms)
         # when an answer is lost, there is still time for another heartbeat within the session
@@ -301,18 +306,22 @@ class ProcessMembership:
 
     def _send_heartbeats(self) -> None:
         known: str | None = None
-        failures = quick_answers = 0
+        failures = quick_answers = told = 0
         try:
             while (sent := self._next_heartbeat()) is not None:
                 sent_s = time.monotonic()
+                to_tell = 0 if self._notices is None else self._notices.version
                 try:
                     reply = self._heartbeats.send(
                         {one.member_id: one.body for one in sent.values()},
                         known=known,
                         wait_ms=self._interval_ms,
                         timeout_s=self._answer_timeout_s,
+                        notices=self._notices.newest() if self._notices is not None and to_tell != told else (),
                     )
+                    told = to_tell
                 except CoordinatorUnavailable as error:
+                    told = 0  # it keeps them in memory only: one that was restarted has to be told again
                     failures += 1
                     if failures > 1:  # the first one is repeated at once: a coordinator that was restarted is there
                         self._say_unreachable(failures, error)

@@ -10,6 +10,7 @@ from typing import Any
 
 from assignor.types import TaskId
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.runtime import TaskRuntime
@@ -139,6 +140,10 @@ class NodeContext:
 
     def commit(self) -> None:
         self._task("commit").request_commit()
+
+    def dropped(self, reason: DropReason, detail: str = "") -> int:
+        """The record that this node has is left out; the level at which to log it. See `TaskLosses.dropped`."""
+        return self._task("dropped").losses.log_level(reason, self._name, detail)
 
     def _task(self, used: str) -> TaskRuntime:
         if self._runtime is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from assignor.types import TaskId
+from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.records import Headers, RecordMetadata
 from streams_runtime.state_stores.base import StateStore
@@ -36,6 +37,9 @@ class TaskRuntime(Protocol):
 
     @property
     def stores(self) -> dict[str, StateStore]: ...
+
+    @property
+    def losses(self) -> TaskLosses: ...
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has. Raises StreamsRuntimeError for an unknown topic."""

@@ -85,12 +85,16 @@ class InstanceView:
             "process_id": None if status.process_id is None else str(status.process_id),
             "state": str(status.state),
             "endpoint": None if status.endpoint is None else str(status.endpoint),
+            "notices": [notice.document() for notice in self._instance.notices.newest()],
             "threads": [
                 {
                     "name": thread.name,
                     "state": str(thread.state),
                     "member_id": thread.member_id,
                     "generation_id": thread.generation_id,
+                    "processed": thread.processed,
+                    "dropped": thread.dropped,
+                    "passed_over": thread.passed_over,
                     "tasks": [_task_document(task) for task in thread.tasks],
                 }
                 for thread in status.threads

@@ -13,6 +13,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.clock import Clock
 from streams_runtime.logs.base import Consumer, Log
+from streams_runtime.losses import LossesOf, uncounted
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.task_states import TaskType
@@ -33,6 +34,7 @@ class TaskCreator:
     consumer: Consumer
     producer: StreamsProducer
     clock: Clock
+    losses: LossesOf = uncounted
 
     def active(self, task: TaskId, partitions: Partitions) -> StreamTask:
         graph = self._graph(task)
@@ -73,6 +75,7 @@ class TaskCreator:
             clock=self.clock,
             processing_handler=self.application.processing_exception_handler,
             deserialization_handler=self.application.deserialization_exception_handler,
+            losses=self.losses(task),
         )
 
     def _standby_task(self, task: TaskId, partitions: Partitions, state: StateManager) -> StandbyTask:

@@ -24,6 +24,7 @@ from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.task_manager.tasks import AnyTask
 from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.task_states import TaskType
@@ -43,7 +44,12 @@ class TaskExecutor:
     """
 
     def __init__(
-        self, producer: StreamsProducer, configs: StreamsConfig, clock: Clock, listener: ThreadListener
+        self,
+        producer: StreamsProducer,
+        configs: StreamsConfig,
+        clock: Clock,
+        listener: ThreadListener,
+        metrics: ThreadMetrics,
     ) -> None:
         self.processed: dict[TaskId, int] = {}
         self.commit_is_late = False
@@ -52,6 +58,7 @@ class TaskExecutor:
         self._pass_ms = configs.record_pass_ms
         self._clock = clock
         self._listener = listener
+        self._metrics = metrics
         self._records_a_turn = 1
 
     def forget(self, task: TaskId) -> None:
@@ -144,6 +151,7 @@ class TaskExecutor:
         if before is None:
             self._listener.processed_first(task.id, self._clock.now_ms())
         self.processed[task.id] = processed + (before or 0)
+        self._metrics.task_processed(task.id, processed)
 
     def _adapt(self, turns_took_ms: int) -> None:
         if turns_took_ms * _TURNS_A_PASS > self._pass_ms:

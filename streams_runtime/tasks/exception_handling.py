@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
 from streams_runtime.errors import ProcessingFailed
+from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.records import Headers, RecordMetadata
 
@@ -32,6 +33,9 @@ HEADER_TASK = "__streams.errors.task"
 NO_RECORD = RecordMetadata("", -1, -1)
 """The metadata of a failed punctuation, which has no input record."""
 
+_PROCESSING, _DESERIALIZATION = "processing", "deserialization"
+_REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReason.DESERIALIZATION_ERROR}
+
 _logger = logging.getLogger(__name__)
 
 
@@ -43,13 +47,13 @@ def fail(record: FailedRecord) -> HandlerResponse:
 
 def log_and_continue(record: FailedRecord) -> HandlerResponse:
     """The record is dropped. Source: `LogAndContinueProcessingExceptionHandler`."""
-    _logger.warning("%s; the record is dropped", described(record))
+    _logger.warning("%s; the record is dropped", described(record), extra=TOLD_AS_NOTICE)
     return HandlerResponse.CONTINUE
 
 
 def dead_letter(record: FailedRecord) -> HandlerResponse:
     """The record goes to `errors.dead.letter.queue.topic.name`, and processing goes on."""
-    _logger.warning("%s; the record goes to the dead-letter topic", described(record))
+    _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=TOLD_AS_NOTICE)
     return HandlerResponse.DEAD_LETTER
 
 
@@ -110,7 +114,7 @@ class DeadLetterSender(Protocol):
 class ExceptionHandling:
     """Asks a handler and does what it answers. `dead_letter_topic`: full name, None when there is none."""
 
-    __slots__ = ("_dead_letter_topic", "_deserialization", "_processing", "_sender", "dropped_records")
+    __slots__ = ("_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sender")
 
     def __init__(
         self,
@@ -118,20 +122,21 @@ class ExceptionHandling:
         dead_letter_topic: str | None,
         processing: ExceptionHandler,
         deserialization: ExceptionHandler,
+        losses: TaskLosses,
     ) -> None:
         self._sender = sender
         self._dead_letter_topic = dead_letter_topic
         self._processing = processing
         self._deserialization = deserialization
-        self.dropped_records = 0
+        self._losses = losses
 
     def processing_failed(self, record: FailedRecord) -> None:
         """Returns when the task may go on. Raises ProcessingFailed, and what sending a dead letter raises."""
-        self._handle(self._processing, "processing", record)
+        self._handle(self._processing, _PROCESSING, record)
 
     def deserialization_failed(self, record: FailedRecord) -> None:
         """As `processing_failed`, for a record that could not be read."""
-        self._handle(self._deserialization, "deserialization", record)
+        self._handle(self._deserialization, _DESERIALIZATION, record)
 
     def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:
         try:
@@ -145,7 +150,9 @@ class ExceptionHandling:
             raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
         if response is HandlerResponse.DEAD_LETTER:
             self._send_dead_letter(kind, record)
-        self.dropped_records += 1
+            self._losses.dropped(DropReason.DEAD_LETTER, record.node, f"(the last: {_class_name(record.error)})")
+        else:
+            self._losses.dropped(_REASONS[kind], record.node, f"(the last: {_class_name(record.error)})")
 
     def _send_dead_letter(self, kind: str, record: FailedRecord) -> None:
         topic = self._dead_letter_topic

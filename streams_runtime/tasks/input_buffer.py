@@ -18,6 +18,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
+from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.records import Record
 from streams_runtime.tasks.exception_handling import FailedInputRecord
@@ -49,6 +50,7 @@ class InputBuffer:
     __slots__ = (
         "_consumer",
         "_group",
+        "_losses",
         "_max_buffered",
         "_on_failure",
         "_paused",
@@ -67,11 +69,13 @@ class InputBuffer:
         consumer: Consumer,
         configs: StreamsConfig,
         on_failure: Callable[[FailedInputRecord], None],
+        losses: TaskLosses | None = None,
     ) -> None:
         self._task_id = task_id
         self._sources = sources
         self._consumer = consumer
         self._on_failure = on_failure
+        self._losses = losses
         self._max_buffered = configs.buffered_records_per_partition
         self._paused: set[TopicPartition] = set()
         self._unfinished: UnfinishedRecord | None = None
@@ -83,11 +87,6 @@ class InputBuffer:
     def __len__(self) -> int:
         """Records buffered."""
         return len(self._group)
-
-    @property
-    def dropped_records(self) -> int:
-        """The number of records dropped because of negative timestamps."""
-        return sum(queue.dropped_records for queue in self._group.queues())
 
     # --- in
 
@@ -158,4 +157,4 @@ class InputBuffer:
             raise StreamsRuntimeError(
                 f"has no source for topic {partition.topic}; do all instances run the same topology?", self._task_id
             )
-        return RecordQueue(self._task_id, partition, source, self._on_failure)
+        return RecordQueue(self._task_id, partition, source, self._on_failure, self._losses)

@@ -4,6 +4,7 @@ Rules: reading begins at the committed offset, else by `auto.offset.reset` of th
 commits the offset of the next record to process: that of the first one buffered, else the consumer's position, so that
 gaps left by transactions and compaction count as consumed. It commits only offsets that have moved. The partition time
 is in the metadata of the commit. A task claims its input before it reads it; from then on no earlier owner can commit.
+Records that the log deleted before the group read them are told, with their number.
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`.
 """
 
@@ -15,15 +16,29 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import OffsetReset, StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata
+from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.tasks.input_buffer import InputPosition
 from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_partition_time
 
 
 class InputOffsets:
-    """`committed`: the offsets that this task found committed, or committed itself."""
+    """`committed`: the offsets that this task found committed, or committed itself. `purged`: topics whose records are
+    deleted once they are processed, so that those missing at their beginning were not lost.
+    """
 
-    __slots__ = ("_configs", "_consumer", "_held", "_log", "_settled", "_sources", "_task_id", "committed")
+    __slots__ = (
+        "_configs",
+        "_consumer",
+        "_held",
+        "_log",
+        "_losses",
+        "_purged",
+        "_settled",
+        "_sources",
+        "_task_id",
+        "committed",
+    )
 
     def __init__(
         self,
@@ -32,8 +47,12 @@ class InputOffsets:
         log: Log,
         consumer: Consumer,
         configs: StreamsConfig,
+        losses: TaskLosses,
+        purged: Collection[str] = (),
     ) -> None:
         self._task_id = task_id
+        self._losses = losses
+        self._purged = purged
         self._sources = sources
         self._log = log
         self._consumer = consumer
@@ -54,20 +73,32 @@ class InputOffsets:
             found = self._log.committed_offsets(self._configs.application_id, partitions)
         committed = {partition: found[partition] for partition in partitions if partition in found}
         begin = {partition: one.offset for partition, one in committed.items()}
-        begin |= self._reset_positions([p for p in partitions if p not in committed], "has no committed offset")
+        fresh = self._reset_positions([p for p in partitions if p not in committed], "has no committed offset")
+        begin |= fresh
         for partition, offset in begin.items():
             self._consumer.seek(partition, offset)
             self._settled[partition] = offset
         self._consumer.resume(partitions)
+        self._tell_deleted_unread(fresh)
         self.committed.update((partition, one.offset) for partition, one in committed.items())
         self._held = None
         return {partition: decode_partition_time(one.metadata) for partition, one in committed.items()}
 
-    def reset(self, partitions: Collection[TopicPartition]) -> None:
-        """The consumer's positions are out of range: go on by auto.offset.reset. Raises as `begin` does."""
-        for partition, offset in self._reset_positions(partitions, "has no record at its position").items():
-            self._consumer.seek(partition, offset)
+    def reset(self, outside: Mapping[TopicPartition, int]) -> None:
+        """These positions of the consumer are out of range: go on by auto.offset.reset, and tell what was passed over.
+
+        Raises as `begin` does.
+        """
+        begins = self._log.begin_offsets(outside)
+        for partition, resumed_at in self._reset_positions(outside, "has no record at its position").items():
+            position, begin = outside[partition], begins[partition]
+            self._consumer.seek(partition, resumed_at)
             self._settled.pop(partition, None)  # the group does not know this offset yet
+            if position < begin:
+                self._losses.passed_over(partition, position, begin, resumed_at)
+            else:
+                end = self._log.end_offsets([partition])[partition]
+                self._losses.beyond_end(partition, position, end, resumed_at)
 
     def moved(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What there is to commit: of a task that reads, by where its buffer stands, else what was kept."""
@@ -98,11 +129,21 @@ class InputOffsets:
         """Whether the group does not know yet that the partition is to be read from there."""
         return offset != self._settled.get(partition)
 
+    def _tell_deleted_unread(self, fresh: Mapping[TopicPartition, int]) -> None:
+        """`fresh`: partitions of which the group begins to read, and where. One that it reads from `latest` has lost
+        nothing that it was to have.
+        """
+        for partition, begin in fresh.items():
+            if begin > 0 and partition.topic not in self._purged and self._reset_of(partition) is OffsetReset.EARLIEST:
+                self._losses.deleted_unread(partition, begin)
+
+    def _reset_of(self, partition: TopicPartition) -> OffsetReset:
+        return self._sources[partition.topic].auto_offset_reset or self._configs.auto_offset_reset
+
     def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> dict[TopicPartition, int]:
         by_reset: dict[OffsetReset, list[TopicPartition]] = {}
         for partition in partitions:
-            source = self._sources[partition.topic]
-            by_reset.setdefault(source.auto_offset_reset or self._configs.auto_offset_reset, []).append(partition)
+            by_reset.setdefault(self._reset_of(partition), []).append(partition)
         if none := by_reset.get(OffsetReset.NONE):
             raise StreamsRuntimeError(
                 f"{', '.join(map(str, none))} {why}, and auto.offset.reset is none: set it to earliest or latest, or "

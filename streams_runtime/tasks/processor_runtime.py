@@ -11,6 +11,7 @@ from typing import Any
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.records import Headers, Record, RecordMetadata
@@ -39,6 +40,7 @@ class ProcessorRuntime:
         "application_id",
         "current_system_time_ms",
         "init_time_ms",
+        "losses",
         "queue",
         "record",
         "stores",
@@ -56,8 +58,10 @@ class ProcessorRuntime:
         collector: RecordCollector,
         commits: CommitState,
         clock: Clock,
+        losses: TaskLosses,
     ) -> None:
         self.task_id = task_id
+        self.losses = losses
         self.application_id = application_id
         self.stores: dict[str, StateStore] = {}
         self.record: Record[Any, Any] | None = None

@@ -18,6 +18,7 @@ from typing import Any
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import BytesSerde
@@ -33,6 +34,8 @@ _new_record = tuple.__new__
 class RecordQueue:
     """`on_failure` gets each record that cannot be read; it raises, or lets the record be dropped.
 
+    `losses`: counts those with a negative timestamp.
+
     `process`: the source's function for the records that `poll` gives.
     """
 
@@ -47,13 +50,13 @@ class RecordQueue:
         "_index",
         "_keys",
         "_length",
+        "_losses",
         "_offsets",
         "_on_failure",
         "_source",
         "_task_id",
         "_timestamps",
         "_values",
-        "dropped_records",
         "partition",
         "partition_time_ms",
         "process",
@@ -65,12 +68,13 @@ class RecordQueue:
         partition: TopicPartition,
         source: SourceRunner,
         on_failure: Callable[[FailedInputRecord], None],
+        losses: TaskLosses | None = None,
     ) -> None:
         self.partition = partition
         self.process: Callable[[Record[Any, Any]], None] = source.process
         self.partition_time_ms = UNKNOWN_TIME
-        self.dropped_records = 0
         self._task_id = task_id
+        self._losses = losses or uncounted(task_id)
         self._source = source
         self._on_failure = on_failure
         # bytes that stay bytes need no call
@@ -192,11 +196,12 @@ class RecordQueue:
         self._index = 0
 
     def _drop(self, index: int, timestamp_ms: int) -> None:
-        self.dropped_records += 1
-        _logger.warning(
+        _logger.log(
+            self._losses.log_level(DropReason.NEGATIVE_TIMESTAMP, self.partition.topic),
             "task %s drops a record with the negative timestamp %d: topic=%s, partition=%d, offset=%d",
             self._task_id,
             timestamp_ms,
             *self.partition,
             self._offsets[index],
+            extra=TOLD_AS_NOTICE,
         )

@@ -32,6 +32,7 @@ from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, RecordBatch
+from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.state_stores.base import StateStore
@@ -74,6 +75,7 @@ class StreamTask:
         clock: Clock,
         processing_handler: ExceptionHandler = fail,
         deserialization_handler: ExceptionHandler = fail,
+        losses: TaskLosses | None = None,
     ) -> None:
         self._id = task_id
         self._input_partitions = input_partitions
@@ -83,23 +85,30 @@ class StreamTask:
         self._lifecycle = TaskLifecycle(task_id, TaskType.ACTIVE)
         self._deadline = TaskDeadline(task_id, configs.task_timeout_ms)
         self._own_state = OwnedState(state, TaskType.ACTIVE)
+        self._losses = losses = losses or uncounted(task_id)
         self._collector = RecordCollector(
             task_id, producer, {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
         )
         self._handling = ExceptionHandling(
-            self._collector, configs.errors_dead_letter_queue_topic_name, processing_handler, deserialization_handler
+            self._collector,
+            configs.errors_dead_letter_queue_topic_name,
+            processing_handler,
+            deserialization_handler,
+            losses,
         )
-        self._offsets = InputOffsets(task_id, graph.sources, log, consumer, configs)
+        self._offsets = InputOffsets(
+            task_id, graph.sources, log, consumer, configs, losses, purged=graph.repartition_sources
+        )
         self._claim = InputClaim(log, configs.application_id, producer.transactional_id)
         self._buffer = InputBuffer(
-            task_id, input_partitions, graph.sources, log, consumer, configs, on_failure=self._reading_failed
+            task_id, input_partitions, graph.sources, log, consumer, configs, self._reading_failed, losses
         )
         self._commits = CommitState(task_id, producer, self._buffer, self._offsets)
         self._processing = RecordProcessing(
             task_id,
             graph,
             self._buffer,
-            ProcessorRuntime(task_id, configs.application_id, graph, self._collector, self._commits, clock),
+            ProcessorRuntime(task_id, configs.application_id, graph, self._collector, self._commits, clock, losses),
             self._collector,
             self._handling,
             self._commits,
@@ -158,8 +167,8 @@ class StreamTask:
 
     @property
     def dropped_records(self) -> int:
-        """The number of records dropped because of errors or negative timestamps."""
-        return self._handling.dropped_records + self._buffer.dropped_records
+        """How many records it has left out, for whatever reason."""
+        return self._losses.dropped_records
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         if self.state is TaskState.RUNNING:
@@ -412,9 +421,14 @@ class StreamTask:
         self._buffer.set_partitions(partitions)
         self._input_partitions = partitions
 
-    def reset_offsets(self, partitions: Collection[TopicPartition]) -> None:
-        """After OffsetOutOfRange, go on by auto.offset.reset. Raises LogTimeout, and StreamsRuntimeError for `none`."""
-        self._offsets.reset([partition for partition in partitions if partition in self._input_partitions])
+    def reset_offsets(self, outside: Mapping[TopicPartition, int]) -> None:
+        """After OffsetOutOfRange, go on by auto.offset.reset, and tell what was passed over. `outside`: positions.
+
+        Raises LogTimeout, and StreamsRuntimeError for `none`.
+        """
+        own = {partition: position for partition, position in outside.items() if partition in self._input_partitions}
+        if own:
+            self._offsets.reset(own)
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
         self.state_manager.mark_changelogs_corrupted(partitions)

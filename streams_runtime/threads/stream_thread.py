@@ -101,8 +101,16 @@ class StreamThread:
         return self._held
 
     def status(self) -> ThreadStatus:
+        counted = self._setting.metrics
         return ThreadStatus(
-            self.name, self._state, self._held.member_id, self._held.generation_id, self._work.published_tasks
+            self.name,
+            self._state,
+            self._held.member_id,
+            self._held.generation_id,
+            self._work.published_tasks,
+            counted.processed_records,
+            counted.dropped_records,
+            counted.passed_over_records,
         )
 
     def copies(self) -> tuple[TaskCopy, ...]:

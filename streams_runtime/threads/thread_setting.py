@@ -12,6 +12,7 @@ from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.metrics import ThreadMetrics
+from streams_runtime.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -36,4 +37,5 @@ class ThreadSetting:
     listener: ThreadListener
     restore_listener: RestoreListener
     metrics: ThreadMetrics
+    notices: NoticeBoard
     state_changed: Callable[[], None]

@@ -56,13 +56,20 @@ class TaskCopy:
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
-    """`tasks`: in order of their ids, active before standby. `generation_id` 0: nothing was assigned yet."""
+    """`tasks`: in order of their ids, active before standby. `generation_id` 0: nothing was assigned yet.
+
+    `processed`, `dropped`, `passed_over`: input records since the thread started. Passed over are those that the log
+    had deleted before the group read them.
+    """
 
     name: str
     state: ThreadState
     member_id: str
     generation_id: int
     tasks: tuple[TaskStatus, ...]
+    processed: int = 0
+    dropped: int = 0
+    passed_over: int = 0
 
 
 def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, processed: int) -> TaskStatus:

@@ -16,6 +16,7 @@ import logging
 
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
+from streams_runtime.losses import TaskLosses
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_consumer import restore_isolation
@@ -65,7 +66,7 @@ class ThreadWork:
         self._metrics = setting.metrics
         self._tasks = Tasks()
         report = OffsetReport(setting.directory)
-        self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener)
+        self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener, setting.metrics)
         inputs = TaskInputs(setting.log, configs.application_id, self._producer)
         self.restoration = Restoration(
             self._tasks, self._reader, inputs, self._consumer, setting.clock, setting.listener
@@ -73,7 +74,13 @@ class ThreadWork:
         self.manager = TaskManager(
             self._tasks,
             TaskCreator(
-                setting.application, setting.directory, setting.log, self._consumer, self._producer, setting.clock
+                setting.application,
+                setting.directory,
+                setting.log,
+                self._consumer,
+                self._producer,
+                setting.clock,
+                lambda task: TaskLosses(task, setting.metrics.task(task), setting.notices),
             ),
             self._executor,
             self.restoration,
@@ -105,6 +112,7 @@ class ThreadWork:
         self._busy = False
         try:
             batches = self._consumer.poll(timeout_ms, self._configs.max_poll_records)
+            self._metrics.polled()
         except OffsetOutOfRange as outside:
             self._reset_offsets(outside)
             return
@@ -168,7 +176,8 @@ class ThreadWork:
         """Let other threads see the present state of the tasks."""
         self._last_publish_ms = self._clock.monotonic_ms()
         mailbox.publish(self.manager.offset_sums())
-        self._metrics.tasks((task.type, task.state) for task in self._tasks)
+        self._metrics.tasks((task.id, task.type, task.state) for task in self._tasks)
+        self._metrics.buffered({task.id: task.buffered_records for task in self._tasks.running})
         lags = self._reader.lags()
         self.published_tasks = tuple(
             task_status(task, lags, self.restoration.restored(task), self._processed(task)) for task in self._tasks
@@ -191,7 +200,7 @@ class ThreadWork:
     def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
         try:
             for running in self._tasks.running:
-                running.reset_offsets(outside.positions.keys() & running.input_partitions)
+                running.reset_offsets(outside.positions)
         except LogTimeout as timeout:
             _logger.info("positions could not be reset, the next poll finds them again: %s", timeout)
 

@@ -11,6 +11,7 @@ from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType, Punctuator
 from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.state_stores.base import StateStore, StoreContext
@@ -58,6 +59,7 @@ class RecordingRuntime:
     headers: Headers = (("h", b"1"),)
     current_stream_time_ms: int = 11
     current_system_time_ms: int = 12
+    losses: TaskLosses = field(default_factory=lambda: uncounted(TASK))
 
     def partitions_of(self, topic: str) -> int:
         if topic not in self.partitions:

@@ -164,6 +164,7 @@ def test_should_have_stores_but_no_copies_and_no_hosts_before_it_is_started(grou
         "process_id": None,
         "state": "created",
         "endpoint": None,
+        "notices": [],
         "threads": [],
     }
     assert b"streams_tasks" in view.metrics_text()

@@ -15,6 +15,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
@@ -49,6 +50,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
         listener=SilentListener(),
         restore_listener=SilentRestoreListener(),
         metrics=InstanceMetrics().thread(name),
+        notices=NoticeBoard(SystemClock()),
         state_changed=lambda: None,
     )
 
@@ -132,7 +134,9 @@ def test_should_punctuate_stream_time_and_then_wall_clock_time_after_records(tmp
     BothKinds.fired = fired
     topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
     running = RunningTask(tmp_path, topology.add_processor("both", BothKinds, "source")).start()
-    executor = TaskExecutor(running.producer, running.configs, running.clock, SilentListener())
+    executor = TaskExecutor(
+        running.producer, running.configs, running.clock, SilentListener(), InstanceMetrics().thread("t")
+    )
     running.write(next(iter(running.inputs)), "record", first_ms=7)
     running.poll()
     running.clock.advance(25)

@@ -12,6 +12,7 @@ from assignor.types import TaskId
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError, TaskTimeout
 from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.task_manager.task_executor import MOST_RECORDS_A_TURN, TaskExecutor
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.tasks.thread_rig import MovableClock
@@ -69,7 +70,7 @@ class Executing:
         self.clock = MovableClock()
         self.told = RememberingListener()
         configs = StreamsConfig("app", "memory:x", Path("state"), record_pass_ms=PASS_MS)
-        self.executor = TaskExecutor(cast(Any, None), configs, self.clock, self.told)
+        self.executor = TaskExecutor(cast(Any, None), configs, self.clock, self.told, InstanceMetrics().thread("t"))
 
     def task(self, number: int, records: int, record_ms: float = 0.01, fails: Exception | None = None) -> CountingTask:
         return CountingTask(TaskId(0, number), records, record_ms, self.clock, fails)

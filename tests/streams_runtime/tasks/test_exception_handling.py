@@ -9,6 +9,7 @@ import pytest
 
 from assignor.types import TaskId
 from streams_runtime.errors import ProcessingFailed
+from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.records import Headers, RecordMetadata
 from streams_runtime.tasks.exception_handling import (
@@ -61,8 +62,10 @@ def failed(error: Exception | None = None, timestamp_ms: int = 9) -> FailedInput
         return FailedInputRecord(TASK, metadata, "split", b"k", b"v", (("h", b"1"),), timestamp_ms, raised)
 
 
-def handling(handler: ExceptionHandler, mailbox: Mailbox, topic: str | None = "dead") -> ExceptionHandling:
-    return ExceptionHandling(mailbox, topic, handler, fail)
+def handling(
+    handler: ExceptionHandler, mailbox: Mailbox, topic: str | None = "dead", losses: TaskLosses | None = None
+) -> ExceptionHandling:
+    return ExceptionHandling(mailbox, topic, handler, fail, losses or uncounted(TASK))
 
 
 def test_should_raise_with_task_topic_partition_offset_and_node_when_the_handler_says_fail() -> None:
@@ -77,11 +80,11 @@ def test_should_raise_with_task_topic_partition_offset_and_node_when_the_handler
 
 
 def test_should_go_on_without_the_record_when_the_handler_says_continue(caplog: pytest.LogCaptureFixture) -> None:
-    mailbox = Mailbox()
-    one = handling(log_and_continue, mailbox)
+    mailbox, losses = Mailbox(), uncounted(TASK)
+    one = handling(log_and_continue, mailbox, losses=losses)
     with caplog.at_level(logging.WARNING):
         one.processing_failed(failed())
-    assert (mailbox.letters, one.dropped_records) == ([], 1)
+    assert (mailbox.letters, losses.dropped_records) == ([], 1)
     assert "task=0_3, node=split, record topic=in, partition=3, offset=17" in caplog.text
 
 
@@ -118,9 +121,9 @@ def test_should_ask_the_handler_of_its_own_kind() -> None:
         raise AssertionError
 
     mailbox = Mailbox()
-    ExceptionHandling(mailbox, None, never, log_and_continue).deserialization_failed(failed())
+    ExceptionHandling(mailbox, None, never, log_and_continue, uncounted(TASK)).deserialization_failed(failed())
     with pytest.raises(ProcessingFailed, match="deserialization failed"):
-        ExceptionHandling(mailbox, None, never, fail).deserialization_failed(failed())
+        ExceptionHandling(mailbox, None, never, fail, uncounted(TASK)).deserialization_failed(failed())
 
 
 def test_should_fail_when_there_is_no_dead_letter_topic() -> None:
@@ -144,9 +147,10 @@ def test_should_fail_when_the_handler_answers_nonsense() -> None:
 
 
 def test_should_take_the_words_for_the_responses() -> None:
-    one = handling(lambda record: "continue", Mailbox())  # type: ignore[arg-type, return-value]
+    losses = uncounted(TASK)
+    one = handling(lambda record: "continue", Mailbox(), losses=losses)  # type: ignore[arg-type, return-value]
     one.processing_failed(failed())
-    assert one.dropped_records == 1
+    assert losses.dropped_records == 1
 
 
 def test_should_name_errors_of_python_itself_without_a_module() -> None:

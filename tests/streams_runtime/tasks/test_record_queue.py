@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
@@ -30,13 +31,15 @@ class Failed(Exception):
 
 
 def queue(
-    settings: SourceSettings | None = None, on_failure: Callable[[FailedInputRecord], None] | None = None
+    settings: SourceSettings | None = None,
+    on_failure: Callable[[FailedInputRecord], None] | None = None,
+    losses: TaskLosses | None = None,
 ) -> RecordQueue:
     def refuse(record: FailedInputRecord) -> None:
         raise Failed(record)
 
     return RecordQueue(
-        TASK, IN, SourceRunner("source", settings or SourceSettings(), CurrentNode()), on_failure or refuse
+        TASK, IN, SourceRunner("source", settings or SourceSettings(), CurrentNode()), on_failure or refuse, losses
     )
 
 
@@ -89,11 +92,12 @@ def test_should_read_a_record_only_when_its_turn_comes() -> None:
 
 
 def test_should_drop_records_with_negative_timestamps(caplog: pytest.LogCaptureFixture) -> None:
-    one = queue()
+    losses = uncounted(TASK)
+    one = queue(losses=losses)
     one.add(batch([0, 1, 2], [-1, 5, -1], [b"a", b"b", b"c"]))
     with caplog.at_level(logging.WARNING):
         assert drain(one) == [Record(b"k", b"b", 5)]
-    assert (one.dropped_records, one.next_offset(), one.partition_time_ms) == (2, None, 5)
+    assert (losses.dropped_records, one.next_offset(), one.partition_time_ms) == (2, None, 5)
     assert "task 0_2 drops a record with the negative timestamp -1: topic=in, partition=2, offset=2" in caplog.text
 
 

@@ -158,7 +158,7 @@ def test_should_go_on_by_auto_offset_reset_when_its_position_is_gone(tmp_path: P
     one = RunningTask(tmp_path).start()
     one.write(IN, "a", "b", "c")
     one.log.delete_records({IN: 2})
-    one.task.reset_offsets([IN, OTHER])
+    one.task.reset_offsets({IN: 0, OTHER: 0})
     one.run()
     assert one.output() == ["C"]
     assert one.commit() == {IN: 3}

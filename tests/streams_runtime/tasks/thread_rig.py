@@ -15,6 +15,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_states import TaskState
@@ -165,6 +166,7 @@ def rig(
             listener=told,
             restore_listener=SilentRestoreListener(),
             metrics=InstanceMetrics().thread(name),
+            notices=NoticeBoard(clock),
             state_changed=lambda: None,
         )
     )

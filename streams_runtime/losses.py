@@ -1,0 +1,124 @@
+"""What a task does not process to the end, or never gets to read: counted as metrics, told as notices, and logged.
+
+Rules: each record is counted once, by its reason. A count of a reason and a place is logged as warnings up to the
+tenth, and then only at level debug: the metric and the notice go on counting. Source:
+`TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons; what was passed over, Kafka does not
+count.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.metrics import TaskMetrics
+from streams_runtime.notices import NoticeBoard, NoticeCode
+
+WARNINGS = 10
+"""So many records of one reason and place are named in the log, each in a line."""
+
+TOLD_AS_NOTICE = {"told_as_notice": True}
+"""`extra` of a line of the log whose matter is a notice already."""
+
+_logger = logging.getLogger(__name__)
+
+
+class DropReason(StrEnum):
+    """The label of the metric."""
+
+    LATE = "late"
+    """Its window was closed already: later than the grace, or than a window store keeps."""
+
+    NULL_KEY = "null-key"
+    NULL_KEY_OR_VALUE = "null-key-or-value"
+    NEGATIVE_TIMESTAMP = "negative-timestamp"
+    DESERIALIZATION_ERROR = "deserialization-error"
+    PROCESSING_ERROR = "processing-error"
+    DEAD_LETTER = "dead-letter"
+
+
+_IN_WORDS = {
+    DropReason.LATE: "late for a closed window",
+    DropReason.NULL_KEY: "null key",
+    DropReason.NULL_KEY_OR_VALUE: "null key or value",
+    DropReason.NEGATIVE_TIMESTAMP: "negative timestamp",
+    DropReason.DESERIALIZATION_ERROR: "cannot be read",
+    DropReason.PROCESSING_ERROR: "failed in a processor",
+    DropReason.DEAD_LETTER: "sent to the dead-letter topic",
+}
+
+
+class TaskLosses:
+    """Of one task in one thread, which alone calls it. `dropped_records`: how many so far, of all reasons."""
+
+    __slots__ = ("_by_place", "_metrics", "_notices", "_task", "dropped_records")
+
+    def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: NoticeBoard | None) -> None:
+        """`metrics`, `notices` None: neither is kept, as in a test of a task alone."""
+        self.dropped_records = 0
+        self._task = task
+        self._metrics = metrics
+        self._notices = notices
+        self._by_place: dict[tuple[DropReason, str], int] = {}
+
+    def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
+        """Count one record. `place`: a node or a topic. `detail`: what to say of this reason and place from now on.
+
+        Whether the record is to be named in the log.
+        """
+        self.dropped_records += 1
+        seen = self._by_place[reason, place] = self._by_place.get((reason, place), 0) + 1
+        if self._metrics is not None:
+            self._metrics.dropped(reason)
+        if self._notices is not None:
+            code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
+            self._notices.tell(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)
+        return seen <= WARNINGS
+
+    def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:
+        """As `dropped`; the level at which the record is to be logged."""
+        return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
+
+    def deleted_unread(self, partition: TopicPartition, begin: int) -> None:
+        """The group begins to read a partition that has lost its first records."""
+        self._passed_over(partition, begin, f"were deleted before this group read any; it begins at offset {begin}")
+
+    def passed_over(self, partition: TopicPartition, position: int, begin: int, resumed_at: int) -> None:
+        """The log starts above the group's position."""
+        where = f"the log starts at {begin}, the group was at {position}"
+        more = "" if resumed_at == begin else f" and goes on at {resumed_at}, by auto.offset.reset"
+        self._passed_over(partition, begin - position, f"were deleted before this group read them: {where}{more}")
+
+    def beyond_end(self, partition: TopicPartition, position: int, end: int, resumed_at: int) -> None:
+        """The log ends below the group's position."""
+        what = (
+            f"position beyond the log's end: the group was at offset {position}, and the log ends at {end}, as the "
+            f"topic was made again or has lost records; the group goes on at {resumed_at}"
+        )
+        _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=TOLD_AS_NOTICE)
+        if self._notices is not None:
+            self._notices.tell(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
+
+    def _passed_over(self, partition: TopicPartition, records: int, what: str) -> None:
+        _logger.warning(
+            "task %s: %s: %s records %s", self._task, _name(partition), f"{records:,}", what, extra=TOLD_AS_NOTICE
+        )
+        if self._metrics is not None:
+            self._metrics.passed_over(partition.topic, records)
+        if self._notices is not None:
+            self._notices.tell(NoticeCode.RECORDS_PASSED_OVER, _name(partition), records, f"records {what}")
+
+
+LossesOf = Callable[[TaskId], TaskLosses]
+"""Makes those of a task."""
+
+
+def uncounted(task: TaskId) -> TaskLosses:
+    """For a task without an instance."""
+    return TaskLosses(task, None, None)
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

@@ -1,0 +1,150 @@
+"""What an instance has to tell people: records that it passed over or left out, warnings and errors that it logged.
+
+    tell       a thread of the instance adds to what is known under a code
+    newest     what is to be told now: one notice for each code, in a size that any coordinator takes
+
+The heartbeat of the process takes them to the coordinator when they have changed, and `groups describe` and `workers
+run` show them. Nothing is told twice: a notice has the number of everything under its code since the instance started,
+and its text says where most of it was. Rules: any thread may call; telling is cheap, the text is put together when it
+is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streams_runtime.clock import Clock
+
+MAX_TEXT_LENGTH = 300
+"""Of a notice. A coordinator takes 500 characters."""
+
+MAX_NOTICES = 16
+MAX_BYTES = 3_500
+"""Of all notices as ASCII JSON. A coordinator that does not know notices yet ignores 4,096 bytes of them, no more."""
+
+_MAX_PLACES = 1_000
+_OTHERS = "elsewhere"
+
+
+class NoticeCode(StrEnum):
+    """The most serious first: when there is too much to tell, the last ones are left out."""
+
+    RECORDS_PASSED_OVER = "RECORDS_PASSED_OVER"
+    """The log had deleted records before the group read them."""
+
+    POSITION_BEYOND_END = "POSITION_BEYOND_END"
+    """The log ends before the group's position: the topic was made again, or has lost records."""
+
+    RECORDS_DROPPED = "RECORDS_DROPPED"
+    RECORDS_DEAD_LETTERED = "RECORDS_DEAD_LETTERED"
+    ERRORS_LOGGED = "ERRORS_LOGGED"
+    WARNINGS_LOGGED = "WARNINGS_LOGGED"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """`count`: of records, or of lines logged, since the instance started. `at_ms`: of the last of them, since the
+    epoch. `text`: one line of at most `MAX_TEXT_LENGTH` characters.
+    """
+
+    code: NoticeCode
+    text: str
+    count: int
+    at_ms: int
+
+    def document(self) -> dict[str, object]:
+        """As the heartbeat of a process carries it."""
+        return {"code": str(self.code), "text": self.text, "count": self.count, "at_ms": self.at_ms}
+
+
+@dataclass(slots=True)
+class _Place:
+    count: int = 0
+    detail: str = ""
+
+
+class _Told:
+    """All that is known under one code, by what it is about."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.at_ms = 0
+        self.places: dict[str, _Place] = {}
+
+    def text(self) -> str:
+        most_first = sorted(self.places.items(), key=lambda item: -item[1].count)
+        told: list[str] = []
+        length = 0
+        for index, (about, place) in enumerate(most_first):
+            words = about + (f": {place.count:,}" if place.count else "") + (f" {place.detail}" if place.detail else "")
+            more = f"; and {len(most_first) - index} more"
+            if told and length + len(words) + len(more) > MAX_TEXT_LENGTH:
+                return one_line("; ".join(told) + more)
+            told.append(words)
+            length += len(words) + 2
+        return one_line("; ".join(told))
+
+
+class NoticeBoard:
+    """One for each instance. `version` rises whenever there is something new to tell."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.version = 0
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._codes: dict[NoticeCode, _Told] = {}
+
+    def tell(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
+        """`count` more, about a place or a reason. `detail`: replaces what was said about it; empty leaves that."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            told = self._codes.setdefault(code, _Told())
+            if about not in told.places and len(told.places) >= _MAX_PLACES:
+                about, detail = _OTHERS, ""
+            place = told.places.setdefault(about, _Place())
+            place.count += count
+            place.detail = detail or place.detail
+            told.count += count
+            told.at_ms = now_ms
+            self.version += 1
+
+    def tell_last(self, code: NoticeCode, text: str) -> None:
+        """One more, of which only the last text is of interest."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            told = self._codes.setdefault(code, _Told())
+            told.places = {text: _Place()}
+            told.count += 1
+            told.at_ms = now_ms
+            self.version += 1
+
+    def newest(self) -> tuple[Notice, ...]:
+        """One for each code, the most serious first, as many as `MAX_BYTES` allow."""
+        with self._lock:
+            notices = [
+                Notice(code, told.text(), told.count, told.at_ms)
+                for code in NoticeCode
+                if (told := self._codes.get(code)) is not None
+            ]
+        return _fitting(notices)
+
+
+def one_line(text: str, longest: int = MAX_TEXT_LENGTH) -> str:
+    """Without line breaks and other control characters, cut with an ellipsis where it is too long."""
+    line = " ".join("".join(each if each.isprintable() else " " for each in text[: 4 * longest]).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
+    fitting: list[Notice] = []
+    size = len("[]")
+    for notice in notices[:MAX_NOTICES]:
+        size += len(json.dumps(notice.document())) + len(", ")
+        if size > MAX_BYTES:
+            break
+        fitting.append(notice)
+    return tuple(fitting)

@@ -1,0 +1,72 @@
+"""What an instance tells people: one notice for each code, short, and small enough for any coordinator."""
+
+from __future__ import annotations
+
+import json
+
+from streams_runtime.notices import MAX_BYTES, MAX_TEXT_LENGTH, Notice, NoticeBoard, NoticeCode, one_line
+from tests.streams_runtime.manual_clock import ManualClock
+
+DROPPED, WARNED = NoticeCode.RECORDS_DROPPED, NoticeCode.WARNINGS_LOGGED
+
+
+def test_should_have_nothing_to_tell_at_first() -> None:
+    board = NoticeBoard(ManualClock())
+    assert (board.version, board.newest()) == (0, ())
+
+
+def test_should_add_up_what_is_under_a_code_and_name_the_most_first() -> None:
+    clock = ManualClock()
+    board = NoticeBoard(clock)
+    board.tell(DROPPED, "null key, SPLIT", 2)
+    board.tell(DROPPED, "late, SUM", 1_000, "(up to 0:01:00)")
+    clock.advance(5)
+    board.tell(DROPPED, "late, SUM", 2_000, "(up to 0:02:00)")
+    board.tell(DROPPED, "late, SUM", 1)
+    text = "late, SUM: 3,001 (up to 0:02:00); null key, SPLIT: 2"
+    assert board.newest() == (Notice(DROPPED, text, 3_003, clock.now_ms()),)
+    assert board.version == 4
+
+
+def test_should_tell_the_last_line_only_where_lines_are_counted() -> None:
+    board = NoticeBoard(ManualClock())
+    board.tell_last(WARNED, "one")
+    board.tell_last(WARNED, "another")
+    assert [(notice.text, notice.count) for notice in board.newest()] == [("another", 2)]
+
+
+def test_should_say_how_many_places_do_not_fit_into_the_text() -> None:
+    board = NoticeBoard(ManualClock())
+    for number in range(100):
+        board.tell(DROPPED, f"orders-{number}", 100 - number, "records were deleted before this group read any")
+    (notice,) = board.newest()
+    assert len(notice.text) <= MAX_TEXT_LENGTH
+    assert notice.text.startswith("orders-0: 100 records")
+    assert notice.text.endswith("; and 96 more")
+    assert notice.count == 5_050
+
+
+def test_should_not_grow_with_the_number_of_places() -> None:
+    board = NoticeBoard(ManualClock())
+    for number in range(5_000):
+        board.tell(DROPPED, f"place {number}", 1)
+    assert board.newest()[0].count == 5_000
+    assert board.newest()[0].text.startswith("elsewhere: 4,000; ")
+
+
+def test_should_leave_out_the_least_serious_when_all_of_them_are_too_large() -> None:
+    board = NoticeBoard(ManualClock())
+    for code in NoticeCode:
+        board.tell_last(code, "\u00e9" * MAX_TEXT_LENGTH)  # six bytes each in ASCII JSON
+    told = [notice.code for notice in board.newest()]
+    assert told == list(NoticeCode)[:1]
+    assert len(json.dumps([notice.document() for notice in board.newest()])) <= MAX_BYTES
+    plain = NoticeBoard(ManualClock())
+    for code in NoticeCode:
+        plain.tell_last(code, "e" * MAX_TEXT_LENGTH)
+    assert [notice.code for notice in plain.newest()] == list(NoticeCode)
+
+
+def test_should_make_one_line_of_any_text() -> None:
+    assert one_line("a\n\tb\x1b[31m  c\x00") == "a b [31m c"
+    assert one_line("x" * 20, 10) == "x" * 9 + "…"
