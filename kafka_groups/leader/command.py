@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
     if KAFKA.is_missing:
         KAFKA.register_missing(app, "lead")
         return
-    app.command("lead", epilog=example("lead --bootstrap-server kafka:9092 --group orders --topology orders.txt"))(lead)
+    app.command("lead", epilog=example("lead --bootstrap-server kafka:9092 --group orders --topology topo.txt"))(lead)
 
 
 @dataclass(frozen=True, slots=True)
