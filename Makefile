@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-all test-kafka lint format bench lock clean
+.PHONY: help setup demo test test-quick test-all test-kafka lint format docs bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
@@ -62,6 +62,11 @@ lint: setup ## style, types, layering
 format: setup ## rewrite the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# -E: what is generated from the code is generated anew, whatever page holds it.
+docs: setup ## the documentation as a site in build/site, from docs/ and the code; a broken link is an error
+	$(BIN)/python -m sphinx -b html -c docs -d build/doctrees -E -n -W --keep-going -q . build/site
+	@echo "The site begins at build/site/docs/index.html"
 
 bench: setup ## the leader beside Kafka's own figures; the runtime beside plain rocksdict and plain loops; time to take over
 	$(BIN)/python -m benchmarks

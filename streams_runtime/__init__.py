@@ -155,6 +155,7 @@ _NAMES_OF = {
     "streams_runtime.testing.topology_test_topics": ("InputTopic", "OutputTopic"),
 }
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+__all__ = [*_HOME_OF]
 
 
 def __getattr__(name: str) -> object:

@@ -164,6 +164,16 @@ _OPTIONAL = frozenset(
 )
 
 
+def accepted_values(key: str) -> str:
+    """Which values a key of `StreamsConfig` may have, as the documentation says it; "" for any text."""
+    if key in _INTEGER_BOUNDS:
+        low, high = _INTEGER_BOUNDS[key]
+        return f"from {low}" if high in (JAVA_INT_MAX, JAVA_LONG_MAX) else f"{low} to {high}"
+    if key in _BOOLEANS:
+        return "true, false"
+    return ", ".join(_CHOICES.get(key, ()))
+
+
 def _read(key: str, value: object, where: str) -> object:
     if value is None and key in _OPTIONAL:
         return None

@@ -1,0 +1,82 @@
+"""The reference of the command line, from the commands themselves."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from typer.main import get_command
+
+from assignor.commands import build_app
+from docs._ext.markdown import code, fenced, table
+
+PROGRAM = "assignor"
+_REMARKS = re.compile(r"\s*\[(?P<remarks>[^\[\]]*(?:default: |required|x>=|x<=|<=x|>=x)[^\[\]]*)\]\Z", re.DOTALL)
+"""What typer puts at the end of an option's text."""
+
+
+def commands() -> dict[str, Any]:
+    """Every command that runs something, by its words after `assignor`, in the order of the alphabet.
+
+    typer brings a click of its own or uses the one that is installed; only what both have is used here.
+    """
+    return dict(_below(get_command(build_app()), ()))
+
+
+def command_reference() -> str:
+    """One section a command: what it does, how it is called, its options with their defaults, an example."""
+    return "\n".join(_section(words, command) for words, command in commands().items())
+
+
+def _below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield " ".join(words), command
+        return
+    for name, each in sorted(inner.items()):
+        if not each.hidden:
+            yield from _below(each, (*words, name))
+
+
+def _section(words: str, command: Any) -> str:
+    context = command.context_class(command, info_name=f"{PROGRAM} {words}")
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    parts = [f"## {PROGRAM} {words}\n", _prose(command.help or ""), fenced(usage, "text")]
+    records = [each.get_help_record(context) for each in command.params]
+    rows = [_row(*record) for record in records if record is not None]
+    if rows:
+        parts.append(table(("argument or option", "default", "what it is"), rows))
+    if command.epilog:
+        parts.append(_prose(command.epilog))
+    return "\n".join(parts)
+
+
+def _row(name: str, text: str) -> tuple[str, str, str]:
+    found = _REMARKS.search(text)
+    if found is None:
+        return code(name), "", _escaped(text)
+    remarks = [each.strip() for each in found["remarks"].split(";")]
+    default = next((each.removeprefix("default: ") for each in remarks if each.startswith("default: ")), None)
+    told = "must be given" if "required" in remarks else code(" ".join(default.split())) if default else ""
+    bounds = [each for each in remarks if not each.startswith("default: ") and each != "required"]
+    return code(name), told, _escaped(text[: found.start()]) + (f" ({', '.join(bounds)})" if bounds else "")
+
+
+def _prose(text: str) -> str:
+    r"""Help as Markdown: paragraphs stay, and one that begins with \b keeps its lines."""
+    parts = []
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
+        lines = paragraph.splitlines()
+        if lines and lines[0].strip() == "\b":
+            parts.append(fenced(inspect.cleandoc("\n".join(lines[1:])), "text"))
+        else:
+            parts.append(_escaped(" ".join(line.strip() for line in lines)) + "\n")
+    return "\n".join(parts)
+
+
+def _escaped(text: str) -> str:
+    """What Markdown would take for emphasis, a tag or a link; text in backquotes stays as it is."""
+    pieces = re.split(r"(`[^`]*`)", text)
+    return "".join(each if each.startswith("`") else re.sub(r"([*_<>\[\]#])", r"\\\1", each) for each in pieces)

@@ -1,0 +1,69 @@
+"""What each config of an application means, in a sentence or two: the text of docs/reference/configs.md.
+
+A config that has no text here, and a text that has no config, fail a test. Where the meaning differs from Kafka's, the
+text says so. Properties of Kafka's clients are described in docs/kafka/client-settings.md and docs/kafka/log.md.
+"""
+
+from __future__ import annotations
+
+RUNTIME: dict[str, str] = {
+    "application.id": "The name of the application. It is the name of the group, and the beginning of the names of "
+    "its internal topics and of its directories.",
+    "bootstrap.servers": "Where the records are: `host:port,...` of Kafka, `embedded:` and an absolute directory for "
+    "the log on disk, or `memory:` and a name for a log within one process.",
+    "state.dir": "Where the stores, checkpoints and locks of this process are. A relative path begins at the working "
+    "directory.",
+    "processing.guarantee": "`exactly_once_v2` commits results, changelogs and offsets in one transaction.",
+    "commit.interval.ms": "How often a task commits. Without it: 30000, or 100 under exactly-once.",
+    "num.stream.threads": "How many stream threads an instance starts. Each is one member of the group.",
+    "max.task.idle.ms": "How long a task waits for records of a partition that has none, so that it can take records "
+    "in the order of their timestamps. -1 never waits.",
+    "task.timeout.ms": "How long a task may make no progress because the log does not answer. Then its thread fails.",
+    "poll.ms": "How long a thread without work waits for records.",
+    "max.poll.records": "The most records that one poll returns.",
+    "buffered.records.per.partition": "A task that has buffered more records of a partition than this pauses it.",
+    "auto.offset.reset": "Where a task begins on a partition that has no committed offset. `none`: it is an error.",
+    "state.cleanup.delay.ms": "How long the directory of a task that is not here any more is kept.",
+    "repartition.purge.interval.ms": "How often records that all tasks have read are deleted from repartition topics.",
+    "application.server": "`host:port` under which the instance answers queries. Port 0 takes a free one. Without it, "
+    "an instance serves nothing.",
+    "client.id": "The beginning of the names of the instance's members and clients. Without it: the application id "
+    "and the process id.",
+    "session.timeout.ms": "How long a member that is silent stays in the group.",
+    "heartbeat.interval.ms": "How often an instance shows that it lives. Without it: 3000, or a third of the session "
+    "timeout if that is less.",
+    "rebalance.timeout.ms": "How long a rebalance waits for this member to rejoin. Kafka's consumer calls it "
+    "`max.poll.interval.ms`.",
+    "leave.on.disconnect": "Whether a process whose connection breaks is replaced within a fraction of a second, not "
+    "only after its session. Kafka does not have this; `false` is Kafka's rule.",
+    "errors.dead.letter.queue.topic.name": "The topic to which the handler `dead_letter` sends records that failed.",
+    "restore.batch.records": "The most changelog records that one pass of a thread restores while other tasks run.",
+    "restore.pass.ms": "The longest time that one pass of a thread restores while other tasks run.",
+    "record.pass.ms": "The longest time that one pass of a thread processes records before it punctuates and commits.",
+}
+"""Keys of `StreamsConfig`."""
+
+PLACEMENT: dict[str, str] = {
+    "num.standby.replicas": "How many standbys each stateful task has, on other processes than its active copy.",
+    "acceptable.recovery.lag": "A copy that lacks at most this many changelog records counts as caught up. A task "
+    "moves at once only to a process that has caught up.",
+    "max.warmup.replicas": "The most warm-ups of the whole group at one time.",
+    "probing.rebalance.interval.ms": "How often the group checks whether warm-ups have caught up.",
+    "rack.aware.assignment.tags": "The tags over which the standbys of a task are spread, most important first. A "
+    "member gives its own with `client.tag.<tag>`.",
+    "rack.aware.assignment.strategy": "Only `none` works in this release. Another value is refused when a rebalance "
+    "would need it.",
+    "rack.aware.assignment.traffic_cost": "The cost of traffic between racks. No effect without a rack-aware strategy.",
+    "rack.aware.assignment.non_overlap_cost": "The cost of a move. No effect without a rack-aware strategy.",
+    "replication.factor": "Of internal topics; -1 leaves it to the brokers.",
+    "windowstore.changelog.additional.retention.ms": "How much longer than its window store a changelog keeps a "
+    "record.",
+    "minimal.movement.task.weights": "How heavy each task is. Only MinimalMovementTaskAssignor reads it.",
+    "minimal.movement.pins": "Which tasks have to be where. Only MinimalMovementTaskAssignor reads it.",
+}
+"""Keys of `AssignmentConfigs`: they become part of the group's definition, and the leader reads them."""
+
+PREFIXES: dict[str, str] = {
+    "client.tag.": "A tag of this instance, for example `client.tag.zone`. The leader spreads standbys over them.",
+    "topic.": "A config of every internal topic, for example `topic.retention.ms`.",
+}

@@ -1,0 +1,154 @@
+"""The reference has everything that the code has, with the code's own defaults."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+from sphinx.errors import ExtensionError
+
+from assignor.configs import KNOWN_KEYS, AssignmentConfigs
+from coordinator_api.metrics import METRICS as SERVICE_METRICS
+from coordinator_api.settings import setting_rows
+from docs._ext.command_pages import command_reference, commands
+from docs._ext.config_tables import coordinator_settings, placement_configs, runtime_configs
+from docs._ext.generated_pages import PARTS, filled_in
+from docs._ext.http_calls import calls, coordinator_calls, openapi_document
+from docs._ext.markdown import code, table
+from docs._ext.metric_tables import instance_metrics, service_metrics
+from docs._ext.public_names import public_names
+from docs._ext.type_names import exists
+from streams_runtime.config_descriptions import PLACEMENT, RUNTIME
+from streams_runtime.configs import KAFKA_PROPERTIES, ProcessingGuarantee, StreamsConfig
+from streams_runtime.metrics import METRICS as INSTANCE_METRICS
+from tests.docs.pages import pages, read
+
+
+def rows(markdown: str) -> dict[str, list[str]]:
+    """Cells of each row of a table, by the first one without its backquotes."""
+    found = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in markdown.splitlines()[2:]]
+    return {cells[0].strip("`"): cells for cells in found}
+
+
+def test_should_describe_every_config_of_an_instance_and_no_other() -> None:
+    keys = {each.name.replace("_", ".") for each in fields(StreamsConfig)}
+
+    assert RUNTIME.keys() == keys - {"client.tags", "assignment", "kafka.properties"}
+    assert rows(runtime_configs()).keys() == RUNTIME.keys()
+
+
+def test_should_describe_every_config_of_the_group_and_no_other() -> None:
+    assert PLACEMENT.keys() == set(KNOWN_KEYS)
+    assert rows(placement_configs()).keys() == PLACEMENT.keys()
+
+
+def test_should_show_the_default_and_the_bounds_that_the_code_has() -> None:
+    table_of_runtime, table_of_placement = rows(runtime_configs()), rows(placement_configs())
+
+    assert table_of_runtime["application.id"][1] == "must be given"
+    assert table_of_runtime["session.timeout.ms"][1:3] == ["`45000`", "from 1"]
+    assert table_of_runtime["processing.guarantee"][1:3] == ["`at_least_once`", "at_least_once, exactly_once_v2"]
+    assert table_of_runtime["leave.on.disconnect"][1:3] == ["`true`", "true, false"]
+    assert table_of_placement["probing.rebalance.interval.ms"][1:3] == ["`600000`", "from 60000"]
+    assert table_of_placement["rack.aware.assignment.tags"][1] == "none"
+
+
+def test_should_name_defaults_that_depend_on_another_config_as_the_code_computes_them() -> None:
+    of_each = [
+        StreamsConfig("a", "memory:a", processing_guarantee=each)
+        for each in (ProcessingGuarantee.AT_LEAST_ONCE, ProcessingGuarantee.EXACTLY_ONCE_V2)
+    ]
+    usual, exactly_once = (each.effective_commit_interval_ms for each in of_each)
+
+    assert f"Without it: {usual}, or {exactly_once} under exactly-once" in RUNTIME["commit.interval.ms"]
+
+
+@pytest.mark.parametrize("key", sorted(PLACEMENT))
+def test_should_name_placement_defaults_that_the_group_really_gets(key: str) -> None:
+    """A default that is written as a value is accepted as one, and changes nothing."""
+    shown = rows(placement_configs())[key][1]
+    given = {} if shown == "none" else {key: shown.strip("`")}
+
+    assert AssignmentConfigs.from_dotted(given) == AssignmentConfigs()
+
+
+def test_should_name_every_property_of_the_clients_on_a_page_of_kafka() -> None:
+    text = read("docs/kafka/client-settings.md") + read("docs/kafka/log.md")
+    refused = {"ssl.truststore.password", "ssl.keystore.password"}
+
+    assert [key for key in sorted(KAFKA_PROPERTIES - refused) if f"`{key}`" not in text] == []
+
+
+def test_should_have_every_setting_and_metric() -> None:
+    settings, metrics = coordinator_settings(), service_metrics() + instance_metrics()
+
+    assert [row for row in setting_rows() if f"`{row.name}`<br>`{row.flag}`" not in settings] == []
+    assert [each.name for each in (*SERVICE_METRICS, *INSTANCE_METRICS) if f"| `{each.name}` |" not in metrics] == []
+
+
+def test_should_have_every_command_with_every_option() -> None:
+    section = re.compile(r"^## assignor ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    sections = dict(section.findall(command_reference()))
+
+    assert sections.keys() == commands().keys()
+    assert len(sections) > 15
+    for words, command in commands().items():
+        options = [opt for each in command.params for opt in each.opts if opt.startswith("--") and not each.hidden]
+        assert [opt for opt in options if opt not in sections[words]] == [], words
+
+
+def test_should_have_a_default_apart_from_the_text() -> None:
+    section = command_reference().partition("## assignor workers run\n")[2].partition("\n## ")[0]
+
+    assert re.search(r"^\| `--instances [^`]*` \| `1` \| [^\[]*$", section, re.MULTILINE)
+
+
+def test_should_have_every_call_of_the_coordinator() -> None:
+    found = coordinator_calls()
+    named = [f"## {method} {path}" for method, path, _ in calls(openapi_document())]
+
+    assert len(named) > 15
+    assert [each for each in named if f"{each}\n" not in found] == []
+
+
+@pytest.mark.parametrize("package", ["assignor", "streams_runtime"])
+def test_should_have_every_public_name(package: str) -> None:
+    module = __import__(package)
+    named = re.findall(rf"^\.\. auto\w+:: {package}\.(\w+)$", public_names(package), re.MULTILINE)
+
+    assert sorted(named) == sorted(module.__all__)
+
+
+def test_should_use_every_part_on_a_page() -> None:
+    used = [name for page in pages() for name in re.findall(r"^<!-- generated: (.+) -->$", read(page), re.MULTILINE)]
+
+    assert sorted(used) == sorted(PARTS)
+
+
+def test_should_refuse_a_part_that_does_not_exist() -> None:
+    with pytest.raises(ExtensionError, match="a page: nothing is generated for 'metrixs'"):
+        filled_in("Text.\n\n<!-- generated: metrixs -->\n", "a page")
+
+
+def test_should_leave_text_without_a_comment_as_it_is() -> None:
+    assert filled_in("Text <!-- a remark -->\n", "a page") == "Text <!-- a remark -->\n"
+
+
+def test_should_keep_a_cell_in_its_row() -> None:
+    assert table(("a",), [("one | two\nthree",)]) == "| a |\n| --- |\n| one \\| two three |\n"
+    assert code("`x`") == "`` `x` ``"
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("collections.abc.Mapping", True),
+        ("~assignor.pins.Pin", True),
+        ("tuple[str", True),
+        ("assignor.pins.Pinn", False),
+        ("assignor.no_module.Pin", False),
+    ],
+)
+def test_should_know_whether_a_type_exists(name: str, there: bool) -> None:
+    assert exists(name) is there
