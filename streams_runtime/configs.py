@@ -42,8 +42,9 @@ class StreamsConfig:
     """The configs of one instance. Times are in milliseconds.
 
     `commit_interval_ms` None: 30 s, or 100 ms under exactly-once. `bootstrap_servers`: of Kafka, or
-    `embedded:<directory>` for the log that needs nothing installed. `application_server`: host:port under which the
-    stores are served; port 0 picks a free one, None serves nothing. `restore_batch_records`, `restore_pass_ms`: how
+    `embedded:<directory>` for the log that needs nothing installed. `application_server`: host:port under which an
+    instance on Spark serves its stores; port 0 picks a free one. None: a free port of the executor's host, or of
+    loopback while there is no token. `restore_batch_records`, `restore_pass_ms`: how
     much one pass of a thread restores while other tasks run. `record_pass_ms`: how long one pass may process records
     before it punctuates and commits. `kafka_properties`: of Kafka's clients; they may hold secrets.
     """

@@ -1,17 +1,13 @@
-"""Who may call: whoever has the bearer token, or, without a token, only this machine.
+"""The service's token, and the gate that every call passes: `assignor.http_access` has the rule.
 
-Without a token the service listens on loopback only. It then answers only calls that name a loopback host and come from
-no foreign web page, so that a browser on the same machine is no way in. With a token every call has to carry it, except
-the two health checks. Kafka has SASL for this; one shared secret is what a fleet of Spark executors can carry.
+Without a token the service refuses to listen where others can reach it. The two health checks are open to everybody.
 """
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
+from assignor.http_access import access_refusal, is_loopback
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 
@@ -29,16 +25,6 @@ def token_of(settings: Settings) -> str | None:
     if not token:
         raise SettingsError(f"auth.token.file: {settings.auth_token_file} is empty")
     return token
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` can only be reached from this machine."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def check_exposure(settings: Settings) -> None:
@@ -60,30 +46,9 @@ class Gate:
         """`headers` have lower-case names. Raises Problem 401 or 403."""
         if path in OPEN_PATHS:
             return
-        if self._token is None:
-            _refuse_foreign_pages(headers)
+        refused = access_refusal(self._token, headers)
+        if refused is None:
             return
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        # latin-1 is how headers were decoded: it gives back the bytes that were sent
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._token):
-            challenge = 'Bearer realm="assignor"' + (', error="invalid_token"' if given else "")
-            detail = "the bearer token is not this service's" if given else "send Authorization: Bearer <token>"
-            raise Problem("SASL_AUTHENTICATION_FAILED", detail, headers={"WWW-Authenticate": challenge})
-
-
-def _refuse_foreign_pages(headers: Mapping[str, str]) -> None:
-    host = _host_of("//" + headers.get("host", "localhost"))
-    if not is_loopback(host):
-        raise Problem("CLUSTER_AUTHORIZATION_FAILED", "without a token this service answers to loopback hosts only")
-    origin = headers.get("origin")
-    if origin is not None and not is_loopback(_host_of(origin)):
-        raise Problem(
-            "CLUSTER_AUTHORIZATION_FAILED", "without a token this service refuses calls from foreign web pages"
-        )
-
-
-def _host_of(address: str) -> str:
-    try:
-        return urlsplit(address).hostname or ""
-    except ValueError:
-        return ""
+        if refused.challenge is None:
+            raise Problem("CLUSTER_AUTHORIZATION_FAILED", refused.detail)
+        raise Problem("SASL_AUTHENTICATION_FAILED", refused.detail, headers={"WWW-Authenticate": refused.challenge})

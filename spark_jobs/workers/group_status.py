@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import httpx
 
+from assignor.coordinator_calls import authorization
 from spark_jobs.workers.group_view import GroupView, MemberView, group_view
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 
@@ -71,7 +72,7 @@ class GroupWatch:
     def __init__(self, client: CoordinatorClient, group_id: str) -> None:
         self._client = client
         self._group_id = group_id
-        self._http = httpx.Client(timeout=REQUEST_TIMEOUT_S, trust_env=False)
+        self._http = httpx.Client(timeout=REQUEST_TIMEOUT_S, trust_env=False, headers=authorization(client.token))
         self._askers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="instance-status")
 
     def __enter__(self) -> Self:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from spark_jobs.workers.executor_identity import ExecutorIdentity, executor_identity
+from spark_jobs.workers.executor_identity import LOOPBACK, ExecutorIdentity, executor_identity
 from spark_jobs.workers.leaving_signals import LeavingSignals
 from spark_jobs.workers.ownership_listener import OwnershipListener
 from spark_jobs.workers.ownership_log import Holder, OwnershipLog
@@ -103,9 +103,10 @@ def run_instance(
 def _run(settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity) -> InstanceEnd:
     application = _of_instance(settings, partition)
     configs = application.configs
-    address = configs.application_server or f"{executor.host}:0"
+    own_host = LOOPBACK if settings.token is None else executor.host  # without a token, only this machine may ask
+    address = configs.application_server or f"{own_host}:0"
     opened = open_log(configs.bootstrap_servers, configs.log_properties)
-    with QueryServer(address) as server, contextlib.closing(opened) as log:
+    with QueryServer(address, settings.token) as server, contextlib.closing(opened) as log:
         instance = StreamsInstance(
             application,
             settings.coordinator_url,

@@ -55,14 +55,15 @@ NO_PATIENCE = Patience()
 class CoordinatorClient:
     """One coordinator. Several threads may use it at once. Close it when done.
 
-    `base_url`: where it listens, for example http://127.0.0.1:8080. `token`: the bearer token, if it asks for one.
-    Raises InputError for another form of URL, which would otherwise look like a coordinator that is down.
+    `base_url`: where it listens, for example http://127.0.0.1:8080. `token`: the bearer token, if it asks for one;
+    instances of the group ask for the same. Raises InputError for another form of URL, which would otherwise look like
+    a coordinator that is down.
     """
 
     def __init__(self, base_url: str, *, token: str | None = None) -> None:
         check_url(base_url)
         self._base_url = base_url
-        self._token = token
+        self.token = token
         self._http = _http_client(base_url, token, httpx.Limits(max_connections=None, max_keepalive_connections=64))
 
     def __enter__(self) -> Self:
@@ -115,7 +116,7 @@ class CoordinatorClient:
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
         """A connection of its own for the heartbeats of this process. The caller closes it."""
-        return ProcessHeartbeats(self._base_url, self._token, group_id)
+        return ProcessHeartbeats(self._base_url, self.token, group_id)
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Leave the group. Returns as well when the group does not know the member. Raises CoordinatorUnavailable."""

@@ -80,11 +80,20 @@ class _NoAnswerYet(Exception):
 class StateStoreClient:
     """Thread-safe; close it after use. Every call raises QueryFailed."""
 
-    def __init__(self, instances: Iterable[str], *, application_id: str | None = None, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        instances: Iterable[str],
+        *,
+        application_id: str | None = None,
+        timeout_s: float = 5.0,
+        token: str | None = None,
+    ) -> None:
         """`instances`: host:port of some instances, any of which may be gone; the client learns others from them.
 
         `application_id`: the application that has to answer; None: that of the first instance that answers.
-        `timeout_s`: for each query. Raises InputError when there is no address.
+        `timeout_s`: for each query. `token`: the bearer token, if the instances ask for one.
+
+        Raises InputError when there is no address.
         """
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
@@ -92,7 +101,7 @@ class StateStoreClient:
         self._hosts = self._given
         self._application_id = application_id
         self._timeout_s = timeout_s
-        self._calls = HostCalls()
+        self._calls = HostCalls(token)
         self._closed = threading.Event()
         self._metadata: ApplicationMetadata | None = None
         self._metadata_at_s = 0.0

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
+from assignor.coordinator_calls import authorization
 from assignor.errors import AssignorFault
 from streams_runtime.queries.problems import FINAL, QueryCode
 
@@ -58,8 +59,10 @@ class Tries:
 class HostCalls:
     """Calls instances over HTTP. Thread-safe."""
 
-    def __init__(self) -> None:
-        self._http = httpx.Client(trust_env=False, limits=httpx.Limits(max_connections=None))
+    def __init__(self, token: str | None = None) -> None:
+        self._http = httpx.Client(
+            trust_env=False, headers=authorization(token), limits=httpx.Limits(max_connections=None)
+        )
 
     def get(
         self,

@@ -1,6 +1,6 @@
 """Why a query has no answer, as problem+json (RFC 9457). Where Kafka has an exception for it, `code` is that name.
 
-Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`.
+Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`; `Errors`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ class QueryCode(StrEnum):
     """`UNKNOWN_STATE_STORE`: there is no such store. `INVALID_STATE_STORE_PARTITION`: the partition is not here; the
     answer names the hosts to ask. `STORE_NOT_READY`: no copy can answer (yet). `STALE_STORE`: the copy lags more than
     the caller accepts. `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: there can never be an answer.
+    `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong. `CLUSTER_AUTHORIZATION_FAILED`: an endpoint without a
+    token was called as no program of this machine would call it.
     """
 
     UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"
@@ -23,6 +25,8 @@ class QueryCode(StrEnum):
     STALE_STORE = "STALE_STORE"
     STORE_FAILED = "STORE_FAILED"
     INVALID_REQUEST = "INVALID_REQUEST"
+    SASL_AUTHENTICATION_FAILED = "SASL_AUTHENTICATION_FAILED"
+    CLUSTER_AUTHORIZATION_FAILED = "CLUSTER_AUTHORIZATION_FAILED"
 
 
 STATUS: Mapping[QueryCode, int] = {
@@ -32,9 +36,18 @@ STATUS: Mapping[QueryCode, int] = {
     QueryCode.STALE_STORE: 503,
     QueryCode.STORE_FAILED: 500,
     QueryCode.INVALID_REQUEST: 422,
+    QueryCode.SASL_AUTHENTICATION_FAILED: 401,
+    QueryCode.CLUSTER_AUTHORIZATION_FAILED: 403,
 }
 
-FINAL = frozenset({QueryCode.UNKNOWN_STATE_STORE, QueryCode.INVALID_REQUEST})
+FINAL = frozenset(
+    {
+        QueryCode.UNKNOWN_STATE_STORE,
+        QueryCode.INVALID_REQUEST,
+        QueryCode.SASL_AUTHENTICATION_FAILED,
+        QueryCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
 """Asking again, or asking another instance, gives the same answer."""
 
 

@@ -20,6 +20,7 @@ from assignor.types import HostInfo
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.queries.copies import Queryable
 from streams_runtime.queries.routes import create_query_app
+from streams_runtime.queries.token_gate import TokenGate, check_exposure
 
 START_TIMEOUT_S = 10.0
 ANSWERS_MAY_TAKE_S = 1
@@ -31,9 +32,14 @@ _WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # they are refused
 class QueryServer:
     """It holds its port from the constructor on, and answers between `start` and `close`."""
 
-    def __init__(self, address: str) -> None:
-        """`address`: host:port, with port 0 for any free one. Raises InputError when it cannot be listened on."""
+    def __init__(self, address: str, token: str | None = None) -> None:
+        """`address`: host:port, with port 0 for any free one. `token`: what every call has to carry.
+
+        Raises InputError when it cannot be listened on, and for an address outside loopback without a token.
+        """
         host, port = _host_and_port(address)
+        check_exposure(address, host, token)
+        self._token = token
         self._socket = _listening_socket(address, host, port)
         self.endpoint = HostInfo(host, self._socket.getsockname()[1])
         """The address that goes into the subscription."""
@@ -48,7 +54,7 @@ class QueryServer:
             if self._closed or self._thread is not None:
                 raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {self._what_it_did()}")
             config = uvicorn.Config(
-                create_query_app(instance),
+                TokenGate(create_query_app(instance), self._token),
                 log_config=None,
                 access_log=False,
                 lifespan="off",

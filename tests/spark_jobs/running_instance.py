@@ -11,7 +11,8 @@ from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 TIMEOUT_S = 60.0
-EXECUTOR = ExecutorIdentity("7", None)
+EXECUTOR = ExecutorIdentity("7", None, host="127.0.0.2")
+"""Its host is this machine, too, and another one than an instance takes of its own accord."""
 
 
 class RunningInstance:

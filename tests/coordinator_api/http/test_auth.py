@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from coordinator_api.http.auth import Gate, check_exposure, is_loopback, token_of
+from coordinator_api.http.auth import Gate, check_exposure, token_of
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 from tests.coordinator_api.group_members import definition, problem
@@ -80,23 +80,6 @@ def test_should_not_start_where_others_reach_it_without_a_token(tmp_path: Path, 
     with pytest.raises(SettingsError, match="no token is set"):
         check_exposure(Settings(host=host))
     check_exposure(Settings(host=host, auth_token=TOKEN))
-
-
-@pytest.mark.parametrize(
-    "host, loopback",
-    [
-        ("localhost", True),
-        ("LOCALHOST", True),
-        ("127.0.0.1", True),
-        ("127.8.8.8", True),
-        ("::1", True),
-        ("", False),
-        ("0.0.0.0", False),
-        ("localhost.example.org", False),
-    ],
-)
-def test_should_know_loopback(host: str, loopback: bool) -> None:
-    assert is_loopback(host) is loopback
 
 
 def test_should_refuse_an_empty_or_missing_token_file(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def test_should_join_as_static_members_and_serve_and_end_cleanly_when_drained(
     }
     (endpoint,) = {member.user_endpoint for member in members}
     assert endpoint is not None
+    assert endpoint.startswith("127.0.0.1:")
     with GroupWatch(client, group_id) as watch:
         seen = watch.look()
     assert [(row.instance, row.thread) for row in seen.threads] == [(endpoint, one.client_id) for one in members]
@@ -77,6 +78,40 @@ def test_should_join_as_static_members_and_serve_and_end_cleanly_when_drained(
     assert instance.wait() == CLEAN
     with GroupWatch(client, group_id) as watch:
         assert watch.look() == GroupStatus(group_id, "Empty", seen.generation_id + 1, ())
+
+
+def test_should_serve_its_stores_to_others_only_with_a_token(
+    client: CoordinatorClient, coordinator: CoordinatorProcess, settings: InstanceSettings
+) -> None:
+    with (
+        running(client, replace(settings, token="a-token")),
+        CoordinatorClient(coordinator.url, token="a-token") as knowing,
+    ):
+        view = wait_until_owner(client, settings.application.id)
+        (endpoint,) = {member.user_endpoint for member in view.members}
+        with (
+            GroupWatch(knowing, settings.application.id) as watch,
+            GroupWatch(client, settings.application.id) as blind,
+        ):
+            states = [[row.state for row in one.look().threads] for one in (watch, blind)]
+
+    assert endpoint is not None
+    assert endpoint.startswith(f"{EXECUTOR.host}:")
+    assert [[one == "no answer" for one in row] for row in states] == [[False], [True]]
+
+
+def test_should_end_when_others_could_read_its_stores_without_a_token(settings: InstanceSettings) -> None:
+    end = RunningInstance(with_configs(settings, application_server="192.0.2.1:7001")).wait()
+
+    assert end == InstanceEnd(
+        0,
+        InstanceState.ERROR,
+        (
+            "InputError: application.server: 192.0.2.1:7001 can be reached from outside this machine, and there is "
+            "no token: give the coordinator and this application the same one (ASSIGNOR_AUTH_TOKEN), or serve on "
+            "127.0.0.1",
+        ),
+    )
 
 
 def test_should_be_shown_by_the_coordinators_word_when_it_does_not_answer(

@@ -81,7 +81,7 @@ def test_should_serve_on_ipv6_when_the_address_is_in_brackets() -> None:
 )
 def test_should_refuse_an_address_that_cannot_be_listened_on_or_found_by_others(address: str) -> None:
     with pytest.raises(InputError, match=r"application\.server"):
-        QueryServer(address)
+        QueryServer(address, "a-token")
 
 
 def test_should_start_once_only(server: QueryServer) -> None:
@@ -137,7 +137,7 @@ def test_should_close_quickly_when_an_answer_never_comes(server: QueryServer) ->
 
     server.start(Hanging())
     with connection(server) as waiting:
-        waiting.sendall(b"GET /status HTTP/1.1\r\nHost: here\r\n\r\n")
+        waiting.sendall(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert asked.wait(QUICKLY_S)
         began_s = time.monotonic()
         try:
