@@ -1,4 +1,7 @@
-"""A coordinator as a process of its own: `assignor serve` on a SQLite file. It can be killed and started again."""
+"""A coordinator as a process of its own: `assignor serve` on a SQLite file. It can be killed and started again.
+
+It ends with the process that started it, also when that one is killed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,18 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 POLL_INTERVAL_S = 0.05
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
-_PROGRAM = "from assignor.commands import main; main()"
+_PROGRAM = """
+import os, signal, sys, threading
+
+def end_with_the_parent():
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=end_with_the_parent, daemon=True).start()
+from assignor.commands import main
+main()
+"""
+"""The parent holds the other end of its stdin, which the kernel closes when the parent ends, however it ends."""
 
 
 class CoordinatorNotStarted(AssignorFault):
@@ -38,6 +52,7 @@ class CoordinatorProcess:
         self._directory = directory
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline: IO[bytes] | None = None
         self._port = 0
         self._said_before = 0
 
@@ -86,7 +101,7 @@ class CoordinatorProcess:
         assert self._process is not None, "start it first"
         self._process.kill()
         self._process.wait()
-        self._process = None
+        self._ended()
 
     def stop(self) -> None:
         """Send SIGTERM, then SIGKILL after 15 s. Does nothing when it is not running."""
@@ -98,13 +113,20 @@ class CoordinatorProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._ended()
+
+    def _ended(self) -> None:
         self._process = None
+        if self._lifeline is not None:
+            self._lifeline.close()
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", _PROGRAM, *self._arguments()]
         # a process group of its own, because Ctrl-C in the terminal is for the driver, which needs the coordinator to
         # drain the group and stops it afterwards
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)  # noqa: S603
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, process_group=0)  # noqa: S603
+        self._lifeline = process.stdin
+        return process
 
     def _arguments(self) -> list[str]:
         database = f"sqlite:///{self._directory / 'coordinator.sqlite3'}"

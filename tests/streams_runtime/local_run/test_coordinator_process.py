@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -30,3 +33,34 @@ def test_should_come_back_on_the_same_port_with_the_same_database_and_stop_for_g
         assert httpx.get(f"{url}/livez", trust_env=False).is_success
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{url}/livez", trust_env=False)
+
+
+_STARTS_ONE = """
+import sys
+from pathlib import Path
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+process = CoordinatorProcess(Path(sys.argv[1]))
+process.start()
+print(process.url, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_should_end_with_the_process_that_started_it_also_when_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _STARTS_ONE, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        url = parent.stdout.readline().strip()
+        assert httpx.get(f"{url}/livez", trust_env=False).is_success
+        parent.kill()
+    give_up_at = time.monotonic() + 30
+    while answers(url):
+        assert time.monotonic() < give_up_at, "it serves on"
+        time.sleep(0.05)  # nothing tells that a process has ended whose parent is gone
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/livez", trust_env=False).is_success
+    except httpx.TransportError:
+        return False
