@@ -251,7 +251,7 @@ class TestChoosing:
 
 
 def test_should_print_what_the_document_shows() -> None:
-    blocks = re.findall(r"```\n\$ assignor (explain .*)\n((?:.*\n)*?)```", DOCUMENT.read_text(encoding="utf-8"))
+    blocks = re.findall(r"```console\n\$ assignor (explain .*)\n((?:.*\n)*?)```", DOCUMENT.read_text(encoding="utf-8"))
     assert len(blocks) == 2
     for command, shown in blocks:
         recording, *arguments = command.split()[1:]

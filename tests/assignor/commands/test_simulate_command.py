@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,7 @@ def _line(snapshot: Any) -> dict[str, object]:
 
 def test_should_print_what_the_documentation_shows() -> None:
     page = (ROOT / "docs/batch/forecast.md").read_text(encoding="utf-8")
-    command, shown = page.split("```")[1], page.split("```")[3]
+    command, shown = (each.group(1) for each in re.finditer(r"```(?:shell|text)\n(.*?)```", page, re.DOTALL))
     arguments = command.replace("\\\n", " ").split()
     ran = assignor(*[str(ROOT / word) if word.startswith("tests/") else word for word in arguments[1:]])
-    assert (ran.returncode, ran.stdout) == (0, shown.lstrip("\n"))
+    assert (ran.returncode, ran.stdout) == (0, shown)

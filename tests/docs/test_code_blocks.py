@@ -1,0 +1,134 @@
+"""Every block of code on a page is run by a test, or stands in one of the lists below with the reason why not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from assignor.commands import build_app
+from tests.checkout import RECORDINGS, ROOT
+from tests.docs.command_lines import calls_of_assignor, command_lines, misunderstood
+from tests.docs.pages import Block, blocks, pages, read
+from tests.docs.python_blocks import run
+
+SHELL = ("shell", "console")
+LANGUAGES = {"python", "text", "json", "toml", "properties", "ini", *SHELL}
+RUN_ELSEWHERE = {
+    "docs/runtime/index.md": "tests/streams_runtime/test_runtime_guide.py",
+}
+"""Pages whose Python is run by a test of its own."""
+PYTHON_NOT_RUN = {
+    "docs/kafka/log.md": "needs a broker; tests/streams_runtime/logs/conformance makes the same calls on one",
+    "docs/kafka/topology.md": "needs the describe text of a JVM application; tests/assignor/topology reads such texts",
+    "docs/batch/replay.md": "needs a Spark session; tests/spark_jobs/replay makes the same call on one",
+    "docs/runtime/queries.md": "needs a running instance; tests/streams_runtime/queries makes the same calls on one",
+}
+SHELL_RUN_ELSEWHERE: dict[str, str] = {}
+"""Pages whose commands are run, all of them and in their order, by a test of its own."""
+SHELL_NOT_RUN = {
+    "README.md": "make targets, and an application on Spark: `make demo` and tests/acceptance run the same",
+    "CONTRIBUTING.md": "make targets",
+    "docs/results.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
+    "docs/batch/replay.md": "a replay of minutes; tests/spark_jobs/replay runs smaller ones",
+    "docs/batch/sweep.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
+    "docs/batch/what-if.md": "the last one takes a file of the reader's own; the others are run here",
+    "docs/batch/history.md": "the first asks a coordinator and files of the reader's own; the others are run here",
+    "docs/kafka/client-settings.md": "needs a broker with TLS: tests/kafka_client",
+    "docs/kafka/coordinator.md": "needs a broker: tests/kafka_client, tests/oracle",
+    "docs/kafka/lead.md": "needs a broker and a JVM application: tests/oracle/test_led_group.py",
+    "docs/kafka/record.md": "needs a broker and a JVM application: tests/kafka_groups/recorder",
+    "docs/kafka/topology.md": "needs the log of a JVM application: tests/assignor/recording",
+    "docs/kafka/oracle.md": "needs a JDK and Maven: it is what `make test-kafka` runs",
+    "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
+}
+RECORDED = "tests/vectors/"
+"""A command on files below this one needs nothing else, and is run here whatever the page."""
+SLOW = ("replay", "sweep")
+
+
+def recorded_document() -> dict[str, Any]:
+    with gzip.open(RECORDINGS / "wcflow.jsonl.gz", "rt", encoding="utf-8") as lines:
+        document: dict[str, Any] = json.loads(next(iter(lines)))
+    return document
+
+
+def with_language(*languages: str) -> list[Block]:
+    return [block for page in pages() for block in blocks(page) if block.language in languages]
+
+
+PYTHON_PAGES = sorted({block.page for block in with_language("python")} - RUN_ELSEWHERE.keys() - PYTHON_NOT_RUN.keys())
+LINES = [(block, line) for block in with_language(*SHELL) for line in command_lines(block)]
+CALLS = [(str(block), call) for block, line in LINES for call in calls_of_assignor(line)]
+ON_RECORDINGS = [
+    pytest.param(call, id=where)
+    for where, call in CALLS
+    if any(word.startswith(RECORDED) for word in call) and call[0] not in SLOW
+]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_should_say_in_which_language_a_block_is(page: str) -> None:
+    assert [
+        str(block)
+        for block in blocks(page)
+        if block.language not in LANGUAGES and not block.language.startswith("{")  # a directive of the site
+    ] == []
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES)
+def test_should_run_the_python_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = [block for block in blocks(page) if block.language == "python"]
+
+    assert run(found, tmp_path, {"document": recorded_document()}) >= len(found)
+
+
+@pytest.mark.parametrize(("where", "call"), CALLS, ids=[where for where, _ in CALLS])
+def test_should_write_commands_that_assignor_understands(where: str, call: list[str]) -> None:
+    assert misunderstood(call) is None, where
+
+
+@pytest.mark.parametrize("call", ON_RECORDINGS)
+def test_should_run_commands_on_recordings(call: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    result = CliRunner().invoke(build_app(), call)
+
+    assert (result.exit_code, result.stdout == "") == (0, False), result.output
+
+
+def test_should_run_what_is_on_recordings() -> None:
+    assert len(ON_RECORDINGS) > 5
+
+
+def test_should_have_a_reason_for_each_page_whose_commands_are_not_run() -> None:
+    shell = {block.page for block in with_language(*SHELL)}
+    all_run_here = {page for page in shell if all(RECORDED in line for block, line in LINES if block.page == page)}
+
+    assert sorted(shell - all_run_here - SHELL_RUN_ELSEWHERE.keys() - SHELL_NOT_RUN.keys()) == []
+    assert sorted((SHELL_RUN_ELSEWHERE.keys() | SHELL_NOT_RUN.keys()) - shell) == []
+
+
+@pytest.mark.parametrize(("page", "test"), sorted({**RUN_ELSEWHERE, **SHELL_RUN_ELSEWHERE}.items()))
+def test_should_name_a_test_that_reads_the_page(page: str, test: str) -> None:
+    assert page.rpartition("/")[2] in read(test)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (["explain", "a.jsonl", "--task", "0_1"], None),
+        (["groups", "describe", "orders"], None),
+        (["explain", "--tusk", "0_1"], "No such option"),
+        (["groups", "describ", "orders"], "there is no command 'groups describ'"),
+    ],
+)
+def test_should_tell_a_command_that_assignor_does_not_understand(call: list[str], reason: str | None) -> None:
+    found = misunderstood(call)
+
+    assert found is None if reason is None else reason in (found or "")
