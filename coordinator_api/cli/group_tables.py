@@ -13,6 +13,13 @@ from assignor.names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 
 _INDENT = 14
+_CONDITIONS = {
+    "MISSING_SOURCE_TOPICS": "waits for topics",
+    "REBALANCE_FAILED": "rebalance failed",
+    "NO_TASKS": "has no tasks",
+}
+"""In words, in the place of the state."""
+
 _PROCESS_DIGITS = 8
 
 _GROUPS = (
@@ -22,6 +29,7 @@ _GROUPS = (
     Column("MEMBERS", right=True),
     Column("PROBING IN", optional=True),
     Column("LED BY", optional=True),
+    Column("NOTICES", right=True, optional=True),
     Column("ERROR", wrap=True, optional=True),
 )
 _MEMBERS = (
@@ -56,11 +64,12 @@ def group_list(document: Any, view: View) -> str:
     rows = (
         (
             each["group_id"],
-            f"{each['state']}, draining" if each["draining"] else each["state"],
+            f"{_state(each)}, draining" if each["draining"] else _state(each),
             each["generation_id"],
             each["members"],
             _until(each["probing_rebalance_at_ms"], view),
             each.get("led_by"),
+            each.get("notices") or None,
             each.get("error"),
         )
         for each in document["groups"]
@@ -77,19 +86,31 @@ def group_description(document: Any, view: View) -> str:
 
 
 def _heading(document: Any, view: View) -> list[str]:
-    state = f"{document['state']}, generation {document['generation_id']}, {document['assignor']}"
+    state = f"{_state(document)}, generation {document['generation_id']}, {document['assignor']}"
     probing_at_ms = document["probing_rebalance_at_ms"]
     notes = (
         ("draining", "members are told to stop", document["draining"]),
         ("settled", "nothing can change any more, though a task waits to be revoked", document["settled"]),
         ("led by", f"{document['led_by']}, last reported {_time(document['last_reported_ms'])}", document["led_by"]),
+        ("state", f"{document['state']}, but nothing is processed", document.get("condition")),
         ("error", document["error"], document["error"]),
         ("cluster", _cluster(document["cluster"]), document["cluster"]),
         ("what to do", document["advice"], document["advice"]),
         ("next probing", f"in {_until(probing_at_ms, view)}, at {_time(probing_at_ms)}", probing_at_ms),
     )
     title = paragraph("", f"{document['group_id']}: {state}", view, indent=0)
-    return [title, *(paragraph(f"{name}:", text, view, indent=_INDENT) for name, text, holds in notes if holds)]
+    lines = [title, *(paragraph(f"{name}:", text, view, indent=_INDENT) for name, text, holds in notes if holds)]
+    for told in document.get("notices", ()):
+        age = age_text(told["at_ms"], view.now_ms)
+        process = told["process_id"] if view.wide else told["process_id"][:_PROCESS_DIGITS]
+        lines.append(paragraph(f"{told['code']}:", f"{told['text']} ({process}, {age} ago)", view, indent=2))
+    return lines
+
+
+def _state(group: Any) -> str:
+    """Kafka's name of the state, or what is wrong with a group that is in it and does nothing."""
+    condition = group.get("condition")
+    return _CONDITIONS.get(condition, condition) if condition else str(group["state"])
 
 
 def _member_table(members: Any, short: dict[str, str], view: View) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group import events
@@ -37,6 +37,7 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
+from coordinator_api.group.subscriptions import subscription_info
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.cluster_watch import ClusterWatch
 from coordinator_api.groups.connections import HeldHeartbeats
@@ -46,6 +47,7 @@ from coordinator_api.groups.event_queue import CommittedBatch, EventQueue
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_timer import GroupTimer
 from coordinator_api.groups.held_requests import HeldRequests
+from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.store.repository import GroupLog, Recording
@@ -70,6 +72,7 @@ class GroupRuntime:
         clock = environment.clock
         self.group_id = stored.group_id
         self.cluster = ClusterStanding(clock.now_ms, telemetry)
+        self._notices = GroupNotices()
         self._clock = clock
         self._runner = runner
         self._telemetry = telemetry
@@ -193,6 +196,23 @@ class GroupRuntime:
         recheck = events.RecheckProcess(beat.members)
         with self._held_heartbeats.held(beat.connection_id, beat.members):
             return await self._held.hold(recheck, brings_nothing_new, len(beat.members), wait_s, gone)
+
+    def take_notices(self, answered: ProcessHeartbeatAnswered, notices: Sequence[ProcessNotice]) -> None:
+        """Keep what a process told with a heartbeat, if any member in it is one of this group."""
+        known = [
+            self.image.members[member_id]
+            for member_id, news in answered.members.items()
+            if isinstance(news, MemberNews) and member_id in self.image.members
+        ]
+        if known:
+            info = subscription_info(known[0].last_join.subscription)
+            is_known = info is not None and not info.is_future
+            process = str(info.process_id) if info is not None and is_known else known[0].member_id
+            self._notices.tell(process, notices, self._clock.now_ms())
+
+    def notices(self) -> list[ToldNotice]:
+        """What the processes of the last day told, the newest first."""
+        return self._notices.newest_first(self._clock.now_ms())
 
     def _shortest_session_s(self, member_ids: Iterable[str]) -> float:
         members = self.image.members

@@ -1,18 +1,47 @@
-"""What an operator can do about a group, in one or two sentences; None when there is nothing to do.
+"""Whether a group that looks well is not, and what an operator can do about a group, in one or two sentences.
 
-The advice names what ends the present state, and says whether the group then goes on by itself.
+The state of a group is Kafka's, and says nothing about work: a group whose topics are missing is Stable. So there is
+its condition beside it. The advice names what ends the present state, and says whether the group then goes on by
+itself.
 """
 
 from __future__ import annotations
 
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.repartition_topics import missing_source_topics
-from assignor.types import AssignorErrorCode
+from assignor.types import AssignorErrorCode, Role
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.image import LastRebalance
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 
+MISSING_SOURCE_TOPICS = "MISSING_SOURCE_TOPICS"
+REBALANCE_FAILED = "REBALANCE_FAILED"
+NO_TASKS = "NO_TASKS"
 _OTHER_PARTITIONS = "has invalid partitions"
+
+
+def condition(
+    state: GroupState, last: LastRebalance | None, led_by: str | None, has_active_task: bool | None = None
+) -> str | None:
+    """Why a group does no work though its state is Stable; None for one that works, or that is led elsewhere.
+
+    `has_active_task`: whether anybody has one, None when that is not known.
+    """
+    if state is not GroupState.STABLE or last is None or led_by is not None:
+        return None
+    if last.awaits_topics() or last.end.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
+        return MISSING_SOURCE_TOPICS
+    if last.end.outcome is RebalanceOutcome.ERROR:
+        return REBALANCE_FAILED
+    comes_by_itself = last.end.outcome is RebalanceOutcome.FOLLOW_UP
+    return NO_TASKS if has_active_task is False and not comes_by_itself else None
+
+
+def has_active_task(group: GroupDescription) -> bool | None:
+    """None without members, who alone could have any."""
+    if not group.members:
+        return None
+    return any(copy.role is Role.ACTIVE for member in group.members for copy in member.tasks)
 
 
 def advice(
@@ -35,6 +64,11 @@ def advice(
         and group.state in (GroupState.STABLE, GroupState.EMPTY)
     ):
         return _after_error(group, last, definition, cluster)
+    if condition(group.state, last, group.led_by, has_active_task(group)) == NO_TASKS:
+        return (
+            "No member has a task, so nothing is processed. See `assignor rebalances show` for the reasons of the last "
+            "rebalance, and whether the topology reads any topic that has partitions."
+        )
     if cluster_error is not None:
         return (
             f"The cluster does not answer: {cluster_error}. Members keep the tasks they have; "

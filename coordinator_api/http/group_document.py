@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from assignor.clients.end_offsets import EndOffsets, end_offset_sums
 from assignor.clients.task_lags import compute_task_lags
@@ -24,13 +25,14 @@ from coordinator_api.group.description import DescribedMember, GroupDescription
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.http.advice import advice
+from coordinator_api.groups.notices import ToldNotice
+from coordinator_api.http.advice import advice, condition, has_active_task
 from coordinator_api.http.json_objects import encode_in_pieces
 
 LONGEST_LOOK_MS = 5_000
 
 
-def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
+def list_entry(group_id: str, image: GroupImage, notices: Sequence[ToldNotice]) -> dict[str, object]:
     """One line of the list of groups."""
     last = image.last_rebalance if image.state is GroupState.STABLE else None
     return {
@@ -42,6 +44,8 @@ def list_entry(group_id: str, image: GroupImage) -> dict[str, object]:
         "probing_rebalance_at_ms": last.end.probing_rebalance_at_ms if last is not None else None,
         "error": last.end.error if last is not None else None,
         "led_by": image.led_by,
+        "condition": condition(image.state, image.last_rebalance, image.led_by),
+        "notices": len(notices),
     }
 
 
@@ -56,8 +60,9 @@ async def group_document(runtime: GroupRuntime, clusters: Clusters) -> bytes:
         snapshot = await _seen(runtime, clusters, address, snapshot)
     cluster = None if address is None else _cluster(address, runtime.cluster)
     to_do = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
+    told = [_notice(each) for each in runtime.notices()]
     return await asyncio.to_thread(
-        lambda: encode_in_pieces({**_group(group, snapshot), "cluster": cluster, "advice": to_do})
+        lambda: encode_in_pieces({**_group(group, snapshot), "cluster": cluster, "advice": to_do, "notices": told})
     )
 
 
@@ -74,6 +79,10 @@ async def _seen(
         return definition
     runtime.cluster.answered()
     return definition.seen(view)
+
+
+def _notice(told: ToldNotice) -> dict[str, object]:
+    return {"process_id": told.process, **asdict(told.notice)}
 
 
 def _cluster(address: ProviderAddress, standing: ClusterStanding) -> dict[str, object]:
@@ -115,6 +124,7 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
         "settled": group.settled,
         "probing_rebalance_at_ms": group.next_probing_rebalance_at_ms,
         "error": group.error,
+        "condition": condition(group.state, group.last_rebalance, group.led_by, has_active_task(group)),
         "led_by": group.led_by,
         "last_reported_ms": group.reported_at_ms,
         "last_rebalance": _last_rebalance(group.last_rebalance),

@@ -19,23 +19,29 @@ from typing import NamedTuple
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
 from coordinator_api.group.events import Heartbeat
+from coordinator_api.groups.notices import ProcessNotice
 from coordinator_api.http.json_objects import parse_object
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.schemas import (
     MAX_JOIN_ID_LENGTH,
+    MAX_NOTICE_LENGTH,
+    MAX_NOTICES,
     MAX_OFFSET_SUMS,
     MAX_PROCESS_MEMBERS,
     MAX_TEXT_LENGTH,
     MAX_UNKNOWN_FIELDS,
+    NOTICE_CODE_PATTERN,
     TASK_PATTERN,
 )
 
 MAX_UNKNOWN_BYTES = 4_096
 """Of all unknown fields of one body together, names and values, as ASCII JSON without spaces."""
 
+_CODE = re.compile(NOTICE_CODE_PATTERN.removesuffix("$") + r"\Z", re.ASCII)
 _TASK = re.compile(TASK_PATTERN.removesuffix("$") + r"\Z", re.ASCII)
 _HEARTBEAT = frozenset({"generation_id", "task_offset_sums", "group_instance_id"})
-_PROCESS_HEARTBEAT = frozenset({"members", "known"})
+_PROCESS_HEARTBEAT = frozenset({"members", "known", "notices"})
+_NOTICE = frozenset({"code", "text", "count", "at_ms"})
 _SUBSCRIPTION = frozenset(
     {
         "member_id",
@@ -52,10 +58,11 @@ _SUBSCRIPTION = frozenset(
 
 
 class ProcessBody(NamedTuple):
-    """A heartbeat of a process. `known`: the `news` of the answer that the process has."""
+    """A heartbeat of a process. `known`: the `news` of the answer that the process has. `notices`: for people."""
 
     members: Mapping[str, Heartbeat]
     known: str | None
+    notices: tuple[ProcessNotice, ...] = ()
 
 
 class SubscriptionFields(NamedTuple):
@@ -97,7 +104,9 @@ def read_process_heartbeat(raw: bytes) -> ProcessBody:
             raise _invalid(where, "Input should be a valid dictionary")
         unknown.take(beat, _HEARTBEAT, where)
         heartbeats[member_id] = _heartbeat(beat, member_id, where)
-    return ProcessBody(heartbeats, _text(document, "known", "body", MAX_TEXT_LENGTH))
+    told = document.get("notices")
+    notices = () if told is None else _notices(told, unknown)
+    return ProcessBody(heartbeats, _text(document, "known", "body", MAX_TEXT_LENGTH), notices)
 
 
 def read_subscription_body(raw: bytes) -> SubscriptionFields:
@@ -158,6 +167,28 @@ def _offset_sums(sums: object, where: str) -> Mapping[TaskId, int]:
             raise _invalid(f"{where}.{text}", "Input should be a valid 64-bit integer")
         parsed[task] = offset
     return parsed
+
+
+def _notices(told: object, unknown: _Unknown) -> tuple[ProcessNotice, ...]:
+    if not isinstance(told, list):
+        raise _invalid("body.notices", "Input should be a valid list")
+    if len(told) > MAX_NOTICES:
+        raise _invalid("body.notices", f"a process tells up to {MAX_NOTICES} notices, not {len(told)}")
+    notices = []
+    for index, each in enumerate(told):
+        where = f"body.notices.{index}"
+        if not isinstance(each, dict):
+            raise _invalid(where, "Input should be a valid dictionary")
+        unknown.take(each, _NOTICE, where)
+        code, text = _required(each, "code", where), _required(each, "text", where)
+        if not isinstance(code, str) or _CODE.match(code) is None:
+            raise _invalid(f"{where}.code", f"String should match pattern '{NOTICE_CODE_PATTERN}'")
+        if not isinstance(text, str) or not 1 <= len(text) <= MAX_NOTICE_LENGTH:
+            raise _invalid(f"{where}.text", f"must be a string of 1 to {MAX_NOTICE_LENGTH} characters")
+        count = _integer(_required(each, "count", where), f"{where}.count", 0, JAVA_LONG_MAX)
+        at_ms = _integer(_required(each, "at_ms", where), f"{where}.at_ms", 0, JAVA_LONG_MAX)
+        notices.append(ProcessNotice(code, text, count, at_ms))
+    return tuple(notices)
 
 
 @lru_cache(65_536)

@@ -20,6 +20,10 @@ MAX_PROCESS_MEMBERS = 1_000
 MAX_OFFSET_SUMS = 10_000
 """Of one member in one heartbeat."""
 
+MAX_NOTICES = 16
+MAX_NOTICE_LENGTH = 500
+NOTICE_CODE_PATTERN = r"^[A-Z][A-Z0-9_]{0,63}$"
+
 MAX_UNKNOWN_FIELDS = 16
 """Of what a member sends: fields of a later release, which are ignored. `MAX_UNKNOWN_BYTES` bounds them, too."""
 
@@ -126,18 +130,36 @@ class HeartbeatAnswer(_Body):
     generation_id: int
 
 
-class ProcessHeartbeatBody(_Body):
-    """One heartbeat for all members of a process. `known`: the `news` of the last answer; while there is nothing newer,
-    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored, those of `members`
-    included.
+class NoticeBody(_Body):
+    """Something that people have to hear of. `count`: of records, or of lines logged, since the process started.
+    `at_ms`: of the last of them, since the epoch.
     """
 
-    model_config = _of_later_releases_too(2)
+    model_config = _of_later_releases_too(4)
+
+    code: Annotated[str, Field(pattern=NOTICE_CODE_PATTERN, examples=["RECORDS_DROPPED"])]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_NOTICE_LENGTH)]
+    count: Annotated[Int64, Field(ge=0)]
+    at_ms: Annotated[Int64, Field(ge=0)]
+
+
+class ProcessHeartbeatBody(_Body):
+    """One heartbeat for all members of a process. `known`: the `news` of the last answer; while there is nothing newer,
+    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored, those of `members` and
+    `notices` included.
+    """
+
+    model_config = _of_later_releases_too(3)
 
     members: Annotated[dict[Name, HeartbeatBody], Field(min_length=1, max_length=MAX_PROCESS_MEMBERS)] = Field(
         description="By member id."
     )
     known: Name | None = None
+    notices: Annotated[list[NoticeBody], Field(max_length=MAX_NOTICES)] | None = Field(
+        None,
+        description="What the process has to tell people, sent when it has changed. The newest of each process and "
+        "code is kept in memory for a day, and shown in the description of the group.",
+    )
 
 
 class LeaveBody(_Body):

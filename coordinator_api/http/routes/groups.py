@@ -50,8 +50,11 @@ async def declare_group(
 
 @router.get("")
 async def list_groups(coordinator: TheCoordinator) -> Response:
-    """Every group: id, state, generation, number of members, next probing rebalance, error, who else leads it."""
-    entries = [list_entry(runtime.group_id, runtime.image) for runtime in coordinator.declared()]
+    """Every group: id, state, generation, number of members, next probing rebalance, error, who else leads it.
+
+    `condition`: why a Stable group does no work, null when it works. `notices`: how many its processes told of late.
+    """
+    entries = [list_entry(runtime.group_id, runtime.image, runtime.notices()) for runtime in coordinator.declared()]
     return json_response({"groups": entries})
 
 
@@ -60,7 +63,8 @@ async def describe_group(request: Request, group_id: GroupId, coordinator: TheCo
     """State, generation, members, every copy of every task with role and lag, next probing rebalance, what to do.
 
     `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: set for a
-    group that is led elsewhere.
+    group that is led elsewhere. `condition`: why a Stable group does no work. `notices`: what its processes have to
+    tell people, such as records that were dropped.
     """
     coordinator.overload.admit("describe")
     document = await unless_hung_up(request, _description(group_id, coordinator))

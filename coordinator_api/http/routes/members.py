@@ -245,6 +245,8 @@ async def process_heartbeat(request: Request) -> Response:
     with coordinator.long_polls.one() if waits else nullcontext():
         heard = await runtime.process_heartbeat(beat, body.known, wait_s, lambda: hung_up(request))
     answered = accepted(heard, ProcessHeartbeatAnswered)
+    if body.notices:
+        runtime.take_notices(answered, body.notices)
     return _answer(
         {
             "state": str(answered.state),

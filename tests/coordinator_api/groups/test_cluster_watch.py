@@ -44,6 +44,7 @@ async def test_should_wait_for_a_missing_topic_and_start_a_rebalance_when_it_app
         assert told.followup, "members are told that a rebalance comes by itself"
         shown = await described(group)
         assert (shown["state"], shown["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
+        assert shown["condition"] == "MISSING_SOURCE_TOPICS"
         assert shown["last_rebalance"]["missing_topics"] == [TOPIC]
         assert shown["advice"] == (
             f"Source topics are missing on fake somewhere:9092: {TOPIC}. "
@@ -59,7 +60,7 @@ async def test_should_wait_for_a_missing_topic_and_start_a_rebalance_when_it_app
         assert len(assigned_tasks(told.assignment).active) == 2
         shown = await described(group)
         assert shown["reason"] == f"topic {TOPIC} appeared, partitions 2"
-        assert (shown["error"], shown["advice"]) == (None, None)
+        assert (shown["error"], shown["advice"], shown["condition"]) == (None, None, None)
         assert group.cluster.there == {TOPIC: 2, CHANGELOG: 2}
         await group.some_looks()
         assert group.runtime.group.generation_id == 2, "what the rebalance created is no change"
@@ -175,6 +176,7 @@ async def test_should_fail_when_the_cluster_refuses_and_try_again_when_its_topic
         shown = await described(group)
         assert shown["error"] == "PermissionError: CREATE is not allowed"
         assert shown["advice"].startswith("The last rebalance failed. It is tried again when a member joins, a topic")
+        assert shown["condition"] == "REBALANCE_FAILED"
         await group.some_looks()
         assert group.runtime.group.generation_id == generation
 

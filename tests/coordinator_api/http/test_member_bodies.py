@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from assignor.types import TaskId
+from coordinator_api.groups.notices import ProcessNotice
 from coordinator_api.http.json_objects import MAX_NESTING
 from coordinator_api.http.member_bodies import (
     MAX_UNKNOWN_BYTES,
@@ -31,7 +32,12 @@ from coordinator_api.http.schemas import (
 )
 
 HEARTBEAT: dict[str, Any] = {"generation_id": 3, "task_offset_sums": {"0_1": 5}, "group_instance_id": "i"}
-PROCESS: dict[str, Any] = {"members": {"a": HEARTBEAT, "b": {"generation_id": 0}}, "known": "n"}
+NOTICE: dict[str, Any] = {"code": "RECORDS_DROPPED", "text": "3 late", "count": 3, "at_ms": 5}
+PROCESS: dict[str, Any] = {
+    "members": {"a": HEARTBEAT, "b": {"generation_id": 0}},
+    "known": "n",
+    "notices": [NOTICE, {**NOTICE, "code": "ERRORS_LOGGED"}],
+}
 SUBSCRIPTION: dict[str, Any] = {
     "member_id": "m",
     "group_instance_id": "i",
@@ -89,6 +95,39 @@ def test_should_take_what_the_schema_takes_and_nothing_else(kind: str, data: st.
     assert accepts(reader, document) is described
 
 
+def bad_notices() -> list[Any]:
+    changes: list[dict[str, Any]] = [
+        *({name: None} for name in NOTICE),
+        *({"code": code} for code in ("", "lower", "9", "A" * 65, "A-B", "A\n", 1, True)),
+        *({"text": text} for text in ("", "x" * 501, 1, ["x"])),
+        *({name: number} for name in ("count", "at_ms") for number in (-1, 2**63, True, 1.0, "1")),
+    ]
+    missing = [{name: value for name, value in NOTICE.items() if name != left_out} for left_out in NOTICE]
+    return [*({**NOTICE, **change} for change in changes), *missing, None, [], "x", 1]
+
+
+@pytest.mark.parametrize("notice", bad_notices(), ids=repr)
+def test_should_refuse_a_notice_that_is_none_as_the_schema_does(notice: Any) -> None:
+    document = {**PROCESS, "notices": [NOTICE, notice]}
+    with pytest.raises(ValidationError):
+        ProcessHeartbeatBody.model_validate_json(json.dumps(document))
+    with pytest.raises(Problem, match=r"body\.notices\.1"):
+        read_process_heartbeat(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize("notices", [[NOTICE] * 17, {}, "x", 0, False], ids=["17", "object", "text", "0", "false"])
+def test_should_refuse_what_is_no_short_list_of_notices(notices: Any) -> None:
+    assert not accepts(read_process_heartbeat, {**PROCESS, "notices": notices})
+
+
+def test_should_take_the_largest_notices_and_bound_what_it_ignores_in_them() -> None:
+    largest = {"code": "A" * 64, "text": "\u00e4" * 500, "count": 2**63 - 1, "at_ms": 2**63 - 1}
+    assert len(read_process_heartbeat(json.dumps({**PROCESS, "notices": [largest] * 16}).encode()).notices) == 16
+    assert accepts(read_process_heartbeat, {**PROCESS, "notices": [{**NOTICE, "later": 1}] * 16})
+    assert not accepts(read_process_heartbeat, {**PROCESS, "later": 1, "notices": [{**NOTICE, "later": 1}] * 16})
+    assert not accepts(read_process_heartbeat, {**PROCESS, "notices": [{**NOTICE, "later": "y" * 5_000}]})
+
+
 def test_should_read_every_field() -> None:
     beat = read_heartbeat(json.dumps(HEARTBEAT).encode(), "m")
     process = read_process_heartbeat(json.dumps(PROCESS).encode())
@@ -96,6 +135,10 @@ def test_should_read_every_field() -> None:
 
     assert (beat.member_id, beat.generation_id, beat.task_offset_sums) == ("m", 3, {TaskId(0, 1): 5})
     assert (list(process.members), process.members["a"].group_instance_id, process.known) == (["a", "b"], "i", "n")
+    assert process.notices == (
+        ProcessNotice("RECORDS_DROPPED", "3 late", 3, 5),
+        ProcessNotice("ERRORS_LOGGED", "3 late", 3, 5),
+    )
     assert (joined.subscription, joined.join_id, joined.leave_on_disconnect) == (b"bytes", "j", True)
 
 

@@ -1,0 +1,65 @@
+"""What the processes of a group have to tell people: records that were lost, warnings and errors that they logged.
+
+Rules: in memory only, and the newest of each process and code. A process tells again after its heartbeat had no answer,
+so a coordinator that was restarted hears all of it. A notice outlives its process, because somebody may look only
+afterwards, but no longer than a day. What is kept is bounded: the oldest go first. The text comes from a member and is
+shown on terminals, so nothing in it is printed but letters, digits and signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+KEPT_NOTICES = 256
+"""Of one group."""
+
+KEPT_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessNotice:
+    """`count`: of records, or of lines logged, since the process started. `at_ms`: of the last of them, by the clock of
+    the process.
+    """
+
+    code: str
+    text: str
+    count: int
+    at_ms: int
+
+
+class ToldNotice(NamedTuple):
+    """`process`: its process id, or a member's id where that is not known.
+
+    `heard_at_ms`: by the coordinator's clock.
+    """
+
+    process: str
+    notice: ProcessNotice
+    heard_at_ms: int
+
+
+class GroupNotices:
+    """Of one group."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, str], ToldNotice] = {}  # the newest last
+
+    def tell(self, process: str, notices: Iterable[ProcessNotice], now_ms: int) -> None:
+        """Take the place of what the process told under the same codes."""
+        for notice in notices:
+            key = process, notice.code
+            self._told.pop(key, None)
+            self._told[key] = ToldNotice(process, replace(notice, text=_printable(notice.text)), now_ms)
+        while len(self._told) > KEPT_NOTICES:
+            del self._told[next(iter(self._told))]
+
+    def newest_first(self, now_ms: int) -> list[ToldNotice]:
+        """Those of the last day."""
+        return [told for told in reversed(self._told.values()) if now_ms - told.heard_at_ms <= KEPT_MS]
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)
