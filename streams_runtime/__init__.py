@@ -9,7 +9,7 @@ a user wants to           begins with                                           
 write in the DSL          `StreamsBuilder().stream(topic, STRING, JSON)`                 `dsl/`
 write processors          `Topology`, `Processor`, `ProcessorContext`, `Record`          `processors/`
 keep state                `key_value_store`, `window_store`, ...                         `state_stores/`
-choose how bytes look     `STRING`, `LONG`, `JSON`, ...; `Serde`, `Serdes`               `serdes.py`
+choose how bytes look     `STRING`, `LONG`, `JSON`, `AvroSerde`, ...; `Serde`, `Serdes`  `serdes/`
 look at a topology        `Topology.describe()`, `Topology.draw(path)`                   `topology_view/`
 test a topology           `TopologyTestDriver(topology)`                                 `testing/`
 configure an application  `Application(topology, configs)`                               `application.py`, `configs.py`
@@ -81,6 +81,10 @@ if TYPE_CHECKING:
     from streams_runtime.serdes import STRING as STRING
     from streams_runtime.serdes import Serde as Serde
     from streams_runtime.serdes import Serdes as Serdes
+    from streams_runtime.serdes import TopicSerde as TopicSerde
+    from streams_runtime.serdes.schema_registry import AvroSerde as AvroSerde
+    from streams_runtime.serdes.schema_registry import JsonSchemaSerde as JsonSchemaSerde
+    from streams_runtime.serdes.schema_registry import ProtobufSerde as ProtobufSerde
     from streams_runtime.state_stores import KeyValueStore as KeyValueStore
     from streams_runtime.state_stores import StoreBuilder as StoreBuilder
     from streams_runtime.state_stores import TimestampedKeyValueStore as TimestampedKeyValueStore
@@ -135,7 +139,8 @@ _NAMES_OF = {
     "streams_runtime.records": ("Headers", "Record", "RecordMetadata"),
     "streams_runtime.restore.progress": ("RestoreProgress",),
     "streams_runtime.restore.restore_listener": ("RestoreListener",),
-    "streams_runtime.serdes": ("BYTES", "DOUBLE", "JSON", "LONG", "STRING", "Serde", "Serdes"),
+    "streams_runtime.serdes": ("BYTES", "DOUBLE", "JSON", "LONG", "STRING", "Serde", "Serdes", "TopicSerde"),
+    "streams_runtime.serdes.schema_registry": ("AvroSerde", "JsonSchemaSerde", "ProtobufSerde"),
     "streams_runtime.state_stores": (
         "KeyValueStore",
         "StoreBuilder",

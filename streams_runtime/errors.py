@@ -55,14 +55,29 @@ class ProcessingFailed(StreamsRuntimeError):
     """
 
 
+class SerializationError(StreamsRuntimeError):
+    """A value or bytes that a serde with a schema cannot use. Source: `SerializationException`."""
+
+
+class SchemaRegistryUnavailable(StreamsRuntimeError):
+    """The schema registry could not be asked. The message names its URL.
+
+    Nothing is wrong with the record, so no handler may skip it. Differs from Kafka: there, a handler that skips records
+    also skips those that come while the registry is down.
+    """
+
+
 class SerdeMismatch(StreamsRuntimeError):
-    """A serde could not write what a processor gave. The message names the place, the serdes and the types.
+    """A serde could not write what a processor gave. The message names the place, the serdes, the types and the error.
 
     Source: the ClassCastException that `RecordCollectorImpl` turns into a StreamsException.
     """
 
-    def __init__(self, where: str, key_serde: object, value_serde: object, key: object, value: object) -> None:
+    def __init__(
+        self, where: str, key_serde: object, value_serde: object, key: object, value: object, error: Exception
+    ) -> None:
         super().__init__(
             f"{where}: the serdes do not fit the record: key serde {type(key_serde).__name__} was given "
-            f"a {type(key).__name__}, value serde {type(value_serde).__name__} a {type(value).__name__}"
+            f"a {type(key).__name__}, value serde {type(value_serde).__name__} a {type(value).__name__} "
+            f"({type(error).__name__}: {error})"
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from assignor.errors import StreamsError
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, serde_for_topic
 
 V = TypeVar("V")
 
@@ -58,6 +58,9 @@ class ChangedSerde(Generic[V]):
                 self.value_serde.deserialize(data[at : at + size]), self.value_serde.deserialize(data[at + size : -1])
             )
         raise StreamsError(f"Encountered unknown byte value `{flag}` for encodingFlag in ChangedDeserializer.")
+
+    def for_topic(self, topic: str, *, is_key: bool) -> ChangedSerde[V]:
+        return ChangedSerde(serde_for_topic(self.value_serde, topic, is_key=is_key))
 
 
 def _varint(value: int) -> bytes:

@@ -7,11 +7,11 @@ A topic of windowed keys is partitioned by the key alone, so that all windows of
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.partitioner import partition_of
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, serde_for_topic
 from streams_runtime.state_stores.base import Windowed
 
 K = TypeVar("K")
@@ -33,6 +33,9 @@ class TimeWindowedSerde(Generic[K]):
         start_ms = _START.unpack_from(data, len(data) - 8)[0]
         return Windowed(self.key_serde.deserialize(data[:-8]), start_ms, start_ms + self.window_size_ms)
 
+    def for_topic(self, topic: str, *, is_key: bool) -> TimeWindowedSerde[K]:
+        return replace(self, key_serde=serde_for_topic(self.key_serde, topic, is_key=is_key))
+
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class WindowedStreamPartitioner(Generic[K]):
@@ -42,3 +45,6 @@ class WindowedStreamPartitioner(Generic[K]):
 
     def __call__(self, key: Windowed[K], value: Any, partitions: int) -> int:
         return partition_of(self.key_serde.serialize(key.key), partitions)
+
+    def for_topic(self, topic: str) -> WindowedStreamPartitioner[K]:
+        return replace(self, key_serde=serde_for_topic(self.key_serde, topic, is_key=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from assignor.types import TaskId
 from streams_runtime.records import Headers, Record, RecordMetadata
@@ -107,6 +107,13 @@ TimestampExtractor = Callable[[Record[Any, Any], int], int]
 
 StreamPartitioner = Callable[[Any, Any, int], int]
 """Key, value and number of partitions to a partition."""
+
+
+@runtime_checkable
+class TopicPartitioner(Protocol):
+    """A partitioner that needs to know the topic, because it goes by the bytes of a serde."""
+
+    def for_topic(self, topic: str) -> StreamPartitioner: ...
 
 
 class HandlerResponse(StrEnum):

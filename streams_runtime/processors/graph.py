@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
-from assignor.topology.group_topology import Subtopology
+from assignor.topology.group_topology import Subtopology, SubtopologyStore
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
@@ -18,6 +18,7 @@ from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRu
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
+from streams_runtime.state_stores.builders import builder_for_topic
 
 
 class ProcessorGraph:
@@ -75,7 +76,10 @@ class ProcessorGraph:
             if isinstance(runner, SourceRunner)
             for topic in definition.source_topics(runner.name)
         }
-        stores = [_build_store(definition.stores[store.name]) for store in parsed[subtopology_id].stores]
+        stores = [
+            _build_store(definition.stores[store.name], serde_topic(store, application_id))
+            for store in parsed[subtopology_id].stores
+        ]
         return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
 
     @property
@@ -142,9 +146,14 @@ def _runner(
             return SinkRunner(name, definition.full_topic(topic, application_id), sink)
 
 
-def _build_store(store: StoreDefinition) -> StateStore:
+def _build_store(store: StoreDefinition, topic: str) -> StateStore:
     builder = store.supplier
     if not hasattr(builder, "build"):
         raise StreamsRuntimeError(f"StateStore {store.name} has no builder and cannot run")
     made: StoreBuilder = builder  # type: ignore[assignment]  # opaque in the definition; add_state_store put it there
-    return made.build()
+    return builder_for_topic(made, topic).build()
+
+
+def serde_topic(store: SubtopologyStore, application_id: str) -> str:
+    """The topic by which the serdes of a store go: what restores it, even if nothing does."""
+    return store.changelog_topic or store.source_topic_as_changelog or f"{application_id}-{store.name}-changelog"

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
-from streams_runtime.processors.api import Processor
+from streams_runtime.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
+from streams_runtime.processors.api import Processor, TopicPartitioner
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 from streams_runtime.records import Record
+from streams_runtime.serdes import serde_for_topic
 
 
 class NodeRunner(Protocol):
@@ -172,9 +173,11 @@ class SinkRunner:
         self.name = name
         self.topic = topic
         self._settings = settings
-        self._serialize_key = settings.key_serde.serialize
-        self._serialize_value = settings.value_serde.serialize
+        self._serialize_key = serde_for_topic(settings.key_serde, topic, is_key=True).serialize
+        self._serialize_value = serde_for_topic(settings.value_serde, topic, is_key=False).serialize
         self._partitioner = settings.partitioner
+        if isinstance(self._partitioner, TopicPartitioner):
+            self._partitioner = self._partitioner.for_topic(topic)
 
     def add_child(self, child: NodeRunner) -> None:
         raise StreamsRuntimeError(f"sink {self.name} cannot have the child {child.name}")
@@ -194,8 +197,10 @@ class SinkRunner:
         try:
             written_key = None if key is None else self._serialize_key(key)
             written_value = None if value is None else self._serialize_value(value)
+        except SchemaRegistryUnavailable:
+            raise
         except Exception as error:
-            raise self._mismatch(key, value) from error
+            raise self._mismatch(key, value, error) from error
         self._send(self.topic, None, written_key, written_value, timestamp_ms, headers)
 
     def _process_partitioned(self, record: Record[Any, Any]) -> None:
@@ -204,14 +209,16 @@ class SinkRunner:
         try:
             written_key = None if key is None else self._serialize_key(key)
             written_value = None if value is None else self._serialize_value(value)
+        except SchemaRegistryUnavailable:
+            raise
         except Exception as error:
-            raise self._mismatch(key, value) from error
+            raise self._mismatch(key, value, error) from error
         self._send(self.topic, partition, written_key, written_value, timestamp_ms, headers)
 
-    def _mismatch(self, key: object, value: object) -> SerdeMismatch:
+    def _mismatch(self, key: object, value: object, error: Exception) -> SerdeMismatch:
         settings = self._settings
         where = f"sink {self.name} cannot write to topic {self.topic}"
-        return SerdeMismatch(where, settings.key_serde, settings.value_serde, key, value)
+        return SerdeMismatch(where, settings.key_serde, settings.value_serde, key, value, error)
 
     def _partition(self, key: object, value: object) -> int:
         assert self._partitioner is not None

@@ -14,9 +14,11 @@ from assignor.topology.definition import SinkNode
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError
 from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.processors.graph import serde_topic
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.copies import StoreCopy, StoreLocation
 from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.state_stores.builders import builder_for_topic
 from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus
@@ -130,7 +132,10 @@ def _stores(instance: StreamsInstance) -> dict[str, _Store]:
             each.source_topics,
             not placed.isdisjoint(each.source_topics),
             (store.changelog_topic or store.source_topic_as_changelog) is not None,
-            definition.stores[store.name].supplier,  # type: ignore[arg-type]  # ours, by Topology.add_state_store
+            builder_for_topic(
+                definition.stores[store.name].supplier,  # type: ignore[arg-type]  # ours, by Topology.add_state_store
+                serde_topic(store, application.id),
+            ),
         )
         for each in application.parsed().subtopologies
         for store in each.stores

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 from assignor.errors import InputError
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
-from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import KeyValueStore, ValueAndTimestamp
+from streams_runtime.serdes import Serde, serde_for_topic
+from streams_runtime.state_stores.base import KeyValueStore, StoreBuilder, ValueAndTimestamp
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
     ChangeLoggingTimestampedKeyValueBytesStore,
@@ -133,6 +133,21 @@ class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, ValueAndTimestamp[V]])
             inner = ChangeLoggingTimestampedWindowBytesStore(inner)
         value_serde: Serde[V] = self.value_serde.value_serde
         return SerdesTimestampedWindowStore(inner, self.key_serde, value_serde, window_size_ms=self.window_size_ms)
+
+
+def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
+    """The same builder with its serdes for this topic; one of the user's own kind stays as it is.
+
+    `topic`: the full name of what restores the store; the changelog that it would have if nothing does.
+    Source: `ProcessorContextUtils.topicNamePrefix`, `MeteredKeyValueStore.prepareSerdes`.
+    """
+    if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder | WindowStoreBuilder):
+        return replace(
+            builder,
+            key_serde=serde_for_topic(builder.key_serde, topic, is_key=True),
+            value_serde=serde_for_topic(builder.value_serde, topic, is_key=False),
+        )
+    return builder
 
 
 def key_value_store(

@@ -3,7 +3,8 @@
 Rules: the user's handlers decide, one for processing and one for reading (serdes, timestamps); the default is FAIL.
 FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. A dead letter is the record as it was
 read, with its own headers followed by Kafka's. It is sent like any output, so under exactly-once it is in the
-transaction that commits the record's offset. A handler that raises, or answers nonsense, counts as FAIL.
+transaction that commits the record's offset. A handler that raises, or answers nonsense, counts as FAIL. No handler
+is asked when a schema registry could not be asked: the record may be a good one.
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
 Differs from Kafka: an error ends the whole record, also for siblings of the node that failed which would have come
@@ -17,7 +18,7 @@ import traceback
 from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
-from streams_runtime.errors import ProcessingFailed
+from streams_runtime.errors import ProcessingFailed, SchemaRegistryUnavailable
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.records import Headers, RecordMetadata
@@ -139,6 +140,8 @@ class ExceptionHandling:
         self._handle(self._deserialization, _DESERIALIZATION, record)
 
     def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:
+        if isinstance(record.error, SchemaRegistryUnavailable):
+            raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
         try:
             response = HandlerResponse(handler(record))
         except Exception as error:

@@ -21,7 +21,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.records import Headers, Record, RecordMetadata
-from streams_runtime.serdes import BytesSerde
+from streams_runtime.serdes import BytesSerde, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
 
@@ -78,8 +78,10 @@ class RecordQueue:
         self._source = source
         self._on_failure = on_failure
         # bytes that stay bytes need no call
-        self._deserialize_key = None if isinstance(source.key_serde, BytesSerde) else source.key_serde.deserialize
-        self._deserialize_value = None if isinstance(source.value_serde, BytesSerde) else source.value_serde.deserialize
+        keys = serde_for_topic(source.key_serde, partition.topic, is_key=True)
+        values = serde_for_topic(source.value_serde, partition.topic, is_key=False)
+        self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
+        self._deserialize_value = None if isinstance(values, BytesSerde) else values.deserialize
         self._extract_timestamp = source.timestamp_extractor
         self._batches: deque[RecordBatch] = deque()
         self.clear()

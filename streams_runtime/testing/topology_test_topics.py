@@ -13,7 +13,7 @@ from assignor.types import TopicPartition
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Consumer
 from streams_runtime.records import Headers, Record
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, serde_for_topic
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -43,8 +43,8 @@ class InputTopic(Generic[Key, Value]):
             )
         self.name = name
         self._pipe = pipe
-        self._key_serde = key_serde
-        self._value_serde = value_serde
+        self._key_serde = serde_for_topic(key_serde, name, is_key=True)
+        self._value_serde = serde_for_topic(value_serde, name, is_key=False)
         self._next_timestamp_ms = start_timestamp_ms
         self._auto_advance_ms = auto_advance_ms
 
@@ -90,8 +90,8 @@ class OutputTopic(Generic[Key, Value]):
     def __init__(self, consumer: Consumer, name: str, key_serde: Serde[Key], value_serde: Serde[Value]) -> None:
         self.name = name
         self._consumer = consumer
-        self._key_serde = key_serde
-        self._value_serde = value_serde
+        self._key_serde = serde_for_topic(key_serde, name, is_key=True)
+        self._value_serde = serde_for_topic(value_serde, name, is_key=False)
         self._fetched: deque[tuple[bytes | None, bytes | None, int, Headers]] = deque()
         partition = TopicPartition(name, 0)
         consumer.assign([partition])

@@ -1,23 +1,16 @@
-"""Objects to bytes and back, in the formats of Kafka's own serdes. Source: `Serde`, `Serdes`."""
+"""The formats of Kafka's own serdes, and JSON. Source: `Serdes`."""
 
 from __future__ import annotations
 
 import json
 import struct
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 _INT64 = struct.Struct(">q")
 _FLOAT64 = struct.Struct(">d")
-
-
-class Serde(Protocol[T]):
-    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record."""
-
-    def serialize(self, value: T, /) -> bytes: ...
-    def deserialize(self, data: bytes, /) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)

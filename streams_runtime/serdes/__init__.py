@@ -1,0 +1,33 @@
+"""Objects to bytes and back: Kafka's own formats, JSON, and the formats of a schema registry (`schema_registry`)."""
+
+from streams_runtime.serdes.base import Serde, TopicSerde, serde_for_topic
+from streams_runtime.serdes.standard import (
+    BYTES,
+    DOUBLE,
+    JSON,
+    LONG,
+    STRING,
+    BytesSerde,
+    DoubleSerde,
+    JsonSerde,
+    LongSerde,
+    Serdes,
+    StringSerde,
+)
+
+__all__ = [
+    "BYTES",
+    "DOUBLE",
+    "JSON",
+    "LONG",
+    "STRING",
+    "BytesSerde",
+    "DoubleSerde",
+    "JsonSerde",
+    "LongSerde",
+    "Serde",
+    "Serdes",
+    "StringSerde",
+    "TopicSerde",
+    "serde_for_topic",
+]

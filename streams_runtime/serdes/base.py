@@ -1,0 +1,32 @@
+"""Objects to bytes and back. Source: `Serde`, `Serializer`, `Deserializer`.
+
+Kafka hands the topic to each call of a serde. Here the runtime says it once, before the first record: a serde that has
+to know where its bytes go, or that has other serdes inside, is a `TopicSerde` as well.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar, runtime_checkable
+
+T = TypeVar("T")
+
+
+class Serde(Protocol[T]):
+    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record."""
+
+    def serialize(self, value: T, /) -> bytes: ...
+    def deserialize(self, data: bytes, /) -> T: ...
+
+
+@runtime_checkable
+class TopicSerde(Protocol[T]):
+    """A serde whose bytes depend on the topic, as those under a schema registry do."""
+
+    def for_topic(self, topic: str, *, is_key: bool) -> Serde[T]:
+        """The serde for the keys or the values of this topic. `topic`: its full name; of a store, its changelog's."""
+        ...
+
+
+def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
+    """The serde as it is to be used for this topic; most are the same for all topics."""
+    return serde.for_topic(topic, is_key=is_key) if isinstance(serde, TopicSerde) else serde

@@ -1,0 +1,25 @@
+"""Avro, Protobuf and JSON Schema in Confluent's wire format, with a schema registry.
+
+    AvroSerde(schema, {"schema.registry.url": "http://registry:8081"})
+    ProtobufSerde(Order, {...})        Order: a message class that protoc made
+    JsonSchemaSerde(schema, {...})
+
+Subjects are those of Kafka Streams: of the topic that the bytes go to, which for a store is its changelog. The serdes
+can be pickled; they ask the registry when their first record needs it, once for each schema.
+Source: `GenericAvroSerde`, `KafkaProtobufSerde`, `KafkaJsonSchemaSerde`.
+"""
+
+try:
+    import confluent_kafka.schema_registry as _client
+except ImportError as error:
+    raise ImportError(
+        f"serdes of a schema registry need Confluent's client: pip install 'assignor[schema-registry]' ({error})"
+    ) from error
+
+from streams_runtime.serdes.schema_registry.avro_serde import AvroSerde
+from streams_runtime.serdes.schema_registry.json_schema_serde import JsonSchemaSerde
+from streams_runtime.serdes.schema_registry.protobuf_serde import ProtobufSerde
+
+__all__ = ["AvroSerde", "JsonSchemaSerde", "ProtobufSerde"]
+
+del _client

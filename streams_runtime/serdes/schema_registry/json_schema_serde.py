@@ -1,0 +1,112 @@
+"""JSON in Confluent's wire format, with a JSON Schema in the registry. Source: `KafkaJsonSchemaSerializer`,
+`KafkaJsonSchemaDeserializer`.
+
+Keys of objects are sorted, so that equal values have equal bytes. As in Kafka, values are checked against the schema
+only on request, because that costs many times what writing costs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka.schema_registry import Schema
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import ValidationError as Invalid
+from jsonschema.validators import validator_for
+
+from assignor.errors import InputError
+from streams_runtime.errors import SerializationError
+from streams_runtime.serdes.schema_registry.registry import Registry
+from streams_runtime.serdes.schema_registry.registry_serde import Decode, Encode, RegistrySerde
+from streams_runtime.serdes.schema_registry.settings import RegistrySettings
+from streams_runtime.serdes.schema_registry.wire_format import HEADER_BYTES, header
+from streams_runtime.serdes.standard import JSON
+
+T = TypeVar("T")
+
+FAIL_INVALID = "json.fail.invalid.schema"
+_JSON = "JSON"
+_WHERE = "JsonSchemaSerde"
+
+
+class JsonSchemaSerde(RegistrySerde[T]):
+    """Values as `json` takes them. `to_dict`, `from_dict`: from an object of one's own to such a value, and back.
+
+    `schema`: a JSON Schema as text or as parsed JSON. The config `json.fail.invalid.schema` (false) has every value
+    checked against it. Raises InputError for a schema or a config that cannot be used.
+    """
+
+    def __init__(
+        self,
+        schema: str | Mapping[str, Any],
+        configs: Mapping[str, object],
+        *,
+        to_dict: Callable[[T], Any] | None = None,
+        from_dict: Callable[[Any], T] | None = None,
+    ) -> None:
+        others = {key: value for key, value in configs.items() if key != FAIL_INVALID}
+        super().__init__(RegistrySettings.from_configs(others, _WHERE))
+        self._schema = _checked(schema)
+        self._checks = str(configs.get(FAIL_INVALID, False)).lower() == "true"
+        self._to_dict = to_dict
+        self._from_dict = from_dict
+
+    def _encoder(self, registry: Registry) -> Encode[T]:
+        document = json.loads(self._schema)
+        subject = self._subject(document.get("title") if isinstance(document, dict) else None)
+        if self._settings.use_latest:
+            schema_id, _ = registry.latest(subject)
+        else:
+            schema_id = registry.id_for(subject, Schema(self._schema, _JSON))
+        head, to_dict, check = header(schema_id), self._to_dict, self._check()
+
+        def encode(value: T) -> bytes:
+            document = value if to_dict is None else to_dict(value)
+            if check is not None:
+                check(document)
+            return head + JSON.serialize(document)
+
+        return encode
+
+    def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
+        schema = registry.schema(schema_id)
+        if schema.schema_type != _JSON:
+            raise SerializationError(f"schema {schema_id} is one of {schema.schema_type or 'AVRO'}, not a JSON Schema")
+        from_dict, check = self._from_dict, self._check()
+
+        def decode(data: bytes) -> T:
+            try:
+                value: Any = JSON.deserialize(data[HEADER_BYTES:])
+            except ValueError as error:
+                raise SerializationError(f"after the header of schema {schema_id} comes no JSON: {error}") from error
+            if check is not None:
+                check(value)
+            return value if from_dict is None else from_dict(value)
+
+        return decode
+
+    def _check(self) -> Callable[[Any], None] | None:
+        if not self._checks:
+            return None
+        document = json.loads(self._schema)
+        validator = validator_for(document, Draft202012Validator)(document)
+
+        def check(value: Any) -> None:
+            try:
+                validator.validate(value)
+            except Invalid as error:
+                raise SerializationError(f"the value does not fit its JSON Schema: {error.message}") from error
+
+        return check
+
+
+def _checked(schema: str | Mapping[str, Any]) -> str:
+    try:
+        document = json.loads(schema) if isinstance(schema, str) else schema
+        validator_for(document, Draft202012Validator).check_schema(document)
+    except (SchemaError, ValueError) as error:
+        raise InputError(f"this is no JSON Schema: {error}".splitlines()[0], _WHERE) from error
+    return schema if isinstance(schema, str) else json.dumps(schema)

@@ -1,0 +1,121 @@
+"""A schema registry, as serdes ask it: by Confluent's client, one for each process and configuration.
+
+A client is made when a serde first needs it, in the process that needs it: serdes travel to executors, connections do
+not. Answers are kept by the client and by the serdes, so a registry is asked once for each schema. What goes wrong is
+one of two: the registry says that the schema or the record is wrong (SerializationError), or it could not be asked
+(SchemaRegistryUnavailable). Source: `SchemaRegistryClient`, `CachedSchemaRegistryClient`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
+
+from streams_runtime.errors import SchemaRegistryUnavailable, SerializationError
+from streams_runtime.serdes.schema_registry.settings import RegistrySettings
+
+Answer = TypeVar("Answer")
+
+_DEFAULT_TIMEOUT_S = 30.0
+_NO_SUCH_SCHEMA = (40401, 40402, 40403)
+_REFUSED = (401, 403)
+
+_clients: dict[tuple[object, ...], SchemaRegistryClient] = {}
+_lock = threading.Lock()
+
+
+class Registry:
+    """Cheap to make; everything that lasts is in the client, which all of a process share."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self.url = settings.url
+        self._settings = settings
+        self._client = _client(settings)
+
+    def id_for(self, subject: str, schema: Schema) -> int:
+        """Register the schema, or look it up when it is not to be registered; its id."""
+        settings = self._settings
+        if settings.auto_register:
+            return self._ask(
+                f"schema could not be registered under subject {subject}",
+                lambda: self._client.register_schema(subject, schema, normalize_schemas=settings.normalize),
+            )
+        found = self._ask(
+            f"schema is not registered under subject {subject}, and auto.register.schemas is false",
+            lambda: self._client.lookup_schema(subject, schema, normalize_schemas=settings.normalize),
+        )
+        return _known(found.schema_id)
+
+    def reference(self, name: str, schema: Schema) -> SchemaReference:
+        """Register a schema that others import, under its own name as subject, and refer to it."""
+        self.id_for(name, schema)
+        found = self._ask(
+            f"schema {name}, which others import, is not registered",
+            lambda: self._client.lookup_schema(name, schema, normalize_schemas=self._settings.normalize),
+        )
+        return SchemaReference(name, name, found.version)
+
+    def latest(self, subject: str) -> tuple[int, Schema]:
+        found = self._ask(
+            f"subject {subject} has no schema to use as its latest",
+            lambda: self._client.get_latest_version(subject),
+        )
+        return _known(found.schema_id), found.schema
+
+    def schema(self, schema_id: int, form: str | None = None) -> Schema:
+        """`form`: of the answer, where the type of schema has several."""
+        return self._ask(f"schema {schema_id} is not known", lambda: self._client.get_schema(schema_id, fmt=form))
+
+    def referenced(self, reference: SchemaReference) -> Schema:
+        subject, version = str(reference.subject), int(reference.version or 0)
+        return self._ask(
+            f"version {version} of subject {subject}, which a schema refers to, is not known",
+            lambda: self._client.get_version(subject, version, True).schema,
+        )
+
+    def _ask(self, refusal: str, call: Callable[[], Answer]) -> Answer:
+        try:
+            return call()
+        except SchemaRegistryError as error:
+            detail = f"{error.error_message} (HTTP {error.http_status_code})"
+            if error.http_status_code in _REFUSED:
+                raise SchemaRegistryUnavailable(
+                    f"schema registry {self.url} refuses to answer: {detail}; check basic.auth.user.info"
+                ) from error
+            if error.http_status_code < 500 and error.http_status_code != 429:
+                if error.http_status_code == 404 and error.error_code not in _NO_SUCH_SCHEMA:
+                    raise SchemaRegistryUnavailable(
+                        f"{self.url} is no schema registry: {detail}; check schema.registry.url"
+                    ) from error
+                raise SerializationError(f"schema registry {self.url}: {refusal}: {detail}") from error
+            raise SchemaRegistryUnavailable(f"schema registry {self.url} cannot answer: {detail}") from error
+        except Exception as error:  # of its HTTP client, which is one of two libraries
+            raise SchemaRegistryUnavailable(
+                f"schema registry {self.url} does not answer ({type(error).__name__}: {error}); "
+                "check schema.registry.url, and that it runs"
+            ) from error
+
+
+def _known(schema_id: int | None) -> int:
+    if schema_id is None:
+        raise SerializationError("the schema registry answers without a schema's id")
+    return schema_id
+
+
+def _client(settings: RegistrySettings) -> SchemaRegistryClient:
+    key = (os.getpid(), settings.client)
+    with _lock:
+        client = _clients.get(key)
+        if client is None:
+            try:
+                client = SchemaRegistryClient({"timeout": _DEFAULT_TIMEOUT_S, **dict(settings.client)})
+            except (OSError, ValueError) as error:  # OSError: a file of a certificate, ssl.SSLError is one
+                raise SchemaRegistryUnavailable(
+                    f"the client for schema registry {settings.url} could not be made: {error}"
+                ) from error
+            _clients[key] = client
+        return client

@@ -1,0 +1,150 @@
+"""What a serde is told about its schema registry, under Confluent's names. An unknown key is an error that names the
+nearest one.
+
+Keys of the registry's client may begin with `schema.registry.`, as Java's clients write them; files are PEM, as
+Confluent's clients in Python and C take them. Source: `AbstractKafkaSchemaSerDeConfig`, `SchemaRegistryClientConfig`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from assignor.errors import InputError
+from streams_runtime.serdes.schema_registry.subjects import SubjectNameStrategy, subject_name_strategy
+
+URL = "schema.registry.url"
+_PREFIX = "schema.registry."
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """`url`: of one registry, or several with commas between; it never holds a password. `client`: what Confluent's
+    client takes; it may hold secrets. Exactly one of `auto_register` and `use_latest` may be true.
+    """
+
+    url: str
+    client: tuple[tuple[str, object], ...] = field(repr=False)
+    auto_register: bool
+    normalize: bool
+    use_latest: bool
+    key_subject: SubjectNameStrategy
+    value_subject: SubjectNameStrategy
+
+    @classmethod
+    def from_configs(cls, configs: Mapping[str, object], where: str) -> RegistrySettings:
+        """Raises InputError that names the key."""
+        client: dict[str, object] = {}
+        given: dict[str, object] = {}
+        for key, value in configs.items():
+            short = "url" if key == URL else key.removeprefix(_PREFIX)
+            if short in _CLIENT_KEYS:
+                client[short] = _CLIENT_KEYS[short](short, value, where)
+            elif key in _SERDE_KEYS:
+                given[key] = value
+            else:
+                raise InputError(f"unknown config {key!r}{_hint(key)}", where)
+        if "url" not in client:
+            raise InputError(f"{URL!r} is missing and has no default", where)
+        _check_credentials(client, where)
+        use_latest = _boolean("use.latest.version", given.get("use.latest.version", False), where)
+        auto_register = _boolean("auto.register.schemas", given.get("auto.register.schemas", not use_latest), where)
+        if use_latest and auto_register:
+            raise InputError("use.latest.version and auto.register.schemas cannot both be true", where)
+        return cls(
+            url=str(client["url"]),
+            client=tuple(sorted(client.items())),
+            auto_register=auto_register,
+            normalize=_boolean("normalize.schemas", given.get("normalize.schemas", False), where),
+            use_latest=use_latest,
+            key_subject=subject_name_strategy("key.subject.name.strategy", given, where),
+            value_subject=subject_name_strategy("value.subject.name.strategy", given, where),
+        )
+
+
+def _boolean(key: str, value: object, where: str) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise InputError(f"{key} must be true or false, not {value!r}", where)
+    return text == "true"
+
+
+def _text(key: str, value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{key} must be text", where)  # not quoted: it may be a password
+    return value
+
+
+def _url(key: str, value: object, where: str) -> str:
+    urls = _text(URL, value, where)
+    for url in urls.split(","):
+        if not url.strip().startswith(("http://", "https://")):
+            raise InputError(f"{URL} must be http://host:port or https://host:port, not {value!r}", where)
+        if "@" in url:
+            raise InputError(f"{URL} must not hold a password: give it as basic.auth.user.info", where)
+    return urls
+
+
+def _file(key: str, value: object, where: str) -> str:
+    """Looked for where the client is made: the file may be on executors only."""
+    return str(value) if isinstance(value, Path) else _text(key, value, where)
+
+
+def _number(key: str, value: object, where: str) -> float:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise InputError(f"{key} must be a number that is not negative, not {value!r}", where)
+    return number
+
+
+_CLIENT_KEYS: dict[str, Callable[[str, object, str], object]] = {
+    "url": _url,
+    "basic.auth.credentials.source": _text,
+    "basic.auth.user.info": _text,
+    "ssl.ca.location": _file,
+    "ssl.certificate.location": _file,
+    "ssl.key.location": _file,
+    "ssl.key.password": _text,
+    "proxy": _text,
+    "timeout": _number,
+    "max.retries": _number,
+    "retries.wait.ms": _number,
+    "retries.max.wait.ms": _number,
+}
+_SERDE_KEYS = (
+    "auto.register.schemas",
+    "normalize.schemas",
+    "use.latest.version",
+    "key.subject.name.strategy",
+    "value.subject.name.strategy",
+)
+# what Java's clients take instead, for those who copy their configs
+_INSTEAD = {
+    "ssl.truststore.location": "a file in PEM form as 'ssl.ca.location'",
+    "ssl.keystore.location": "files in PEM form as 'ssl.certificate.location' and 'ssl.key.location'",
+}
+
+
+def _check_credentials(client: dict[str, object], where: str) -> None:
+    """The source says where credentials are; the only place that this client knows is the key itself."""
+    source = client.pop("basic.auth.credentials.source", None)
+    if source not in (None, "USER_INFO"):
+        raise InputError(f"basic.auth.credentials.source must be USER_INFO, not {source!r}", where)
+    info = client.get("basic.auth.user.info")
+    if source is not None and info is None:
+        raise InputError("basic.auth.user.info is missing, and basic.auth.credentials.source asks for it", where)
+    if info is not None and ":" not in str(info):
+        raise InputError("basic.auth.user.info must be user:password", where)
+
+
+def _hint(key: str) -> str:
+    instead = _INSTEAD.get(key.removeprefix(_PREFIX))
+    if instead is not None:
+        return f"; give {instead}"
+    close = difflib.get_close_matches(key, [URL, *_CLIENT_KEYS, *_SERDE_KEYS], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
