@@ -86,6 +86,7 @@ def test_should_name_sink_topic_serdes_and_types_when_a_serde_does_not_fit(
 
     assert str(refused.value) == (
         "sink out cannot write to topic b: the serdes do not fit the record: "
-        "key serde StringSerde was given a int, value serde LongSerde a str"
+        "key serde StringSerde was given a int, value serde LongSerde a str "
+        "(AttributeError: 'int' object has no attribute 'encode')"
     )
     assert isinstance(refused.value.__cause__, AttributeError)
