@@ -20,7 +20,10 @@ TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 
 _TRY_AGAIN_STATUSES = frozenset({408, 425, 502, 503, 504})
 _TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
-_LONGEST_DETAIL = 300
+_LONGEST_DETAIL = 2_000
+"""Of a coordinator's own problem, which says what to do at its end."""
+
+_LONGEST_FOREIGN_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,10 @@ def refusal_of(status: int, content: bytes) -> Refusal:
     except (ValueError, RecursionError):
         problem = None
     if not isinstance(problem, dict):
-        return Refusal(status, None, content.decode("utf-8", "replace")[:_LONGEST_DETAIL])
+        return Refusal(status, None, content.decode("utf-8", "replace")[:_LONGEST_FOREIGN_TEXT])
     code, detail = problem.get("code"), problem.get("detail")
-    return Refusal(status, None if code is None else str(code), str(detail or problem)[:_LONGEST_DETAIL])
+    return Refusal(
+        status,
+        None if code is None else str(code),
+        str(detail or problem)[: _LONGEST_DETAIL if detail else _LONGEST_FOREIGN_TEXT],
+    )

@@ -105,8 +105,8 @@ class GroupTelemetry:
 
     def _group(self, logger: structlog.stdlib.BoundLogger, record: CoordinatorRecord) -> None:
         match record:
-            case DefinitionChanged(revision):
-                logger.info("definition_changed", revision=revision)
+            case DefinitionChanged(revision, origin=origin):
+                logger.info("definition_changed", revision=revision, declared_by=origin.declared_by)
             case DrainChanged(draining):
                 logger.info("drain_started" if draining else "drain_ended")
             case RebalanceStarted(cause):

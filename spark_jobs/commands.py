@@ -81,6 +81,12 @@ class WorkersOptions:
     log_dir: Annotated[Path | None, typer.Option(help=f"Where threads log which tasks they own. {_EXECUTORS_PATH}")] = (
         None
     )
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Replace the topology under living members of the group; those that cannot run it end."
+        ),
+    ] = False
     format: FormatOption = Format.TEXT
 
     def application(self) -> Application:
@@ -118,22 +124,26 @@ def run(options: WorkersOptions) -> None:
 def _run_until_ended(application: Application, token: str | None, options: WorkersOptions) -> Sequence[InstanceEnd]:
     from spark_jobs.session.spark_session import spark_session
     from spark_jobs.workers.live_table import show_until_ended
-    from spark_jobs.workers.running import EXECUTOR_CONF
-    from spark_jobs.workers.running import run as workers_run
+    from spark_jobs.workers.member_process import InstanceSettings
+    from spark_jobs.workers.running import EXECUTOR_CONF, declare, start
     from streams_runtime.membership.coordinator_client import CoordinatorClient
 
-    with interruptible(), spark_session(options.master, f"instances of {application.id}", conf=EXECUTOR_CONF) as spark:
-        workers = workers_run(
-            spark,
-            application,
-            instances=options.instances,
-            threads=options.threads,
-            coordinator_url=options.coordinator,
-            token=token,
-            state_dir=None if options.state_dir is None else str(options.state_dir),
-            log_dir=None if options.log_dir is None else str(options.log_dir),
-        )
-        with CoordinatorClient(options.coordinator, token=token) as client:
+    settings = InstanceSettings(
+        application,
+        options.coordinator,
+        options.threads,
+        None if options.state_dir is None else str(options.state_dir),
+        None if options.log_dir is None else str(options.log_dir),
+        token,
+    )
+    with interruptible():
+        # before Spark starts: who is refused hears of it at once
+        declare(application, coordinator_url=options.coordinator, token=token, replace=options.replace)
+        with (
+            spark_session(options.master, f"instances of {application.id}", conf=EXECUTOR_CONF) as spark,
+            CoordinatorClient(options.coordinator, token=token) as client,
+        ):
+            workers = start(spark, settings, options.instances)
             return show_until_ended(workers, client, application.id, Console(stderr=True))
 
 

@@ -251,7 +251,7 @@ class StreamsInstance:
         name = f"{configs.client_id or f'{self.application_id}-{self._process_id}'}-StreamThread-{index + 1}"
         if options.thread_name is not None:
             name = options.thread_name(index)
-        topics = {topic for each in self.application.parsed().subtopologies for topic in each.source_topics}
+        sources = {each.id: frozenset(each.source_topics) for each in self.application.parsed().subtopologies}
         return StreamThread(
             ThreadSetting(
                 name=name,
@@ -270,10 +270,11 @@ class StreamsInstance:
                 ),
                 subscriptions=SubscriptionWriter(
                     self._directory.process_id,
-                    tuple(sorted(topics)),
+                    tuple(sorted(frozenset[str]().union(*sources.values()))),
                     {**configs.client_tags, **(options.client_tags or {})},
                     options.endpoint,
                     options.rack,
+                    sources,
                 ),
                 transactional_id=(
                     f"{self.application_id}-{self._process_id}-{index}" if configs.exactly_once else None

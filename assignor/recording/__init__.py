@@ -16,6 +16,7 @@ from assignor.recording.rebalance import (
     parse_rebalance_input,
     parse_recorded_rebalance,
 )
+from assignor.recording.topology_fields import as_topology
 from assignor.recording.written import (
     dotted_configs,
     placement_output,
@@ -32,6 +33,7 @@ __all__ = [
     "RecordedPlacement",
     "RecordedRebalance",
     "RecordedTopic",
+    "as_topology",
     "document_of_line",
     "dotted_configs",
     "is_class_path",

@@ -5,34 +5,37 @@ Source: `GroupMetadataManager.validateDeleteGroup` for the last one; Kafka has n
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 
 from coordinator_api.group.events import DeclareGroup
-from coordinator_api.group.image import GroupImage
+from coordinator_api.group.image import DefinitionOrigin
 from coordinator_api.group.outcome import Accepted, Declared, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import DefinitionChanged, DrainChanged, GroupDeleted
+from coordinator_api.group.running_definition import differences, shortened
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
 from coordinator_api.group.transition import GroupTransition
+
+MOST_DIFFERENCES_NAMED = 4
 
 
 def declare(step: GroupTransition, event: DeclareGroup) -> Response:
     """Take in the definition. When there are members, a changed definition starts a rebalance. After an error, so does
-    an unchanged one. Another topology is refused while there are members, unless the caller insists.
+    an unchanged one. While there are members, another topology or another cluster is refused, unless the caller
+    insists.
     """
     image = step.image
     if image.state is GroupState.DEAD:
         return _deleted()
     created = image.input_json is None
     changed = event.input_json != image.input_json
-    if image.members and changed and not event.replaces_topology and _topology(event) != _topology(image):
-        return Rejected(
-            RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"the group has {len(image.members)} members, which run another topology; stop them first, or replace the "
-            "topology under them with ?replace=true",
-        )
+    if image.members and changed and not event.replaces_topology and image.input_json is not None:
+        differing = differences(image.input_json, event.input_json)
+        if differing:
+            return _refuse_another_application(len(image.members), differing)
     if changed:
-        step.emit(DefinitionChanged(image.revision + 1, event.input_json))
+        origin = DefinitionOrigin(event.declared_by, step.now_ms)
+        step.emit(DefinitionChanged(image.revision + 1, event.input_json, origin))
     if image.draining:
         step.emit(DrainChanged(False))
     failed = image.last_rebalance is not None and image.last_rebalance.end.outcome is RebalanceOutcome.ERROR
@@ -65,9 +68,15 @@ def delete(step: GroupTransition) -> Response:
     return Accepted()
 
 
-def _topology(source: DeclareGroup | GroupImage) -> object:
-    """The topology in a definition. Members that run one and are placed by another could not start their tasks."""
-    return None if source.input_json is None else json.loads(source.input_json).get("topology")
+def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejected:
+    """Members that run one topology and are placed by another could not start their tasks."""
+    whose = "1 member, which runs" if members == 1 else f"{members} members, which run"
+    return Rejected(
+        RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
+        f"the group has {whose} another topology: {shortened(differing, MOST_DIFFERENCES_NAMED, '; ')}. "
+        "If this is another application, give it another application.id. If it is the next version, drain the group "
+        "first; ?replace=true replaces the topology under living members, and those that cannot run it end",
+    )
 
 
 def _deleted() -> Rejected:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.types import ProcessId, Role, TaskId
-from coordinator_api.group.image import GroupImage, LastRebalance
+from coordinator_api.group.image import DefinitionOrigin, GroupImage, LastRebalance
 from coordinator_api.group.liveness import Session
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState, RebalanceOutcome
@@ -51,7 +51,7 @@ class GroupDescription:
 
     `settled`: the last rebalance asked for a follow-up, but another one would change nothing. `error`: of the last
     rebalance, unless another one has been started since. `led_by`, `reported_at_ms`: who leads the group, and when it
-    last reported a rebalance; None when this coordinator leads it.
+    last reported a rebalance; None when this coordinator leads it. `origin`: of the definition.
     """
 
     group_id: str
@@ -67,6 +67,7 @@ class GroupDescription:
     members: tuple[DescribedMember, ...]
     led_by: str | None = None
     reported_at_ms: int | None = None
+    origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
 
 
 def describe(
@@ -92,6 +93,7 @@ def describe(
         ),
         led_by=image.led_by,
         reported_at_ms=image.reported_at_ms,
+        origin=image.origin,
     )
 
 

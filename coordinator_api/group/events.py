@@ -19,16 +19,17 @@ from assignor.types import TaskId
 class DeclareGroup:
     """PUT of the group's definition.
 
-    `input_json`: the `input` object of rebalance/1 without members. The caller has validated it; here it is opaque. Its
-    spelling is canonical (sorted keys), because a definition counts as changed when this text has changed. When the
-    group has members, a changed definition starts a rebalance; an unchanged one does so only when the last rebalance
-    ended with an error. Either ends a drain. `replaces_topology`: the caller knows that members run another topology
-    and wants this one all the same; without it, another topology is refused while the group has members. Answered with
-    `Declared`.
+    `input_json`: the `input` object of rebalance/1 without members. The caller has validated it. Its spelling is
+    canonical (sorted keys), because a definition counts as changed when this text has changed. When the group has
+    members, a changed definition starts a rebalance; an unchanged one does so only when the last rebalance ended with
+    an error. Either ends a drain. `replaces_topology`: the caller knows that members run another topology, or on
+    another cluster, and wants this one all the same; without it, such a definition is refused while the group has
+    members. `declared_by`: who the caller is, in words. Answered with `Declared`.
     """
 
     input_json: str
     replaces_topology: bool = False
+    declared_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

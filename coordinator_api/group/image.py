@@ -71,8 +71,19 @@ class LastRebalance:
 
 
 @dataclass(frozen=True, slots=True)
+class DefinitionOrigin:
+    """Where a definition came from. `declared_by`: the caller, as the service knew it; `declared_at_ms`: when it came.
+    Both are None for a definition that an earlier release stored.
+    """
+
+    declared_by: str | None = None
+    declared_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GroupImage:
-    """`revision` 0 and `input_json` None: the group has not been declared. `members`: in the order of joining.
+    """`revision` 0 and `input_json` None: the group has not been declared. `origin`: of the definition. `members`: in
+    the order of joining.
 
     `initial`: the rebalance that is being prepared found the group empty, so the initial delay applies. `cause` and
     `rebalance_revision` (the revision of the definition): of the current rebalance. `led_by`: who leads the group, None
@@ -91,6 +102,7 @@ class GroupImage:
     last_rebalance: LastRebalance | None = None
     led_by: str | None = None
     reported_at_ms: int | None = None
+    origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
 
     def has_joined(self, member: ClassicGroupMember) -> bool:
         """While a rebalance is being prepared: whether the member has sent its subscription for it."""

@@ -43,6 +43,7 @@ class StoredForm(NamedTuple):
 
 
 _ASKED_LATER = ("join_id", "leave_on_disconnect")
+_ORIGIN = ("declared_by", "declared_at_ms")
 
 
 def _same(*names: str, within: str = "") -> dict[str, str]:
@@ -65,7 +66,12 @@ def _end(path: str) -> dict[str, str]:
 
 
 STORED_FORMS: Mapping[str, StoredForm] = {
-    "DefinitionChanged": StoredForm(records.DefinitionChanged, _same("revision", "input_json")),
+    "DefinitionChanged": StoredForm(
+        records.DefinitionChanged,
+        {**_same("revision", "input_json"), **_same(*_ORIGIN, within="origin")},
+        frozenset(_ORIGIN),
+        frozenset(_ORIGIN),
+    ),
     "DrainChanged": StoredForm(records.DrainChanged, _same("draining")),
     "MemberSubscribed": StoredForm(
         records.MemberSubscribed,
@@ -157,8 +163,13 @@ def encode_record(record: CoordinatorRecord) -> str:
     name = _STORED_NAMES[type(record)]
     written = dict(_RECORDS[name].write(record))
     form = STORED_FORMS[name]
-    document = {key: written[key] for key in form.keys if key not in form.left_out or written[key]}
+    document = {key: written[key] for key in form.keys if key not in form.left_out or not _is_default(written[key])}
     return json.dumps({"type": name, **document}, separators=(",", ":"))
+
+
+def _is_default(written: Any) -> bool:
+    """Of keys that may be left out, these are the defaults; 0 is a number."""
+    return written is None or written is False
 
 
 def decode_record(text: str) -> CoordinatorRecord:

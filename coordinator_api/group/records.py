@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
-from coordinator_api.group.image import LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
+from coordinator_api.group.image import DefinitionOrigin, LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
 from coordinator_api.group.members import ClassicGroupMember, LastJoin
 from coordinator_api.group.packed_assignments import PackedAssignments
 from coordinator_api.group.states import GroupState, RemovalReason
@@ -26,6 +26,7 @@ class DefinitionChanged:
 
     revision: int
     input_json: str
+    origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
 
 
 @dataclass(frozen=True, slots=True)

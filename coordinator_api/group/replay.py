@@ -48,9 +48,9 @@ class IllegalTransition(AssignorFault):
 def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
     """The state after `record`. Raises IllegalTransition."""
     match record:
-        case DefinitionChanged(revision, input_json):
+        case DefinitionChanged(revision, input_json, origin):
             _expect(revision == image.revision + 1 or image.revision == 0, image, record)
-            return replace(image, revision=revision, input_json=input_json)
+            return replace(image, revision=revision, input_json=input_json, origin=origin)
         case DrainChanged(draining):
             return replace(image, draining=draining)
         case MemberSubscribed(member_id, join):

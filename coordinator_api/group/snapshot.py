@@ -31,7 +31,7 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
         return _report_records(image, image.led_by)
     found: list[CoordinatorRecord] = []
     if image.input_json is not None:
-        found.append(DefinitionChanged(image.revision, image.input_json))
+        found.append(DefinitionChanged(image.revision, image.input_json, image.origin))
     if image.draining:
         found.append(DrainChanged(True))
     found.append(GroupRestored(image.state, image.generation_id, image.initial, image.cause, image.rebalance_revision))

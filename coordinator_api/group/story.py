@@ -48,8 +48,8 @@ class Story:
 def in_words(record: CoordinatorRecord) -> str:
     """A record in a few words."""
     match record:
-        case DefinitionChanged(revision):
-            return f"definition {revision}"
+        case DefinitionChanged(revision, origin=origin):
+            return f"definition {revision}" + (f" by {origin.declared_by}" if origin.declared_by else "")
         case DrainChanged(draining):
             return "draining" if draining else "no longer draining"
         case MemberSubscribed(member_id, join):

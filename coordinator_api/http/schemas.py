@@ -89,12 +89,23 @@ class SubscriptionBody(_Body):
     subscription: Base64 = Field(description="ConsumerProtocolSubscription, its user data a SubscriptionInfo.")
 
 
+class DefinitionAnswer(_Body):
+    """The group's present definition. `declared_by`, `declared_at_ms`: null when an earlier release stored it."""
+
+    revision: int
+    declared_by: str | None
+    declared_at_ms: int | None
+
+
 class SubscriptionAnswer(_Body):
-    """`generation_id`: the generation to wait for, as `min_generation` of the assignment's GET."""
+    """`generation_id`: the generation to wait for, as `min_generation` of the assignment's GET. `definition`: which one
+    the member has to run.
+    """
 
     member_id: str
     generation_id: int
     state: str
+    definition: DefinitionAnswer
 
 
 class AssignmentAnswer(_Body):

@@ -109,20 +109,36 @@ def run(
     state_dir: str | None = None,
     log_dir: str | None = None,
 ) -> Workers:
-    """Declare the application's group at the coordinator, and start its instances in the background.
+    """Declare the application's group at the coordinator (`declare`), and start its instances in the background
+    (`start`).
 
     `threads`, `state_dir`: override the application's num.stream.threads and state.dir. `log_dir`: where stream threads
     write their ownership logs (`ownership_log`); None writes none. Paths are those of the executors. The coordinator's
     setting cluster.bootstrap.servers must list the application's bootstrap.servers.
 
-    Raises InputError for an application that cannot be sent to executors, CoordinatorError, CoordinatorUnavailable.
+    Raises as `declare` does.
+    """
+    declare(app, coordinator_url=coordinator_url, token=token)
+    settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
+    return start(spark, settings, instances)
+
+
+def declare(app: Application, *, coordinator_url: str, token: str | None = None, replace: bool = False) -> None:
+    """Declare the application's group. `replace`: also when living members run another topology, which may end them.
+
+    Raises InputError for an application that cannot be sent to executors, GroupRunsAnotherTopology, CoordinatorError,
+    CoordinatorUnavailable.
     """
     body = group_body(app)
     _check_can_travel(app)
     with CoordinatorClient(coordinator_url, token=token) as client:
-        client.declare(app.id, body)
+        client.declare(app.id, body, replace=replace)
+
+
+def start(spark: SparkSession, settings: InstanceSettings, instances: int) -> Workers:
+    """Start instances of an application whose group is declared, in the background."""
     send_modules(spark.sparkContext)
-    workers = Workers(spark, InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token), instances)
+    workers = Workers(spark, settings, instances)
     workers.start()
     return workers
 

@@ -34,12 +34,30 @@ class JoinRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupDefinition:
+    """Which definition a group has. `declared_by`: who declared it; `declared_at`: when, in words. None when the
+    coordinator does not know.
+    """
+
+    revision: int
+    declared_by: str | None = None
+    declared_at: str | None = None
+
+    def __str__(self) -> str:
+        at = f" at {self.declared_at}" if self.declared_at else ""
+        return f"revision {self.revision}, declared{at} by {self.declared_by or 'somebody unknown'}"
+
+
+@dataclass(frozen=True, slots=True)
 class JoinReply:
-    """`generation_id`: the generation whose assignment the member has to wait for."""
+    """`generation_id`: the generation whose assignment the member has to wait for. `definition`: what it has to run;
+    None from a coordinator of an earlier release.
+    """
 
     member_id: str
     generation_id: int
     state: str
+    definition: GroupDefinition | None = None
 
 
 @dataclass(frozen=True, slots=True)

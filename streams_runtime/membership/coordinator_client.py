@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import getpass
+import os
 import random
 import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -24,6 +28,7 @@ import tenacity
 from assignor.coordinator_calls import authorization, check_url, group_path, refusal_of
 from streams_runtime.membership.calls import (
     FetchedAssignment,
+    GroupDefinition,
     HeartbeatNews,
     JoinReply,
     JoinRequest,
@@ -89,7 +94,12 @@ class CoordinatorClient:
         if request.leave_on_disconnect:
             body["leave_on_disconnect"] = True
         answer = self._call("POST", f"{group_path(group_id)}/subscriptions", body=body, patience=patience)
-        return JoinReply(_text(answer, "member_id"), _integer(answer, "generation_id"), _text(answer, "state"))
+        return JoinReply(
+            _text(answer, "member_id"),
+            _integer(answer, "generation_id"),
+            _text(answer, "state"),
+            _definition(answer.get("definition")),
+        )
 
     def assignment(
         self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int, patience: Patience = NO_PATIENCE
@@ -122,9 +132,19 @@ class CoordinatorClient:
         """Leave the group. Returns as well when the group does not know the member. Raises CoordinatorUnavailable."""
         self._request("DELETE", _member_path(group_id, member_id), timeout_s=timeout_s, accept=(404,))
 
-    def declare(self, group_id: str, definition: Mapping[str, object], *, patience: Patience = NO_PATIENCE) -> None:
-        """Declare or change a group. `definition`: `input` of rebalance/1 without members and leader."""
-        self._request("PUT", group_path(group_id), body=definition, patience=patience)
+    def declare(
+        self,
+        group_id: str,
+        definition: Mapping[str, object],
+        *,
+        replace: bool = False,
+        patience: Patience = NO_PATIENCE,
+    ) -> None:
+        """Declare or change a group. `definition`: `input` of rebalance/1 without members and leader. `replace`: also
+        when living members run another topology, which may end them; without it that raises GroupRunsAnotherTopology.
+        """
+        params = {"replace": "true"} if replace else None
+        self._request("PUT", group_path(group_id), body=definition, params=params, patience=patience)
 
     def describe(self, group_id: str) -> dict[str, object]:
         """State, generation, members and tasks of a group, as the service describes them."""
@@ -163,7 +183,7 @@ class CoordinatorClient:
         path: str,
         *,
         body: Mapping[str, object] | None = None,
-        params: Mapping[str, int] | None = None,
+        params: Mapping[str, int | str] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
         patience: Patience = NO_PATIENCE,
@@ -263,11 +283,21 @@ class ProcessHeartbeats:
 def _http_client(base_url: str, token: str | None, limits: httpx.Limits) -> httpx.Client:
     return httpx.Client(
         base_url=base_url.rstrip("/"),
-        headers=authorization(token),
+        headers={**authorization(token), "User-Agent": _user_agent()},
         timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
         limits=limits,
         trust_env=False,  # a proxy that the environment names must not see loopback calls
     )
+
+
+def _user_agent() -> str:
+    """Says which process of which user calls: the coordinator keeps it with what the caller declares."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user without a name, as in many containers
+        user = f"user {os.getuid()}"
+    who = f"{user}@{socket.gethostname()}, process {os.getpid()}"
+    return f"assignor/{version('assignor')} ({''.join(letter if letter.isascii() else '?' for letter in who)})"
 
 
 def _send(http: httpx.Client, method: str, path: str, timeout_s: float, **more: Any) -> httpx.Response:
@@ -338,6 +368,18 @@ def _retry_after_s(response: httpx.Response) -> float | None:
         return None
     text = response.headers.get("Retry-After", "")
     return min(float(text), LONGEST_RETRY_AFTER_S) if text.isascii() and text.isdigit() else None
+
+
+def _definition(told: object) -> GroupDefinition | None:
+    if not isinstance(told, dict):
+        return None
+    by, at_ms = told.get("declared_by"), told.get("declared_at_ms")
+    at = datetime.fromtimestamp(at_ms / 1000, UTC) if isinstance(at_ms, int) else None
+    return GroupDefinition(
+        _integer(told, "revision"),
+        None if by is None else str(by),
+        None if at is None else at.strftime("%Y-%m-%d %H:%M:%SZ"),
+    )
 
 
 def _document(response: httpx.Response) -> dict[str, object]:

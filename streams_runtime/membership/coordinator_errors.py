@@ -52,6 +52,14 @@ class GroupMaxSizeReached(CoordinatorError):
     known_code = "GROUP_MAX_SIZE_REACHED"
 
 
+class GroupRunsAnotherTopology(CoordinatorError):
+    """The group has living members, and they run another topology than the one declared. The detail says how the two
+    differ, who declared the other, and what to do.
+    """
+
+    known_code = "INCONSISTENT_GROUP_PROTOCOL"
+
+
 class CoordinatorUnavailable(AssignorFault):
     """The coordinator gave no usable answer: it was not reachable, went away during the call, was starting, stopping or
     overloaded. The call can be tried again. `retry_after_s`: not before this time, if the coordinator said so."""
@@ -71,6 +79,7 @@ _KNOWN: dict[str, type[CoordinatorError]] = {
         FencedInstanceId,
         FencedMemberEpoch,
         GroupMaxSizeReached,
+        GroupRunsAnotherTopology,
     )
 }
 

@@ -12,7 +12,14 @@ from enum import StrEnum
 
 from assignor.errors import AssignorFault
 from assignor.types import TaskId
-from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
+from streams_runtime.membership.calls import (
+    FetchedAssignment,
+    GroupDefinition,
+    HeartbeatNews,
+    JoinReply,
+    JoinRequest,
+    MemberHeartbeat,
+)
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.membership.task_holder import Order
 
@@ -214,6 +221,13 @@ class MissingTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupRedeclared:
+    """For people: since the member's last join, somebody gave the group another definition."""
+
+    definition: GroupDefinition
+
+
+@dataclass(frozen=True, slots=True)
 class MemberEnded:
     """The last effect. `end` None: `failure` ended it."""
 
@@ -221,4 +235,4 @@ class MemberEnded:
     failure: BaseException | None = None
 
 
-MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | MissingTopics | MemberEnded
+MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | MissingTopics | GroupRedeclared | MemberEnded

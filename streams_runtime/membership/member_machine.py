@@ -47,6 +47,7 @@ from streams_runtime.membership.member_events import (
     CallUnanswered,
     CloseAsked,
     FetchReplied,
+    GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
@@ -211,6 +212,8 @@ class MemberMachine:
 
     def _joined(self, reply: JoinReply) -> None:
         standing, news = self._standing, self._news
+        if standing.definition not in (None, reply.definition) and reply.definition is not None:
+            self._outstanding.want(GroupRedeclared(reply.definition))
         standing.joined(reply)
         news.refused = None  # whatever was refused, the group has accepted the member since
         self._request = None
@@ -267,13 +270,19 @@ class MemberMachine:
             self._close(MemberEnd.SHUTDOWN_REQUESTED)
         elif code is not AssignorErrorCode.NONE:
             self._fail(AssignmentFailed(f"the group's leader answered {code.name}: {self._why(code)}"))
+        elif (foreign := self._writer.foreign_task(received.held)) is not None:
+            self._fail(AssignmentFailed(f"the group runs another topology than this member: {foreign}{self._whose()}"))
         else:
             self._change(received, rejoins=fetched.followup and received.rejoin_now)
 
     def _why(self, code: AssignorErrorCode) -> str:
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
             return f"source topics are missing; the topology reads {', '.join(self._writer.topics)}"
-        return "the group cannot run as it is declared"
+        return f"the group cannot run as it is declared{self._whose()}"
+
+    def _whose(self) -> str:
+        definition = self._standing.definition
+        return "" if definition is None else f" (its definition is {definition})"
 
     def _change(self, received: ReceivedAssignment, *, rejoins: bool) -> None:
         """Give up what is no longer assigned, then hold the rest."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assignor.types import TaskId
-from streams_runtime.membership.calls import HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
+from streams_runtime.membership.calls import GroupDefinition, HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
 from streams_runtime.membership.coordinator_errors import IllegalGeneration, UnknownMemberId
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
 from streams_runtime.membership.member_phase import Phase
@@ -24,7 +24,7 @@ BEFORE_FIRST_ASSIGNMENT = 0
 class Standing:
     """`member_id`: None while the group knows no such member. `generation_id`: of the assignment that it works by.
     `awaited`: the generation that it waits for or has. `epoch`: see `SentHeartbeat`. `first_joins`: how many it has
-    begun. `reported`: the offset sums that the group knows.
+    begun. `reported`: the offset sums that the group knows. `definition`: of the group, as the last join was told.
     """
 
     member_id: str | None = None
@@ -33,6 +33,7 @@ class Standing:
     awaited: int = BEFORE_FIRST_ASSIGNMENT
     first_joins: int = 1
     reported: Mapping[TaskId, int] | None = None
+    definition: GroupDefinition | None = None
 
     # --- what it sends
 
@@ -68,6 +69,7 @@ class Standing:
     def joined(self, reply: JoinReply) -> None:
         self.member_id = reply.member_id
         self.awaited = reply.generation_id
+        self.definition = reply.definition
         self.epoch += 1
 
     def works_by(self, generation_id: int) -> None:

@@ -9,7 +9,7 @@ KIP-708 (client tags).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from assignor.errors import TaskAssignmentError
@@ -33,13 +33,16 @@ class ReceivedAssignment:
 
 @dataclass(slots=True)
 class SubscriptionWriter:
-    """Of one member. `topics`: all source topics of the topology."""
+    """Of one member. `topics`: all source topics of the topology. `sources`: those of each subtopology; None when
+    nobody needs to know whether an assignment fits the topology.
+    """
 
     process_id: ProcessId
     topics: tuple[str, ...]
     client_tags: Mapping[str, str] = field(default_factory=dict)
     user_endpoint: HostInfo | None = None
     rack: str | None = None
+    sources: Mapping[int, Set[str]] | None = None
     _used_version: int = LATEST_SUPPORTED_VERSION
     _unique_field: int = 0
 
@@ -101,6 +104,20 @@ class SubscriptionWriter:
             AssignorErrorCode(info.err_code),
             rejoin_now=version_changed or info.next_rebalance_ms == 0,
         )
+
+    def foreign_task(self, held: HeldTasks) -> str | None:
+        """What of an assignment this member's topology does not have, in words; None when it has all of it."""
+        if self.sources is None:
+            return None
+        for task in sorted({*held.active, *held.standby}):
+            known = self.sources.get(task.subtopology)
+            if known is None:
+                numbers = ", ".join(map(str, sorted(self.sources)))
+                return f"task {task} is of subtopology {task.subtopology}, this member has {numbers}"
+            foreign = sorted({partition.topic for partition in held.active.get(task, ())} - known)
+            if foreign:
+                return f"task {task} reads {', '.join(foreign)}, in this member {', '.join(sorted(known))}"
+        return None
 
 
 def _by_host(hosts: HostPartitions) -> dict[HostInfo, Partitions]:

@@ -41,6 +41,7 @@ from streams_runtime.membership.member_events import (
     CloseAsked,
     FetchReplied,
     GiveOrder,
+    GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
@@ -264,6 +265,13 @@ class ProcessMembership:
                     member.machine.name,
                     self._group_id,
                     ", ".join(topics),
+                )
+            case GroupRedeclared(definition):
+                _logger.warning(
+                    "member %s: group %s was given another definition: %s",
+                    member.machine.name,
+                    self._group_id,
+                    definition,
                 )
             case MemberEnded():
                 if member in self._members:

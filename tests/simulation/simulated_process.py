@@ -33,6 +33,7 @@ from streams_runtime.membership.member_events import (
     CloseAsked,
     FetchReplied,
     GiveOrder,
+    GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
@@ -120,8 +121,8 @@ class SimulatedThread:
                 case MemberEnded():
                     process.timeline.say(f"{self.name} ended: {effect}")
                     self.ended, self.running = effect, frozenset()
-                case MissingTopics():
-                    raise AssertionError("the group has its topics")
+                case MissingTopics() | GroupRedeclared():
+                    raise AssertionError("the group has its topics and one definition")
         process.look()
 
     def _when_due(self, timer: int) -> Action:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from fastapi import APIRouter, Request, Response
 
 from coordinator_api.group import events
-from coordinator_api.group.outcome import Accepted, Declared
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.outcome import Accepted, Declared, Rejected
+from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.bodies import documented, run_on_document
 from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
 from coordinator_api.http.schemas import DeclareAnswer
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=problems(404))
+
+MOST_OF_A_USER_AGENT = 200
 
 _OF_THE_GROUP = {"group": "$request.path.group"}
 _THEN = {
@@ -36,14 +43,19 @@ async def declare_group(
 ) -> DeclareAnswer:
     """Declare a group (201) or give it another definition (200), which its next rebalance uses.
 
-    While the group has members, another topology is refused (409 `INCONSISTENT_GROUP_PROTOCOL`) unless `replace=true`.
+    While the group has members, another topology or another cluster is refused (409 `INCONSISTENT_GROUP_PROTOCOL`)
+    unless `replace=true`. The problem says how the two differ, and who declared the group and when: `revision`,
+    `declared_by` and `declared_at_ms`.
     """
 
     input_json = await run_on_document(
         request, coordinator, "body", declared_definition, group_id, coordinator.document_bounds
     )
-    declaration = events.DeclareGroup(input_json, replaces_topology=replace)
-    declared = accepted(await coordinator.declare(group_id, declaration), Declared)
+    declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=_caller(request))
+    answer = await coordinator.declare(group_id, declaration)
+    if isinstance(answer, Rejected) and answer.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
+        raise _refusal(answer, coordinator.group(group_id).image)
+    declared = accepted(answer, Declared)
     response.status_code = 201 if declared.created else 200
     return DeclareAnswer(group_id=group_id, revision=declared.revision)
 
@@ -88,3 +100,29 @@ async def delete_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
 async def drain_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain."""
     accepted(await coordinator.group(group_id).handle(events.Drain()), Accepted)
+
+
+def _caller(request: Request) -> str:
+    """Who a caller says it is, and its address."""
+    said = "".join(
+        letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
+    )
+    name = said[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
+    return name if request.client is None else f"{name} at {request.client.host}"
+
+
+def _refusal(refused: Rejected, image: GroupImage) -> Problem:
+    """With who declared what the group has, as far as it is known: somebody has to be asked."""
+    origin = image.origin
+    if origin.declared_at_ms is None:
+        return Problem(refused.code.value, refused.detail)
+    at = datetime.fromtimestamp(origin.declared_at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return Problem(
+        refused.code.value,
+        f"{refused.detail}. The group's was declared at {at} by {origin.declared_by}",
+        extensions={
+            "revision": image.revision,
+            "declared_by": origin.declared_by,
+            "declared_at_ms": origin.declared_at_ms,
+        },
+    )

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
@@ -151,7 +152,12 @@ async def subscribe(request: Request) -> Response:
         JoinAnswered,
     )
     return _answer(
-        {"member_id": joined.member_id, "generation_id": joined.generation_id, "state": str(joined.state)},
+        {
+            "member_id": joined.member_id,
+            "generation_id": joined.generation_id,
+            "state": str(joined.state),
+            "definition": _definition(runtime.image),
+        },
         201 if joined.created else 200,
     )
 
@@ -326,6 +332,14 @@ def _instance_id(query: Mapping[str, str]) -> str | None:
     if text is not None and not 1 <= len(text) <= MAX_TEXT_LENGTH:
         raise Problem("INVALID_REQUEST", f"query.group_instance_id: must have 1 to {MAX_TEXT_LENGTH} characters")
     return text
+
+
+def _definition(image: GroupImage) -> dict[str, object]:
+    return {
+        "revision": image.revision,
+        "declared_by": image.origin.declared_by,
+        "declared_at_ms": image.origin.declared_at_ms,
+    }
 
 
 def _news(news: MemberNews | Rejected) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Definitions of groups for tests of the rules, which look at nothing in them but the topology."""
+"""Definitions of groups for tests of the rules, which look at nothing in them but the topology and the cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from coordinator_api.group.events import DeclareGroup
 
 
 def definition_text(name: str, topology: str = "t1") -> str:
-    return json.dumps({"name": name, "topology": topology})
+    """`topology`: the topic that its one subtopology reads."""
+    subtopology = {
+        "id": 0,
+        "source_topics": [topology],
+        "repartition_source_topics": [],
+        "sink_topics": [],
+        "repartition_sink_topics": [],
+        "stores": [],
+    }
+    topologies = {"subtopologies": [subtopology], "copartition_groups": []}
+    return json.dumps({"name": name, "topology": topologies, "cluster": {"brokers": [], "topics": {}}})
 
 
 def declared(name: str, topology: str = "t1", *, replace: bool = False) -> DeclareGroup:

@@ -28,7 +28,7 @@ from coordinator_api.group.events import (
     Tick,
 )
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import GroupImage, LastRebalance, RebalanceCause, RebalanceEnd
+from coordinator_api.group.image import DefinitionOrigin, GroupImage, LastRebalance, RebalanceCause, RebalanceEnd
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.outcome import (
@@ -297,6 +297,7 @@ def test_should_describe_everything() -> None:
             recorded.group.image.last_rebalance.basis,
         ),
         members=(member("a", 5, True, of_a), member("b", 5, False, of_b)),
+        origin=DefinitionOrigin(None, 0),
     )
     assert recorded.group.reported_offset_sums() == {"a": {A: 12, C: 3}, "b": {}}
 

@@ -13,7 +13,7 @@ from assignor.errors import InputError
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
-from coordinator_api.group.image import LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
+from coordinator_api.group.image import DefinitionOrigin, LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
 from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.record_codec import STORED_FORMS, decode_record, encode_record
@@ -64,7 +64,9 @@ packed = st.dictionaries(st.text(), st.builds(AssignmentParts, st.binary(), st.b
 )
 
 records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
-    "DefinitionChanged": st.builds(DefinitionChanged, st.integers(), st.text()),
+    "DefinitionChanged": st.builds(
+        DefinitionChanged, st.integers(), st.text(), st.builds(DefinitionOrigin, optional_text, optional_number)
+    ),
     "DrainChanged": st.builds(DrainChanged, st.booleans()),
     "MemberSubscribed": st.builds(MemberSubscribed, st.text(), joins),
     "MemberReplaced": st.builds(MemberReplaced),

@@ -55,6 +55,8 @@ def test_should_show_a_group_that_is_led_elsewhere_like_any_other(client: httpx.
         "state": "Stable",
         "generation_id": 7,
         "revision": 1,
+        "declared_by": None,
+        "declared_at_ms": None,
         "draining": False,
         "reason": "led-elsewhere",
         "settled": False,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import time
+import uuid
 from pathlib import Path
 
 import httpx
@@ -41,13 +43,59 @@ def test_should_refuse_another_topology_under_living_members_unless_it_is_told_t
     assert member.subscribe().status_code == 201
     settle(member)
     another = definition(topology=_stateless())
+    before = client.get(f"/v1/groups/{group_id}").json()
 
     refused = client.put(f"/v1/groups/{group_id}", json=another)
+    after = client.get(f"/v1/groups/{group_id}").json()
     replaced = client.put(f"/v1/groups/{group_id}", json=another, params={"replace": "true"})
 
     assert problem(refused) == (409, "INCONSISTENT_GROUP_PROTOCOL")
-    assert "?replace=true" in refused.json()["detail"]
+    detail = refused.json()["detail"]
+    assert detail.startswith(
+        "the group has 1 member, which runs another topology: "
+        "subtopology 0 keeps counts, in the new one it does not. If this is another application"
+    )
+    assert "?replace=true" in detail
+    assert detail.endswith(f" by {before['declared_by']}")
+    assert {name: refused.json()[name] for name in ("revision", "declared_by", "declared_at_ms")} == {
+        "revision": 1,
+        "declared_by": before["declared_by"],
+        "declared_at_ms": before["declared_at_ms"],
+    }
+    assert (after["revision"], after["state"], after["generation_id"]) == (1, "Stable", member.generation_id)
     assert (replaced.status_code, replaced.json()["revision"]) == (200, 2)
+
+
+def test_should_tell_members_and_operators_who_declared_the_group_and_when(client: httpx.Client) -> None:
+    group_id, before_ms = f"declared-{uuid.uuid4()}", time.time() * 1000
+    name = {b"User-Agent": b"ada\xc3\xa9/1\t " + b"x" * 300}
+    assert client.put(f"/v1/groups/{group_id}", json=definition(), headers=name).status_code == 201
+    member = HttpMember(client, group_id)
+
+    told = member.subscribe().json()["definition"]
+    described = client.get(f"/v1/groups/{group_id}").json()
+
+    assert told["revision"] == described["revision"] == 1
+    assert told["declared_by"] == described["declared_by"] == "ada/1 " + "x" * 194 + " at 127.0.0.1"
+    assert told["declared_at_ms"] == described["declared_at_ms"]
+    assert before_ms - 1_000 <= told["declared_at_ms"] <= time.time() * 1000 + 1_000
+    assert client.put(f"/v1/groups/{group_id}", json=definition()).status_code == 200
+    assert client.get(f"/v1/groups/{group_id}").json()["declared_by"].startswith("ada"), "nothing has changed"
+
+
+def test_should_remember_who_declared_a_group_over_a_restart(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service:
+        with service.client() as client:
+            client.put("/v1/groups/kept", json=definition(), headers={"User-Agent": "ada/1"})
+            before = client.get("/v1/groups/kept").json()
+        service.kill()
+        with service.start().client() as client:
+            after = client.get("/v1/groups/kept").json()
+
+    assert before["declared_by"] == "ada/1 at 127.0.0.1"
+    assert [after[name] for name in ("declared_by", "declared_at_ms")] == [
+        before[name] for name in ("declared_by", "declared_at_ms")
+    ]
 
 
 def test_should_replace_the_topology_of_a_group_without_members(client: httpx.Client) -> None:

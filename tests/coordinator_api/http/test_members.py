@@ -28,7 +28,9 @@ def test_should_hand_out_member_ids_and_every_task_once(client: httpx.Client) ->
 
     joined = first.subscribe()
     assert joined.status_code == 201
-    assert joined.json() == {"member_id": first.member_id, "generation_id": 1, "state": "PreparingRebalance"}
+    assert joined.json()["definition"]["revision"] == 1
+    known = {"member_id": first.member_id, "generation_id": 1, "state": "PreparingRebalance"}
+    assert joined.json() == {**known, "definition": joined.json()["definition"]}
     assert str(first.member_id).startswith("w_rker_1-")
     assert second.subscribe().status_code == 201
     settle(first, second)

@@ -51,8 +51,11 @@ def resumed(client: httpx.Client, group_id: str, known: dict[str, Any]) -> HttpM
 
 
 def described(client: httpx.Client, group_id: str) -> dict[str, Any]:
-    """Without when its members were last heard, which starts anew when a group is replayed."""
-    document: dict[str, Any] = client.get(f"/v1/groups/{group_id}").json()
+    """What the last version described, without when its members were last heard, which starts anew when a group is
+    replayed.
+    """
+    known = EXPECTED["groups"][group_id]
+    document = {key: value for key, value in client.get(f"/v1/groups/{group_id}").json().items() if key in known}
     for member in document["members"]:
         del member["last_heard_ms"]
     return document

@@ -29,6 +29,7 @@ from streams_runtime.membership.member_events import (
     CloseAsked,
     FetchReplied,
     GiveOrder,
+    GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
@@ -83,8 +84,8 @@ class Process:
                     self.timers.append(effect)
                 case MemberEnded():
                     self.ended = effect
-                case MissingTopics():
-                    raise AssertionError("the model has its topics")
+                case MissingTopics() | GroupRedeclared():
+                    raise AssertionError("the model has its topics and one definition")
 
     def call(self, number: int, fate: str) -> None:
         """The call is made, and answered; or one of the two is lost."""

@@ -5,7 +5,7 @@ A script is a list of steps: what happens, and in a few words what the member wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import pytest
 
@@ -14,7 +14,7 @@ from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, decode_subscription, encode_assignment
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
-from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply
+from streams_runtime.membership.calls import FetchedAssignment, GroupDefinition, HeartbeatNews, JoinReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError, coordinator_error
 from streams_runtime.membership.departure import LAST_JOIN_WAIT_MS
 from streams_runtime.membership.member_events import (
@@ -24,6 +24,7 @@ from streams_runtime.membership.member_events import (
     CloseAsked,
     FetchReplied,
     GiveOrder,
+    GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
@@ -60,11 +61,13 @@ STABLE, PREPARING = "Stable", "PreparingRebalance"
 class Member:
     """A machine, and the numbers of its last call, order and timer. `wants`: what it wanted done last, in words."""
 
-    def __init__(self, *, static: bool = False) -> None:
+    def __init__(self, *, static: bool = False, sources: Mapping[int, Set[str]] | None = None) -> None:
         settings = MemberSettings(
             "g", "c", group_instance_id="c" if static else None, incarnation=1 if static else None
         )
-        self.machine = MemberMachine(settings, SubscriptionWriter(ProcessId(1, 2), (SOURCE_TOPIC,)), "join")
+        self.machine = MemberMachine(
+            settings, SubscriptionWriter(ProcessId(1, 2), (SOURCE_TOPIC,), sources=sources), "join"
+        )
         self.joins: list[SendJoin] = []
         self.call = self.order = self.timer = 0
         self.timer_at_ms = 0
@@ -83,8 +86,14 @@ class Member:
     def done(self, sums: Mapping[TaskId, int] | None = None) -> str:
         return self.happens(OrderDone(self.order, sums or {}))
 
-    def joined(self, generation_id: int, state: str = PREPARING, member_id: str = "m") -> str:
-        return self.happens(JoinReplied(self.call, JoinReply(member_id, generation_id, state)))
+    def joined(
+        self,
+        generation_id: int,
+        state: str = PREPARING,
+        member_id: str = "m",
+        definition: GroupDefinition | None = None,
+    ) -> str:
+        return self.happens(JoinReplied(self.call, JoinReply(member_id, generation_id, state, definition)))
 
     def got(self, generation_id: int, *active: TaskId, followup: bool = False) -> str:
         return self.got_bytes(generation_id, assignment(active), followup=followup)
@@ -153,6 +162,8 @@ class Member:
                 return f"wait {at_ms - NOW_MS}"
             case MissingTopics(topics):
                 return f"say that it waits for {' '.join(topics)}"
+            case GroupRedeclared(definition):
+                return f"say that the group has another definition: {definition}"
             case MemberEnded(end, failure):
                 self.ended = effect
                 return f"end {failure!r}" if end is None else f"end {end}"
@@ -576,3 +587,58 @@ def test_should_end_when_its_assignment_cannot_be_read() -> None:
 def test_should_heartbeat_every_three_seconds_or_three_times_a_session() -> None:
     """Kafka's default, and Kafka's advice for shorter sessions."""
     assert [default_heartbeat_interval_ms(ms) for ms in (45_000, 9_000, 6_000, 500)] == [3_000, 3_000, 2_000, 166]
+
+
+FIRST = GroupDefinition(1, "assignor/1 (ada@here, process 1) at 10.0.0.1", "2026-11-22 20:00:00Z")
+SECOND = GroupDefinition(2, "assignor/1 (bob@there, process 2) at 10.0.0.2", "2026-11-22 20:05:00Z")
+
+
+def test_should_say_who_gave_the_group_another_definition_and_when() -> None:
+    member = Member()
+    member.starts()
+    member.done()
+    assert member.joined(1, definition=FIRST) == "", "it is the one that it was started for"
+    member.hears(HeartbeatNews(assignment_generation=1))
+    member.got(1)
+    member.done()
+    assert member.hears(HeartbeatNews(rejoin=True), 1) == "order StartRebalance"
+    member.done()
+    assert member.joined(2, definition=SECOND) == (
+        "say that the group has another definition: revision 2, declared at 2026-11-22 20:05:00Z "
+        "by assignor/1 (bob@there, process 2) at 10.0.0.2"
+    )
+    member.hears(HeartbeatNews(assignment_generation=2))
+    member.got(2)
+    member.done()
+    assert member.hears(HeartbeatNews(rejoin=True), 2) == "order StartRebalance"
+    member.done()
+    assert member.joined(3, definition=SECOND) == "", "it has said so"
+
+
+@pytest.mark.parametrize(
+    "sources, why",
+    [
+        ({1: {SOURCE_TOPIC}, 3: {"b"}}, "task 0_1 is of subtopology 0, this member has 1, 3"),
+        ({0: {"b", "a"}}, f"task 0_1 reads {SOURCE_TOPIC}, in this member a, b"),
+    ],
+)
+def test_should_end_when_the_group_runs_another_topology_and_say_whose(
+    sources: Mapping[int, Set[str]], why: str
+) -> None:
+    member = Member(sources=sources)
+    member.starts()
+    member.done()
+    member.joined(1, STABLE, definition=SECOND)
+    assert member.got(1, T1) == "order LoseTasks", "no order to start a task that it does not have"
+    member.done()
+    member.happens(LeaveReplied(member.call))
+    assert member.ended is not None
+    assert isinstance(member.ended.failure, AssignmentFailed)
+    assert str(member.ended.failure) == (
+        f"the group runs another topology than this member: {why} (its definition is revision 2, declared at "
+        "2026-11-22 20:05:00Z by assignor/1 (bob@there, process 2) at 10.0.0.2)"
+    )
+
+
+def test_should_hold_what_its_topology_has() -> None:
+    assert Member(sources={0: {SOURCE_TOPIC}}).holds(T0, T1).machine.phase is Phase.HOLDING

@@ -1,0 +1,114 @@
+"""Somebody starts another application under the id of one that runs: it is refused, and the healthy one goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.coordinator_errors import GroupRunsAnotherTopology
+from streams_runtime.membership.member_events import AssignmentFailed
+from streams_runtime.streams_instance import InstanceState
+from tests import warm_program
+from tests.acceptance.word_application import TIMEOUT_S, WordApplication, counting_words
+from tests.spark_jobs.log_directories import LogDirectories
+from tests.spark_jobs.small_application import address
+
+ANOTHER = """
+from streams_runtime import LONG, STRING, Application, StreamsBuilder
+
+builder = StreamsBuilder()
+orders = builder.stream("orders", STRING, STRING).group_by_key(key_serde=STRING, value_serde=STRING)
+orders.count(store="totals").to_stream().to("order-totals", key_serde=STRING, value_serde=LONG)
+app = Application(builder.build(), {{"application.id": "{id}", "bootstrap.servers": "{log}"}})
+"""
+
+
+@pytest.fixture
+def words(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, log_directories: LogDirectories, tmp_path: Path
+) -> Iterator[WordApplication]:
+    application = WordApplication(coordinator.url, client, log_directories.take(), tmp_path)
+    application.declare()
+    application.start()
+    yield application
+    application.close()
+
+
+def test_should_refuse_another_application_that_is_started_under_the_id_of_one_that_runs(
+    words: WordApplication,
+    coordinator: CoordinatorProcess,
+    client: CoordinatorClient,
+    log_directories: LogDirectories,
+    tmp_path: Path,
+) -> None:
+    words.count_some_words()
+    before = client.describe(words.id)
+    log = address(log_directories.take())
+    (tmp_path / "another.py").write_text(ANOTHER.format(id=words.id, log=log), encoding="utf-8")
+
+    started = warm_program.run(
+        ["workers", "run", "another:app", "--coordinator", coordinator.url], cwd=tmp_path, environment=os.environ
+    )
+
+    assert (started.returncode, started.stdout) == (1, "")
+    (line,) = started.stderr.splitlines()
+    assert line.startswith("error: INCONSISTENT_GROUP_PROTOCOL (409): the group has 1 member, which runs another")
+    assert "subtopology 0 reads lines, in the new one orders" in line
+    assert "subtopology 1 (reads" in line
+    assert log in line, "it is on another log, too"
+    assert "give it another application.id" in line
+    assert "?replace=true" in line
+    assert f"process {os.getpid()}" in line, "who declared what runs"
+    words.count_some_words()
+    (healthy,) = words.instances
+    assert healthy.state is InstanceState.RUNNING
+    after = client.describe(words.id)
+    assert [after[name] for name in ("revision", "generation_id")] == [
+        before[name] for name in ("revision", "generation_id")
+    ]
+
+
+def test_should_let_another_instance_of_the_same_application_join(words: WordApplication) -> None:
+    words.declare()  # as its driver does
+    words.start(instance="b")
+
+    words.count_some_words()
+    assert all(instance.wait_until_running(TIMEOUT_S) for instance in words.instances)
+
+
+def test_should_refuse_the_same_application_on_another_log(
+    words: WordApplication, log_directories: LogDirectories
+) -> None:
+    elsewhere = address(log_directories.take())
+
+    with pytest.raises(GroupRunsAnotherTopology, match=f"the new one {elsewhere}"):
+        words.declare(words.version(bootstrap_servers=elsewhere))
+
+    words.count_some_words()
+
+
+@pytest.mark.parametrize("members", ["living", "to come"])
+def test_should_tell_who_replaced_the_topology_and_when(words: WordApplication, members: str) -> None:
+    """`to come`: the other application was declared when nobody had joined yet, and so it was not refused."""
+    (healthy,) = words.instances
+    if members == "to come":
+        healthy.close(TIMEOUT_S)
+        words.declare(words.version(counting_words(also_orders=True)))
+        with pytest.raises(AssertionError):
+            words.start()
+        (*_, healthy) = words.instances
+    else:
+        words.declare(words.version(counting_words(also_orders=True)), replace=True)
+        assert healthy.wait(TIMEOUT_S) is InstanceState.ERROR
+
+    (error,) = healthy.errors
+    assert isinstance(error, AssignmentFailed)
+    text = str(error)
+    assert "the group runs another topology than this member: task 2_" in text
+    assert "(its definition is revision 2, declared at 20" in text
+    assert f"process {os.getpid()}) at 127.0.0.1)" in text
