@@ -45,6 +45,7 @@ SHELL_NOT_RUN = {
     "docs/kafka/topology.md": "needs the log of a JVM application: tests/assignor/recording",
     "docs/kafka/oracle.md": "needs a JDK and Maven: it is what `make test-kafka` runs",
     "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
+    "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
 }
 RECORDED = "tests/vectors/"
 """A command on files below this one needs nothing else, and is run here whatever the page."""

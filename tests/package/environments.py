@@ -55,11 +55,16 @@ class FreshEnvironment:
             timeout=timeout_s,
         )
 
-    def start(self, *command: str, log: Path) -> subprocess.Popen[bytes]:
-        """The caller ends it. Its output goes to `log`."""
+    def start(self, *command: str, log: Path, **variables: str) -> subprocess.Popen[bytes]:
+        """The caller ends it. Its output goes to `log`. `variables`: more of its environment."""
         with log.open("wb") as output:
             return subprocess.Popen(
-                self.command(*command), cwd=self.home, env=self.variables(), stdout=output, stderr=output
+                self.command(*command),
+                cwd=self.home,
+                env=self.variables() | variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
             )
 
     def command(self, *command: str) -> list[str]:
