@@ -13,7 +13,8 @@ choose how bytes look     `STRING`, `LONG`, `JSON`, `AvroSerde`, ...; `Serde`, `
 look at a topology        `Topology.describe()`, `Topology.draw(path)`                   `topology_view/`
 test a topology           `TopologyTestDriver(topology)`                                 `testing/`
 configure an application  `Application(topology, configs)`                               `application.py`, `configs.py`
-make topics, write, read  `open_log(bootstrap_servers)`                                  `logs/`
+make topics               `open_log(bootstrap_servers).create_topics([NewTopic(...)])`   `logs/`
+put data in, get it out   `RecordProducer(log, STRING, JSON)`, `read_topic(log, topic)`  `record_producer.py`, ...
 handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
 run it here, for a try    `with LocalRun(application) as run:`                           `local_run/`
 run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `streams_instance.py`
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from streams_runtime.processors.api import ProcessorContext as ProcessorContext
     from streams_runtime.processors.api import PunctuationType as PunctuationType
     from streams_runtime.processors.topology import Topology as Topology
+    from streams_runtime.record_producer import RecordProducer as RecordProducer
     from streams_runtime.records import Headers as Headers
     from streams_runtime.records import Record as Record
     from streams_runtime.records import RecordMetadata as RecordMetadata
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from streams_runtime.restore.restore_listener import RestoreListener as RestoreListener
     from streams_runtime.serdes import BYTES as BYTES
     from streams_runtime.serdes import DOUBLE as DOUBLE
+    from streams_runtime.serdes import INTEGER as INTEGER
     from streams_runtime.serdes import JSON as JSON
     from streams_runtime.serdes import LONG as LONG
     from streams_runtime.serdes import STRING as STRING
@@ -104,6 +107,8 @@ if TYPE_CHECKING:
     from streams_runtime.testing.topology_test_driver import TopologyTestDriver as TopologyTestDriver
     from streams_runtime.testing.topology_test_topics import InputTopic as InputTopic
     from streams_runtime.testing.topology_test_topics import OutputTopic as OutputTopic
+    from streams_runtime.topic_reading import ConsumedRecord as ConsumedRecord
+    from streams_runtime.topic_reading import read_topic as read_topic
 
 # the same names for when the program runs; a test compares the two
 _NAMES_OF = {
@@ -136,10 +141,11 @@ _NAMES_OF = {
         "ProcessorContext",
         "PunctuationType",
     ),
+    "streams_runtime.record_producer": ("RecordProducer",),
     "streams_runtime.records": ("Headers", "Record", "RecordMetadata"),
     "streams_runtime.restore.progress": ("RestoreProgress",),
     "streams_runtime.restore.restore_listener": ("RestoreListener",),
-    "streams_runtime.serdes": ("BYTES", "DOUBLE", "JSON", "LONG", "STRING", "Serde", "Serdes", "TopicSerde"),
+    "streams_runtime.serdes": ("BYTES", "DOUBLE", "INTEGER", "JSON", "LONG", "STRING", "Serde", "Serdes", "TopicSerde"),
     "streams_runtime.serdes.schema_registry": ("AvroSerde", "JsonSchemaSerde", "ProtobufSerde"),
     "streams_runtime.state_stores": (
         "KeyValueStore",
@@ -158,6 +164,7 @@ _NAMES_OF = {
     "streams_runtime.processors.topology": ("Topology",),
     "streams_runtime.testing.topology_test_driver": ("TopologyTestDriver",),
     "streams_runtime.testing.topology_test_topics": ("InputTopic", "OutputTopic"),
+    "streams_runtime.topic_reading": ("ConsumedRecord", "read_topic"),
 }
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 __all__ = [*_HOME_OF]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assignor.errors import InputError
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.embedded import LOG_FILE_NAME, EmbeddedLog
 from streams_runtime.logs.in_memory import InMemoryLog
 
 _CONFIG = "bootstrap.servers"
@@ -19,12 +19,13 @@ _IN_MEMORY: dict[str, InMemoryLog] = {}
 _LOCK = threading.Lock()
 
 
-def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> Log:
+def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None, *, create: bool = True) -> Log:
     """Opens Kafka for `host:port,...`, also with `kafka:` before it, SQLite in a directory for `embedded:<directory>`,
     and for `memory:<name>` a log that everybody in this process shares who uses that name.
 
-    `properties`: of Kafka's clients (`security.protocol`, ...); the other logs have none. Raises InputError for
-    any other address, LogError when the directory cannot be used.
+    `properties`: of Kafka's clients (`security.protocol`, ...); the other logs have none. `create`: an embedded log is
+    made where there is none. Raises InputError for any other address, and for a directory without a log that must not
+    be made; LogError when the directory cannot be used.
     """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
@@ -33,6 +34,8 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
         raise InputError(f"{min(properties)!r} is a property of Kafka's clients, not of {bootstrap_servers!r}", _CONFIG)
     kind, _, address = bootstrap_servers.partition(":")
     if address and kind == "embedded":
+        if not create:
+            _check_log_is_there(Path(address))
         return EmbeddedLog(Path(address))
     if address and kind == "memory":
         with _LOCK:
@@ -69,6 +72,13 @@ def cluster_provider_name(bootstrap_servers: str) -> str:
             _CONFIG,
         )
     return kind
+
+
+def _check_log_is_there(directory: Path) -> None:
+    if not directory.exists():
+        raise InputError(f"there is no directory {directory}; `assignor topics create` makes it, and a log in it")
+    if not (directory / LOG_FILE_NAME).is_file():
+        raise InputError(f"{directory} has no log in it ({LOG_FILE_NAME}); `assignor topics create` makes one")
 
 
 def _kafka_log(servers: str, properties: Mapping[str, str] | None) -> Log:

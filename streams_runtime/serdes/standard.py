@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+_INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _FLOAT64 = struct.Struct(">d")
 
@@ -31,6 +32,17 @@ class StringSerde:
 
     def deserialize(self, data: bytes, /) -> str:
         return data.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerSerde:
+    """Four bytes, big-endian, signed: Kafka's `IntegerSerializer`."""
+
+    def serialize(self, value: int, /) -> bytes:
+        return _INT32.pack(value)
+
+    def deserialize(self, data: bytes, /) -> int:
+        return int(_INT32.unpack(data)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,7 @@ class Serdes(Generic[T]):
 
 BYTES = BytesSerde()
 STRING = StringSerde()
+INTEGER = IntegerSerde()
 LONG = LongSerde()
 DOUBLE = DoubleSerde()
 JSON = JsonSerde()

@@ -2,9 +2,9 @@
 
 `log` is the `Log` itself; `schema` has the tables and their version; `connections` opens the file, and never uses it
 across a fork; `write_lock` lets one writer in at a time; `writes` and `reads` are what producers and consumers do;
-`catalog` knows the topics; `cleaning` and `expiry` do compaction and retention.
+`catalog` knows the topics; `cleaning` and `expiry` do compaction and retention, and `deletion` takes topics away.
 """
 
-from streams_runtime.logs.embedded.log import EmbeddedLog
+from streams_runtime.logs.embedded.log import LOG_FILE_NAME, EmbeddedLog
 
-__all__ = ["EmbeddedLog"]
+__all__ = ["LOG_FILE_NAME", "EmbeddedLog"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_runtime.dsl import TimeWindowedSerde
-from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, Serdes
+from streams_runtime.serdes import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING, Serde, Serdes
 from streams_runtime.state_stores.base import Windowed
 
 JSON_VALUES = st.recursive(
@@ -26,6 +26,9 @@ JSON_VALUES = st.recursive(
         (BYTES, b"\0\xff", b"\0\xff"),
         (STRING, "", b""),
         (STRING, "Grüße €", b"Gr\xc3\xbc\xc3\x9fe \xe2\x82\xac"),
+        (INTEGER, 0, bytes(4)),
+        (INTEGER, 2**31 - 1, b"\x7f\xff\xff\xff"),
+        (INTEGER, -(2**31), b"\x80\0\0\0"),
         (LONG, 0, bytes(8)),
         (LONG, 258, b"\0\0\0\0\0\0\x01\x02"),
         (LONG, -1, b"\xff" * 8),

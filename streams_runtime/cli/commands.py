@@ -1,0 +1,18 @@
+"""The commands about data for the one `assignor` program."""
+
+from __future__ import annotations
+
+import typer
+
+from assignor.commands.help_texts import example
+from streams_runtime.cli import topic_commands
+from streams_runtime.cli.consume_command import consume
+from streams_runtime.cli.produce_command import produce
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    at = "--bootstrap-server embedded:/var/lib/words"
+    app.add_typer(topic_commands.topics, name="topics", epilog=example(f"topics list {at}"))
+    app.command("produce", epilog=example(f"produce orders orders.txt --key-separator : {at}"))(produce)
+    app.command("consume", epilog=example(f"consume counts --from-beginning --print-key {at}"))(consume)

@@ -1,0 +1,245 @@
+"""`assignor consume`: the records of a topic as lines, as `kafka-console-consumer.sh` does, without a group."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, data_text
+from assignor.errors import InputError
+from assignor.types import TopicPartition
+from streams_runtime.cli.log_options import LogAddress
+from streams_runtime.cli.named_serdes import NAMES, named_serde
+from streams_runtime.cli.time_options import time_ms
+from streams_runtime.logs.base import Consumer, IsolationLevel, Log, RecordBatch
+
+if TYPE_CHECKING:
+    from streams_runtime.cli.record_lines import LineWriter
+    from streams_runtime.topic_reading import ConsumedRecord, UndecodableRecord
+
+_POLL_S = 0.2
+_POLL_RECORDS = 2_000
+
+_SERDE_HELP = "string, integer, long, double, json, bytes (base64), or time-windowed-string and so on"
+_OFFSET_HELP = "earliest, latest, an offset, or -N for the last N records of each partition. Default: latest."
+_SINCE_HELP = "From the first record of this time on: milliseconds, or 2026-11-22T19:00:00Z."
+_ISOLATION_HELP = (
+    "read_committed leaves out what a transaction has not committed, or has aborted; read_uncommitted shows it."
+)
+_TIMEOUT_HELP = "End when no record has come for so long. Default: wait for ever."
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeOptions:
+    """Where to begin and when to end. Raises InputError for options that do not go together."""
+
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")]
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The same as --offset earliest.")] = False
+    offset: Annotated[str | None, typer.Option(metavar="OFFSET", help=_OFFSET_HELP)] = None
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=_SINCE_HELP)] = None
+    partition: Annotated[
+        list[int] | None, typer.Option(min=0, help="Only this partition; repeat for more. Default: all.")
+    ] = None
+    max_messages: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N records.")] = None
+    until_end: Annotated[bool, typer.Option("--until-end", help="End at the end that the topic has now.")] = False
+    timeout_ms: Annotated[int | None, typer.Option(min=0, metavar="MS", help=_TIMEOUT_HELP)] = None
+    isolation_level: Annotated[IsolationLevel, typer.Option(help=_ISOLATION_HELP)] = IsolationLevel.READ_COMMITTED
+    skip_bad_records: Annotated[
+        bool, typer.Option("--skip-bad-records", help="Report a record that cannot be read, and go on; exit code 2.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        given = [
+            name
+            for name, is_given in (
+                ("--from-beginning", self.from_beginning),
+                ("--offset", self.offset is not None),
+                ("--since", self.since is not None),
+            )
+            if is_given
+        ]
+        if len(given) > 1:
+            raise InputError(f"does not go together with {given[0]}", given[1])
+
+    @property
+    def begins_at_the_end(self) -> bool:
+        return not self.from_beginning and self.since is None and self.offset in (None, "latest")
+
+    def starts(self, log: Log, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to begin in each partition. Raises InputError for an offset that is none."""
+        begins, ends = log.begin_offsets(partitions), log.end_offsets(partitions, self.isolation_level)
+        if self.since is not None:
+            since = log.offsets_for_time(partitions, time_ms(self.since, "--since"))
+            return {each: since.get(each, ends[each]) for each in partitions}
+        text = "earliest" if self.from_beginning else self.offset or "latest"
+        if text in ("earliest", "latest"):
+            return begins if text == "earliest" else ends
+        try:
+            offset = int(text)
+        except ValueError:
+            raise InputError(f"must be earliest, latest or a number, not {text!r}", "--offset") from None
+        if offset < 0:
+            return {each: max(begins[each], ends[each] + offset) for each in partitions}
+        outside = [each for each in partitions if not begins[each] <= offset <= ends[each]]
+        if outside:
+            where = f"{outside[0]} has the offsets {begins[outside[0]]} to {ends[outside[0]]}"
+            raise InputError(f"{where}, and {offset} is none of them; --partition names where it counts", "--offset")
+        return dict.fromkeys(partitions, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """How a record looks."""
+
+    key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of keys: {_SERDE_HELP}.")] = "string"
+    value_deserializer: Annotated[str, typer.Option(metavar="NAME", help="Of values: the same names.")] = "string"
+    print_key: Annotated[bool, typer.Option("--print-key", help="Key and value.")] = False
+    print_timestamp: Annotated[bool, typer.Option("--print-timestamp")] = False
+    print_partition: Annotated[bool, typer.Option("--print-partition")] = False
+    print_offset: Annotated[bool, typer.Option("--print-offset")] = False
+    print_headers: Annotated[bool, typer.Option("--print-headers")] = False
+    key_separator: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Between all that is printed of a record. Default: a tab.")
+    ] = None
+    null_marker: Annotated[str, typer.Option(metavar="TEXT", help="What is printed for null.")] = "null"
+    format: FormatOption = Format.TEXT
+
+    def writer(self) -> LineWriter:
+        """Raises InputError for a name that no serde has."""
+        from streams_runtime.cli.record_lines import LineWriter
+
+        everything = self.format is Format.WIDE
+        return LineWriter(
+            named_serde(self.key_deserializer, "--key-deserializer"),
+            named_serde(self.value_deserializer, "--value-deserializer"),
+            timestamp=self.print_timestamp or everything,
+            partition=self.print_partition or everything,
+            offset=self.print_offset or everything,
+            headers=self.print_headers or everything,
+            print_key=self.print_key or everything,
+            separator="\t" if self.key_separator is None else self.key_separator.replace("\\t", "\t"),
+            null_marker=self.null_marker,
+        )
+
+
+@options_of(options=ConsumeOptions, lines=LineOptions, address=LogAddress)
+def consume(options: ConsumeOptions, lines: LineOptions, address: LogAddress) -> None:
+    """Print the records of a topic, one in a line: those that come from now on, or those that are there."""
+    writer = lines.writer()
+    with address.opened() as log:
+        partitions = _partitions(options, address.checked_topic(log, options.topic))
+        ends = log.end_offsets(partitions, options.isolation_level)
+        starts = options.starts(log, partitions)
+        if options.begins_at_the_end and not options.until_end and sys.stderr.isatty():
+            say("waiting for new records; --from-beginning shows those that are there; Ctrl-C ends")
+        with closing(log.consumer(options.isolation_level)) as consumer:
+            consumer.assign(partitions)
+            for partition, offset in starts.items():
+                consumer.seek(partition, offset)
+            _Consumption(options, lines, writer, consumer, ends).run()
+
+
+def _partitions(options: ConsumeOptions, count: int) -> list[TopicPartition]:
+    numbers = sorted(set(options.partition or range(count)))
+    if numbers[-1] >= count:
+        raise InputError(f"topic {options.topic} has partitions 0 to {count - 1}, no {numbers[-1]}", "--partition")
+    return [TopicPartition(options.topic, number) for number in numbers]
+
+
+class _Consumption:
+    """One run: what is printed, and how it ends. `ends`: where the partitions ended when it began."""
+
+    def __init__(
+        self,
+        options: ConsumeOptions,
+        lines: LineOptions,
+        writer: LineWriter,
+        consumer: Consumer,
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        self._options = options
+        self._lines = lines
+        self._writer = writer
+        self._consumer = consumer
+        self._ends = ends
+        self._printed = self._bad = 0
+
+    def run(self) -> None:
+        """Leaves with an exit code of its own unless everything that was asked for was printed. Raises
+        UndecodableRecord, LogError.
+        """
+        try:
+            self._print_until_the_end()
+        except KeyboardInterrupt:
+            say(_records(self._printed))
+            leave(EXIT_INTERRUPTED)
+        most = self._options.max_messages
+        is_short = most is not None and self._printed < most and not self._options.until_end
+        say(f"{_records(self._printed)}{f' of {most}' if is_short else ''}")
+        if self._bad:
+            leave(EXIT_UNUSABLE)
+        if is_short:
+            leave(EXIT_NO)
+
+    def _print_until_the_end(self) -> None:
+        longest_s = float("inf") if self._options.timeout_ms is None else self._options.timeout_ms / 1_000
+        last_at = time.monotonic()
+        while not self._is_done():
+            wait_s = min(_POLL_S, max(0.0, last_at + longest_s - time.monotonic()))
+            batches = self._consumer.poll(round(wait_s * 1_000), _POLL_RECORDS)
+            for batch in batches:
+                self._print(batch)
+            if batches:
+                last_at = time.monotonic()
+            elif time.monotonic() - last_at >= longest_s:
+                return
+
+    def _is_done(self) -> bool:
+        if self._options.max_messages is not None and self._printed >= self._options.max_messages:
+            return True
+        return self._options.until_end and all(
+            (self._consumer.position(each) or 0) >= end for each, end in self._ends.items()
+        )
+
+    def _print(self, batch: RecordBatch) -> None:
+        """What comes before a record that cannot be read is printed, too."""
+        from streams_runtime.topic_reading import consumed_records
+
+        most = self._options.max_messages
+        left = len(batch) if most is None else most - self._printed
+        lines = []
+        try:
+            for record in consumed_records(
+                batch.part(0, min(left, len(batch))), self._writer.key.serde, self._writer.value.serde, self._unreadable
+            ):
+                lines.append(self._line(record))  # noqa: PERF401 - what was made before an error is printed
+        finally:
+            self._printed += len(lines)
+            if lines:
+                print("\n".join(lines), flush=True)
+
+    def _line(self, record: ConsumedRecord[Any, Any]) -> str:
+        if self._lines.format.is_data:
+            return data_text(self._writer.document(record), self._lines.format)
+        return self._writer.text(record)
+
+    def _unreadable(self, error: UndecodableRecord) -> None:
+        option = f"--{error.part}-deserializer"
+        named = self._writer.key if error.part == "key" else self._writer.value
+        problem = f"{error}; {option} {named.name} does not fit: one of {', '.join(NAMES)}?"
+        if not self._options.skip_bad_records:
+            raise InputError(f"{problem} --skip-bad-records goes on without it") from error
+        self._bad += 1
+        say(problem)
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"

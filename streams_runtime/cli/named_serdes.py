@@ -1,0 +1,141 @@
+"""Serdes by name, and how their objects look in a line of text and in JSON.
+
+Names are those of Kafka's serdes, short (`long`) or as the class (`LongSerializer`, with its package or without).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from assignor.errors import InputError
+from streams_runtime import serdes
+from streams_runtime.serdes import Serde
+
+_WINDOWED = "time-windowed-"
+_KAFKA_CLASS = re.compile(r"(?:org\.apache\.kafka\.[\w.]+\.)?(\w+?)(?:Serializer|Deserializer|Serde)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSerde:
+    """`of_text`, `of_json`: make the object, raise ValueError that says what is expected. `to_text`: one line.
+    `to_json`: a value that JSON has.
+    """
+
+    name: str
+    serde: Serde[Any]
+    of_text: Callable[[str], Any]
+    to_text: Callable[[Any], str]
+    of_json: Callable[[Any], Any]
+    to_json: Callable[[Any], Any]
+
+
+def named_serde(name: str, option: str) -> NamedSerde:
+    """Raises InputError that lists the names. `option`: where the name was given."""
+    match = _KAFKA_CLASS.match(name)
+    short = (match[1] if match else name).lower()
+    inner = short.removeprefix(_WINDOWED)
+    found = _SERDES.get({"bytearray": "bytes"}.get(inner, inner))
+    if found is None:
+        raise InputError(f"must be one of {', '.join(_SERDES)}, or {_WINDOWED}string and so on, not {name!r}", option)
+    return found if inner == short else _windowed(found, option)
+
+
+def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
+    """Windowed keys are only read: the window's start decides nothing about their partition."""
+    if "deserializer" not in option:
+        raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)
+
+    from streams_runtime.dsl.windowed_serde import TimeWindowedSerde  # loads the DSL, which few commands need
+
+    def refused(_given: Any) -> Any:
+        raise ValueError("a windowed key cannot be written")
+
+    return NamedSerde(
+        f"{_WINDOWED}{inner.name}",
+        TimeWindowedSerde(inner.serde, 0),
+        refused,
+        lambda window: f"{inner.to_text(window.key)}@{window.start_ms}",
+        refused,
+        lambda window: {"key": inner.to_json(window.key), "window_start_ms": window.start_ms},
+    )
+
+
+def _same(given: Any) -> Any:
+    return given
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text_of_json(value: Any) -> str:
+    """What is no text is written as JSON, so that an object needs no quoting."""
+    return value if isinstance(value, str) else _json_text(value)
+
+
+def _integer(bits: int) -> Callable[[Any], int]:
+    def read(given: Any) -> int:
+        try:
+            value = int(given) if isinstance(given, str) else given
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ValueError
+        except ValueError:
+            raise ValueError(f"must be a whole number, not {given!r}") from None
+        if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+            raise ValueError(f"must fit into {bits} bits, and {value} does not")
+        return value
+
+    return read
+
+
+def _double(given: Any) -> float:
+    try:
+        if isinstance(given, bool):
+            raise ValueError
+        return float(given)
+    except (TypeError, ValueError):
+        raise ValueError(f"must be a number, not {given!r}") from None
+
+
+def _json_number(value: float) -> float | str:
+    """JSON has no infinity, and nothing that is not a number."""
+    return value if math.isfinite(value) else repr(value)
+
+
+def _of_base64(given: Any) -> bytes:
+    try:
+        return base64.b64decode(given, validate=True)
+    except (TypeError, binascii.Error, ValueError):
+        raise ValueError(f"must be base64, not {given!r}") from None
+
+
+def _of_json_text(given: str) -> Any:
+    try:
+        return json.loads(given)
+    except ValueError as error:
+        raise ValueError(f"must be JSON: {error}") from None
+
+
+def _to_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+_SERDES = {
+    each.name: each
+    for each in (
+        NamedSerde("string", serdes.STRING, _same, _same, _text_of_json, _same),
+        NamedSerde("integer", serdes.INTEGER, _integer(32), str, _integer(32), _same),
+        NamedSerde("long", serdes.LONG, _integer(64), str, _integer(64), _same),
+        NamedSerde("double", serdes.DOUBLE, _double, repr, _double, _json_number),
+        NamedSerde("json", serdes.JSON, _of_json_text, _json_text, _same, _same),
+        NamedSerde("bytes", serdes.BYTES, _of_base64, _to_base64, _of_base64, _to_base64),
+    )
+}
+NAMES = tuple(_SERDES)

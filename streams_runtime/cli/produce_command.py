@@ -1,0 +1,231 @@
+"""`assignor produce`: one record a line, from stdin or a file, as `kafka-console-producer.sh` does."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assignor.commands.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, say
+from assignor.commands.option_groups import options_of
+from assignor.errors import AssignorFault, InputError
+from streams_runtime.cli.input_lines import STDIN, input_lines, name_of
+from streams_runtime.cli.log_options import LogAddress
+from streams_runtime.cli.time_options import checked_timestamp_ms, time_ms
+from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from streams_runtime.cli.record_lines import LineReader, RecordLine
+    from streams_runtime.record_producer import RecordProducer
+    from streams_runtime.records import Headers
+
+CERTAIN_EVERY = 10_000
+"""After so many records they are written for certain before the next ones are taken."""
+_SHOWN_EVERY_S = 0.5
+
+_FILE_HELP = "Lines to write; - or nothing for stdin."
+_SEPARATOR_HELP = "Text between key and value; \\t for a tab. Default: the whole line is the value."
+_JSON_HELP = "Each line is an object with key, value, headers, timestamp, partition, as `consume -o json` writes it."
+_SERDE_HELP = "string, integer, long, double, json or bytes (base64)"
+_TIMESTAMP_HELP = "Of every record that has none: milliseconds, or 2026-11-22T19:00:00Z. Default: the time of writing."
+_FROM_LINE_HELP = "Leave out the lines before this one: an earlier run has written them."
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceOptions:
+    """What the command line says of the lines. Raises InputError for options that do not go together."""
+
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.")]
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help=_FILE_HELP, show_default=False)] = STDIN
+    key_separator: Annotated[str | None, typer.Option(metavar="TEXT", help=_SEPARATOR_HELP)] = None
+    json: Annotated[bool, typer.Option("--json", help=_JSON_HELP)] = False
+    null_marker: Annotated[str | None, typer.Option(metavar="TEXT", help="Key or value that stands for null.")] = None
+    key_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of keys: {_SERDE_HELP}.")] = "string"
+    value_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of values: {_SERDE_HELP}.")] = "string"
+    timestamp: Annotated[str | None, typer.Option(metavar="TIME", help=_TIMESTAMP_HELP)] = None
+    partition: Annotated[
+        int | None, typer.Option(min=0, help="Write everything here. Default: the key decides, as in Kafka.")
+    ] = None
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header of every record; repeat for more.")
+    ] = None
+    from_line: Annotated[int, typer.Option(min=1, metavar="N", help=_FROM_LINE_HELP)] = 1
+    skip_bad_lines: Annotated[
+        bool, typer.Option("--skip-bad-lines", help="Report a line that is no record, and go on; exit code 2.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.json and (self.key_separator is not None or self.null_marker is not None):
+            raise InputError("has key, value and null of its own; leave out --key-separator, --null-marker", "--json")
+        if self.key_separator == "":
+            raise InputError("must not be empty", "--key-separator")
+
+    def reader(self) -> LineReader:
+        from streams_runtime.cli.named_serdes import named_serde
+        from streams_runtime.cli.record_lines import LineReader
+
+        separator = self.key_separator
+        return LineReader(
+            named_serde(self.key_serializer, "--key-serializer"),
+            named_serde(self.value_serializer, "--value-serializer"),
+            None if separator is None else separator.replace("\\t", "\t"),
+            self.null_marker,
+            self.json,
+        )
+
+    def headers(self) -> Headers:
+        from streams_runtime.cli.record_lines import BadLine, header_of
+
+        try:
+            return tuple(header_of(each) for each in self.header or ())
+        except BadLine as error:
+            raise InputError(str(error), "--header") from None
+
+    def timestamp_ms(self) -> int | None:
+        if self.timestamp is None:
+            return None
+        return checked_timestamp_ms(time_ms(self.timestamp, "--timestamp"), "--timestamp")
+
+
+@options_of(options=ProduceOptions, address=LogAddress)
+def produce(options: ProduceOptions, address: LogAddress) -> None:
+    """Write records to a topic, one from each line. A key goes to the partition that Kafka's own clients choose."""
+    from streams_runtime.record_producer import RecordProducer
+    from streams_runtime.serdes import BYTES
+
+    reader, headers, timestamp_ms = options.reader(), options.headers(), options.timestamp_ms()
+    with address.opened() as log:
+        count = address.checked_topic(log, options.topic)
+        if options.partition is not None and options.partition >= count:
+            raise InputError(f"topic {options.topic} has partitions 0 to {count - 1}", "--partition")
+        if options.file == STDIN and sys.stdin.isatty():
+            say("one record a line; Ctrl-D ends")
+        with RecordProducer(log, BYTES, BYTES) as producer:
+            _Production(options, reader, headers, timestamp_ms, producer).run()
+
+
+class _Production:
+    """The lines of one run, and how many of their records are written for certain."""
+
+    def __init__(
+        self,
+        options: ProduceOptions,
+        reader: LineReader,
+        headers: Headers,
+        timestamp_ms: int | None,
+        producer: RecordProducer[bytes, bytes],
+    ) -> None:
+        self._options = options
+        self._reader = reader
+        self._headers = headers
+        self._timestamp_ms = timestamp_ms
+        self._producer = producer
+        self._taken = self._written = self._bad = 0
+        self._line = 1  # the next one to be taken
+        self._next_line = 1  # all lines before it are written, or were set aside
+        self._began = time.monotonic()
+        self._shown_at = self._began if sys.stderr.isatty() else float("inf")
+
+    def run(self) -> None:
+        """Leaves with an exit code of its own when it was interrupted, and when a line was set aside."""
+        try:
+            self._take_all()
+            self._make_certain()
+        except KeyboardInterrupt:
+            self._end("interrupted; ")
+            leave(EXIT_INTERRUPTED)
+        except AssignorFault as fault:
+            self._give_up(fault)
+        self._say_end("")
+        if self._bad:
+            say(f"{self._bad} of the lines are no records and were left out")
+            leave(EXIT_UNUSABLE)
+
+    def _take_all(self) -> None:
+        for number, line in input_lines(self._options.file, self._make_certain):
+            if number >= self._options.from_line:
+                self._take(number, line)
+            self._line = number + 1
+            if self._taken - self._written >= CERTAIN_EVERY:
+                self._make_certain()
+            if time.monotonic() - self._shown_at >= _SHOWN_EVERY_S:
+                self._show()
+
+    def _take(self, number: int, line: bytes) -> None:
+        from streams_runtime.cli.record_lines import BadLine
+
+        try:
+            record = self._reader.record(line)
+            if record is not None:
+                self._send(record)
+        except BadLine as error:
+            self._set_aside(f"{name_of(self._options.file)}, line {number} {error}")
+        except (InvalidRecord, RecordTooLarge, UnknownTopicOrPartition) as error:
+            self._set_aside(f"{name_of(self._options.file)}, line {number}: {error}")
+
+    def _set_aside(self, problem: str) -> None:
+        if not self._options.skip_bad_lines:
+            raise _LineRefused(problem)
+        self._bad += 1
+        say(problem)
+
+    def _send(self, record: RecordLine) -> None:
+        self._producer.send(
+            self._options.topic,
+            record.key,
+            record.value,
+            timestamp_ms=self._timestamp_ms if record.timestamp_ms is None else record.timestamp_ms,
+            headers=(*record.headers, *self._headers),
+            partition=self._options.partition if record.partition is None else record.partition,
+        )
+        self._taken += 1
+
+    def _make_certain(self) -> None:
+        self._producer.flush()
+        self._written, self._next_line = self._taken, self._line
+
+    def _give_up(self, fault: AssignorFault) -> None:
+        """Says what is written before it raises, so that the caller can go on from there."""
+        try:
+            self._make_certain()
+        except AssignorFault as error:
+            fault = fault if isinstance(fault, _LineRefused) else error
+            self._producer.discard()
+        if not self._taken and not isinstance(fault, _LineRefused):
+            raise fault
+        said = f"what came before line {self._next_line} is written ({_records(self._written)})"
+        if self._taken > self._written:
+            said += f", and of {_records(self._taken - self._written)} after that it is not known"
+        if not isinstance(fault, _LineRefused):
+            raise type(fault)(f"{fault}; {said}") from fault
+        raise InputError(f"{fault}; {said}: correct the line, and go on with --from-line {self._next_line}") from fault
+
+    def _end(self, why: str) -> None:
+        try:
+            self._make_certain()
+        except AssignorFault as error:
+            self._producer.discard()
+            say(f"error: {error}")
+        self._say_end(why)
+
+    def _show(self) -> None:
+        self._shown_at = time.monotonic()
+        print(f"\r{_records(self._taken)} ", end="", file=sys.stderr, flush=True)
+
+    def _say_end(self, why: str) -> None:
+        start = "\r" if self._shown_at > self._began and self._shown_at != float("inf") else ""
+        seconds = time.monotonic() - self._began
+        unknown = self._taken - self._written
+        more = f"; of {unknown} more it is not known" if unknown else ""
+        say(f"{start}{why}{_records(self._written)} written to {self._options.topic} in {seconds:.1f} s{more}")
+
+
+class _LineRefused(AssignorFault):
+    """A line is no record, or the topic does not take it. The message begins with its place."""
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"

@@ -1,0 +1,186 @@
+"""Records as lines of text and of JSON, in both directions: what `consume` writes as JSON, `produce --json` reads.
+
+A line of JSON has `key`, `value`, `headers` (pairs of a name and text or null), `timestamp` (milliseconds since the
+epoch), `partition`; all may be missing. `topic` and `offset`, which `consume` writes, are not looked at. Text is that
+of Kafka's console tools. Source: `LineMessageReader`, `DefaultMessageFormatter`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from assignor.errors import AssignorFault
+from streams_runtime.cli.named_serdes import NamedSerde
+from streams_runtime.records import Headers
+from streams_runtime.topic_reading import ConsumedRecord
+
+_FIELDS = ("key", "value", "headers", "timestamp", "partition", "topic", "offset")
+
+
+class BadLine(AssignorFault):
+    """A line that is no record. The message says what is expected, and not which line it is."""
+
+
+class RecordLine(NamedTuple):
+    """What a line says of a record, as bytes. `timestamp_ms`, `partition`: None when it does not say."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineReader:
+    """`separator`: between key and value of a line of text; None: the line is the value. `null_marker`: a key or value
+    of a line of text that stands for null. `is_json`: each line is a JSON object.
+    """
+
+    key: NamedSerde
+    value: NamedSerde
+    separator: str | None = None
+    null_marker: str | None = None
+    is_json: bool = False
+
+    def record(self, line: bytes) -> RecordLine | None:
+        """None for a line of JSON that is blank. Raises BadLine."""
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            raise BadLine(f"is not UTF-8 text (byte 0x{byte:02x} at position {error.start + 1})") from None
+        if self.is_json:
+            return self._of_json(text) if text.strip() else None
+        if self.separator is None:
+            return RecordLine(None, self._of_text("value", text))
+        key, separator, value = text.partition(self.separator)
+        if not separator:
+            raise BadLine(f"has no key separator {self.separator!r}: {_begin(text)}")
+        return RecordLine(self._of_text("key", key), self._of_text("value", value))
+
+    def _of_text(self, part: str, text: str) -> bytes | None:
+        if text == self.null_marker:
+            return None
+        named = self.key if part == "key" else self.value
+        return self._serialized(part, lambda: named.of_text(text), named)
+
+    def _of_json(self, text: str) -> RecordLine:
+        try:
+            given = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise BadLine(f"is not JSON ({error}): {_begin(text)}") from None
+        if not isinstance(given, dict):
+            raise BadLine(f'must be a JSON object such as {{"key": ..., "value": ...}}, not {_begin(text)}')
+        for name in given:
+            if name not in _FIELDS:
+                nearest = difflib.get_close_matches(name, _FIELDS, 1)
+                hint = f"did you mean {nearest[0]}?" if nearest else f"fields are {', '.join(_FIELDS)}"
+                raise BadLine(f"has an unknown field {name!r}; {hint}")
+        if "value" not in given:
+            raise BadLine("has no value; a record that deletes its key has the value null")
+        return RecordLine(
+            self._json_part(given, "key"),
+            self._json_part(given, "value"),
+            _headers(given.get("headers")),
+            _whole_number(given, "timestamp"),
+            _whole_number(given, "partition"),
+        )
+
+    def _json_part(self, given: Mapping[str, Any], part: str) -> bytes | None:
+        found = given.get(part)
+        named = self.key if part == "key" else self.value
+        return None if found is None else self._serialized(part, lambda: named.of_json(found), named)
+
+    def _serialized(self, part: str, make: Any, named: NamedSerde) -> bytes:
+        try:
+            return named.serde.serialize(make())
+        except (ValueError, TypeError) as error:
+            raise BadLine(f"its {part} {error} (--{part}-serializer {named.name})") from None
+
+
+@dataclass(frozen=True, slots=True)
+class LineWriter:
+    """What a line of text has of a record, in Kafka's order: timestamp, partition, offset, headers, key, value."""
+
+    key: NamedSerde
+    value: NamedSerde
+    timestamp: bool = False
+    partition: bool = False
+    offset: bool = False
+    headers: bool = False
+    print_key: bool = False
+    print_value: bool = True
+    separator: str = "\t"
+    null_marker: str = "null"
+
+    def text(self, record: ConsumedRecord[Any, Any]) -> str:
+        parts = []
+        if self.timestamp:
+            parts.append(f"CreateTime:{record.timestamp_ms}")
+        if self.partition:
+            parts.append(f"Partition:{record.partition}")
+        if self.offset:
+            parts.append(f"Offset:{record.offset}")
+        if self.headers:
+            parts.append(",".join(f"{name}:{_header_text(value)}" for name, value in record.headers) or "NO_HEADERS")
+        if self.print_key:
+            parts.append(self.null_marker if record.key is None else self.key.to_text(record.key))
+        if self.print_value:
+            parts.append(self.null_marker if record.value is None else self.value.to_text(record.value))
+        return self.separator.join(parts)
+
+    def document(self, record: ConsumedRecord[Any, Any]) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp_ms,
+            "key": None if record.key is None else self.key.to_json(record.key),
+            "value": None if record.value is None else self.value.to_json(record.value),
+            "headers": [[name, _header_text(value)] for name, value in record.headers],
+        }
+
+
+def header_of(text: str) -> tuple[str, bytes]:
+    """`name=value`. Raises BadLine."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise BadLine(f"must be NAME=VALUE, not {text!r}")
+    return name, value.encode()
+
+
+def _headers(given: Any) -> Headers:
+    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    headers: list[tuple[str, bytes | None]] = []
+    try:
+        for name, value in pairs:
+            if not isinstance(name, str) or not (value is None or isinstance(value, str)):
+                raise TypeError
+            headers.append((name, None if value is None else value.encode()))
+    except (TypeError, ValueError):
+        raise BadLine('its headers must be pairs [["name", "text or null"], ...], or an object of them') from None
+    return tuple(headers)
+
+
+def _whole_number(given: Mapping[str, Any], name: str) -> int | None:
+    found = given.get(name)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        what = "milliseconds since the epoch" if name == "timestamp" else "a partition's number"
+        raise BadLine(f"its {name} must be {what}, not {found!r}")
+    return found
+
+
+def _header_text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "backslashreplace")
+
+
+def _begin(text: str) -> str:
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."

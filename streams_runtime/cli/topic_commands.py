@@ -1,0 +1,236 @@
+"""`assignor topics`: list, describe, create and delete topics, as `kafka-topics.sh` does."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from assignor.commands.help_texts import example
+from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
+from assignor.commands.tables import Column, View, table_text
+from assignor.errors import InputError
+from assignor.types import TopicPartition
+from streams_runtime.cli.log_options import LogAddress
+from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
+from streams_runtime.logs.errors import TopicExists
+
+topics = typer.Typer(help="The topics of a log, embedded or Kafka's.", no_args_is_help=True)
+
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+_CONFIG_HELP = "A config of the topic by Kafka's name, such as cleanup.policy=compact; repeat for more."
+_REPLICATION_HELP = "Replicas on different brokers. Default: what the brokers are set to."
+
+# `TopicConfig` of Kafka 4.3.1
+_KNOWN_CONFIGS = """
+    cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+    delete.retention.ms errors.deadletterqueue.group.enable file.delete.delay.ms flush.messages flush.ms
+    follower.replication.throttled.replicas index.interval.bytes internal.segment.bytes
+    leader.replication.throttled.replicas local.retention.bytes local.retention.ms max.compaction.lag.ms
+    max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
+    min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate remote.copy.disabled
+    remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable retention.bytes retention.ms
+    segment.bytes segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable
+"""
+KNOWN_CONFIGS = frozenset(re.findall(r"\S+", _KNOWN_CONFIGS))
+
+
+@topics.command("list", epilog=example("topics list --bootstrap-server embedded:/var/lib/words"))
+@options_of(address=LogAddress, output=output_from_options)
+def list_topics(
+    address: LogAddress,
+    output: ResultOutput,
+    exclude_internal: Annotated[
+        bool, typer.Option("--exclude-internal", help="Without topics whose names begin with two underscores.")
+    ] = False,
+) -> None:
+    """List every topic with its partitions and records."""
+    with address.opened() as log:
+
+        def ask() -> dict[str, Any]:
+            known = [each for name, each in sorted(log.topics().items()) if not (exclude_internal and name[:2] == "__")]
+            return {"topics": [_summary(log, each) for each in known]}
+
+        output.show(ask, _list_text)
+
+
+@topics.command("describe", epilog=example("topics describe lines --bootstrap-server embedded:/var/lib/words"))
+@options_of(address=LogAddress, output=output_from_options)
+def describe_topics(names: Topics, address: LogAddress, output: ResultOutput) -> None:
+    """Show configs, partitions, and the first and the next offset of each partition."""
+    with address.opened() as log:
+
+        def ask() -> dict[str, Any]:
+            known = log.topics()
+            for name in names:
+                if name not in known:
+                    raise address.unknown_topic(name, known)
+            return {"topics": [_description(log, known[name]) for name in names]}
+
+        output.show(ask, _description_text)
+
+
+@topics.command(
+    "create", epilog=example("topics create lines counts --partitions 4 --bootstrap-server embedded:/var/lib/words")
+)
+@options_of(address=LogAddress)
+def create_topics(
+    names: Topics,
+    address: LogAddress,
+    partitions: Annotated[int, typer.Option(min=1, max=100_000, help="How many partitions each gets.")] = 1,
+    replication_factor: Annotated[int | None, typer.Option(min=1, max=32_767, help=_REPLICATION_HELP)] = None,
+    config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=_CONFIG_HELP)] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave a topic that exists as it is, and say so.")
+    ] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Create topics. An embedded log is made where there is none."""
+    configs = topic_configs(config or (), is_kafka=address.is_kafka)
+    with address.opened(create=True) as log:
+        there = log.topics()
+        asked = list(dict.fromkeys(names))
+        for name in asked:
+            if name in there and not if_not_exists:
+                count = there[name].partitions
+                raise TopicExists(f"topic {name} exists, with {count} partitions; --if-not-exists leaves it as it is")
+        missing = [name for name in asked if name not in there]
+        log.create_topics(NewTopic(name, partitions, configs, replication_factor or -1) for name in missing)
+    result = [
+        {
+            "topic": name,
+            "created": name in missing,
+            "partitions": partitions if name in missing else there[name].partitions,
+        }
+        for name in asked
+    ]
+    lines = [
+        f"{name}: created, {_partitions(partitions)}"
+        if name in missing
+        else f"{name}: exists, {_partitions(there[name].partitions)}"
+        for name in asked
+    ]
+    show({"topics": result}, "\n".join(lines), format)
+
+
+@topics.command("delete", epilog=example("topics delete counts --bootstrap-server embedded:/var/lib/words"))
+@options_of(address=LogAddress)
+def delete_topics(
+    names: Topics,
+    address: LogAddress,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Delete topics with all of their records, and the offsets that groups have of them."""
+    with address.opened() as log:
+        known = log.topics()
+        for name in names:
+            if name not in known and not if_exists:
+                raise address.unknown_topic(name, known)
+        there = [name for name in dict.fromkeys(names) if name in known]
+        records = {name: _summary(log, known[name])["records"] for name in there}
+        log.delete_topics(there)
+    asked = list(dict.fromkeys(names))
+    lines = [
+        f"{name}: deleted, with {_records(records[name])}" if name in records else f"{name}: is not there"
+        for name in asked
+    ]
+    show({"topics": [{"topic": name, "deleted": name in records} for name in asked]}, "\n".join(lines), format)
+
+
+def topic_configs(given: Iterable[str], *, is_kafka: bool) -> dict[str, str]:
+    """Raises InputError for text without `=`, and for an unknown key. A broker checks keys itself, and may know newer
+    ones.
+    """
+    configs: dict[str, str] = {}
+    for each in given:
+        key, separator, value = each.partition("=")
+        if not separator or not key:
+            raise InputError(f"must be KEY=VALUE, not {each!r}", "--config")
+        if not is_kafka and key not in KNOWN_CONFIGS:
+            nearest = difflib.get_close_matches(key, sorted(KNOWN_CONFIGS), 1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            raise InputError(f"a topic has no config {key!r}{hint}", "--config")
+        configs[key.strip()] = value.strip()
+    return configs
+
+
+def _summary(log: Log, topic: TopicDescription) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "partitions": topic.partitions,
+        "records": sum(each["end_offset"] - each["begin_offset"] for each in _offsets(log, topic)),
+        "configs": dict(topic.configs),
+    }
+
+
+def _description(log: Log, topic: TopicDescription) -> dict[str, Any]:
+    return {"topic": topic.name, "configs": dict(topic.configs), "partitions": _offsets(log, topic)}
+
+
+def _offsets(log: Log, topic: TopicDescription) -> list[dict[str, int]]:
+    partitions = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
+    begins = log.begin_offsets(partitions)
+    ends = log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
+    return [
+        {"partition": each.partition, "begin_offset": begins[each], "end_offset": ends[each]} for each in partitions
+    ]
+
+
+_LIST_COLUMNS = (
+    Column("NAME", shorten=True),
+    Column("PARTITIONS", right=True),
+    Column("RECORDS", right=True),
+    Column("CONFIGS", wide=True),
+)
+
+
+def _list_text(document: dict[str, Any], view: View) -> str:
+    rows = [
+        (each["topic"], each["partitions"], each["records"], _configs_text(each["configs"], ","))
+        for each in document["topics"]
+    ]
+    return table_text("No topics.", _LIST_COLUMNS, rows, view)
+
+
+_OFFSET_COLUMNS = (
+    Column("PARTITION", right=True),
+    Column("BEGIN", right=True),
+    Column("END", right=True),
+    Column("RECORDS", right=True),
+)
+
+
+def _description_text(document: dict[str, Any], view: View) -> str:
+    return "\n\n".join(_one_description_text(each, view) for each in document["topics"])
+
+
+def _one_description_text(topic: dict[str, Any], view: View) -> str:
+    rows = [
+        (each["partition"], each["begin_offset"], each["end_offset"], each["end_offset"] - each["begin_offset"])
+        for each in topic["partitions"]
+    ]
+    total = _records(sum(row[3] for row in rows))
+    return "\n".join(
+        (
+            f"{topic['topic']}: {_partitions(len(rows))}, {total}",
+            f"configs: {_configs_text(topic['configs'], ', ') or 'none of its own'}",
+            table_text("", _OFFSET_COLUMNS, rows, view),
+        )
+    )
+
+
+def _configs_text(configs: Mapping[str, str], separator: str) -> str:
+    return separator.join(f"{key}={value}" for key, value in sorted(configs.items()))
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"

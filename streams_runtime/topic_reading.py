@@ -1,0 +1,130 @@
+"""Reads records of a topic of any log as objects, without a group: nobody's offsets move. Source: `ConsumerRecord`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from assignor.types import TopicPartition
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logs.base import IsolationLevel, Log, RecordBatch
+from streams_runtime.logs.errors import UnknownTopicOrPartition
+from streams_runtime.logs.opening import open_log
+from streams_runtime.records import Headers
+from streams_runtime.serdes import Serde, serde_for_topic
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_POLL_MS = 100
+_POLL_RECORDS = 10_000
+
+
+class ConsumedRecord(NamedTuple, Generic[Key, Value]):
+    """A record and its place. `timestamp_ms`: milliseconds since the epoch."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: Key
+    value: Value
+    headers: Headers = ()
+
+
+class UndecodableRecord(StreamsRuntimeError):
+    """A serde cannot read the bytes of a record. `part`: key or value. `__cause__` is the serde's error."""
+
+    def __init__(self, partition: TopicPartition, offset: int, part: str, data: bytes, serde: object) -> None:
+        super().__init__(
+            f"{partition} at offset {offset}: {type(serde).__name__} cannot read the {part}, {_shown(data)}"
+        )
+        self.partition = partition
+        self.offset = offset
+        self.part = part
+        self.data = data
+
+
+def read_topic(
+    log: Log | str,
+    topic: str,
+    key_serde: Serde[Key],
+    value_serde: Serde[Value],
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
+    """Every record that the topic has when the reading begins. Each partition is in order; partitions take turns.
+
+    `log`: a log, or an address as for `open_log`. Raises UnknownTopicOrPartition, UndecodableRecord, LogTimeout.
+    """
+    if isinstance(log, str):
+        with closing(open_log(log, properties)) as own:
+            yield from read_topic(own, topic, key_serde, value_serde, isolation=isolation)
+        return
+    keys, values = serde_for_topic(key_serde, topic, is_key=True), serde_for_topic(value_serde, topic, is_key=False)
+    partitions = partitions_of(log, topic)
+    ends = log.end_offsets(partitions, isolation)
+    begins = log.begin_offsets(partitions)
+    with closing(log.consumer(isolation)) as consumer:
+        left = {partition for partition in partitions if begins[partition] < ends[partition]}
+        consumer.assign(left)
+        for partition in left:
+            consumer.seek(partition, begins[partition])
+        while left:
+            for batch in consumer.poll(_POLL_MS, _POLL_RECORDS):
+                yield from (
+                    record for record in consumed_records(batch, keys, values) if record.offset < ends[batch.partition]
+                )
+            left = {each for each in left if (consumer.position(each) or 0) < ends[each]}
+            consumer.assign(left)
+
+
+def partitions_of(log: Log, topic: str) -> list[TopicPartition]:
+    """Raises UnknownTopicOrPartition when there is no such topic."""
+    count = log.partitions_of(topic)
+    if count < 1:
+        raise UnknownTopicOrPartition(f"there is no topic {topic}")
+    return [TopicPartition(topic, number) for number in range(count)]
+
+
+def consumed_records(
+    batch: RecordBatch,
+    key_serde: Serde[Key],
+    value_serde: Serde[Value],
+    set_aside: Callable[[UndecodableRecord], None] | None = None,
+) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
+    """The batch as objects. `set_aside`: called for a record that a serde cannot read, which is left out then; None:
+    raises UndecodableRecord.
+    """
+    topic, number = batch.partition
+    for index, offset in enumerate(batch.offsets):
+        try:
+            key = _decoded(batch, index, "key", batch.keys[index], key_serde)
+            value = _decoded(batch, index, "value", batch.values[index], value_serde)
+        except UndecodableRecord as error:
+            if set_aside is None:
+                raise
+            set_aside(error)
+            continue
+        headers = () if batch.headers is None else batch.headers[index]
+        yield ConsumedRecord(topic, number, offset, batch.timestamps_ms[index], key, value, headers)
+
+
+def _decoded(batch: RecordBatch, index: int, part: str, data: bytes | None, serde: Serde[Any]) -> Any:
+    if data is None:
+        return None
+    try:
+        return serde.deserialize(data)
+    except Exception as error:
+        raise UndecodableRecord(batch.partition, batch.offsets[index], part, data, serde) from error
+
+
+_SHOWN_BYTES = 16
+
+
+def _shown(data: bytes) -> str:
+    size = "1 byte" if len(data) == 1 else f"{len(data)} bytes"
+    begin = data[:_SHOWN_BYTES].hex(" ") + (" ..." if len(data) > _SHOWN_BYTES else "")
+    return f"{size}: {begin}" if data else size
