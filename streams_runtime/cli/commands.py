@@ -12,7 +12,7 @@ from streams_runtime.cli.produce_command import produce
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    at = "--bootstrap-server embedded:/var/lib/words"
+    at = "--bootstrap-server embedded:log"
     app.add_typer(topic_commands.topics, name="topics", epilog=example(f"topics list {at}"))
-    app.command("produce", epilog=example(f"produce orders orders.txt --key-separator : {at}"))(produce)
-    app.command("consume", epilog=example(f"consume counts --from-beginning --print-key {at}"))(consume)
+    app.command("produce", epilog=example(f"produce lines a.txt --key-separator : {at}"))(produce)
+    app.command("consume", epilog=example(f"consume counts --from-beginning {at}"))(consume)

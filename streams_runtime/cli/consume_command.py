@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_READS, EXIT_UNUSABLE, leave, say
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, data_text
 from assignor.errors import InputError
@@ -102,10 +102,10 @@ class LineOptions:
     key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of keys: {_SERDE_HELP}.")] = "string"
     value_deserializer: Annotated[str, typer.Option(metavar="NAME", help="Of values: the same names.")] = "string"
     print_key: Annotated[bool, typer.Option("--print-key", help="Key and value.")] = False
-    print_timestamp: Annotated[bool, typer.Option("--print-timestamp")] = False
-    print_partition: Annotated[bool, typer.Option("--print-partition")] = False
-    print_offset: Annotated[bool, typer.Option("--print-offset")] = False
-    print_headers: Annotated[bool, typer.Option("--print-headers")] = False
+    print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Milliseconds since the epoch.")] = False
+    print_partition: Annotated[bool, typer.Option("--print-partition", help="The partition's number.")] = False
+    print_offset: Annotated[bool, typer.Option("--print-offset", help="The offset.")] = False
+    print_headers: Annotated[bool, typer.Option("--print-headers", help="name:value, with commas between.")] = False
     key_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Between all that is printed of a record. Default: a tab.")
     ] = None
@@ -132,7 +132,10 @@ class LineOptions:
 
 @options_of(options=ConsumeOptions, lines=LineOptions, address=LogAddress)
 def consume(options: ConsumeOptions, lines: LineOptions, address: LogAddress) -> None:
-    """Print the records of a topic, one in a line: those that come from now on, or those that are there."""
+    """Print the records of a topic, one in a line.
+
+    Without --from-beginning, --offset or --since, those that come from now on. No group's offsets move.
+    """
     writer = lines.writer()
     with address.opened() as log:
         partitions = _partitions(options, address.checked_topic(log, options.topic))
@@ -181,6 +184,8 @@ class _Consumption:
         except KeyboardInterrupt:
             say(_records(self._printed))
             leave(EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            leave(EXIT_NOBODY_READS)  # as `head` does when it has enough
         most = self._options.max_messages
         is_short = most is not None and self._printed < most and not self._options.until_end
         say(f"{_records(self._printed)}{f' of {most}' if is_short else ''}")

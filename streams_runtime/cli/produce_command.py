@@ -92,7 +92,10 @@ class ProduceOptions:
 
 @options_of(options=ProduceOptions, address=LogAddress)
 def produce(options: ProduceOptions, address: LogAddress) -> None:
-    """Write records to a topic, one from each line. A key goes to the partition that Kafka's own clients choose."""
+    """Write records to a topic, one from each line.
+
+    A key goes to the partition that Kafka's own clients choose. The end is said with the number of records.
+    """
     from streams_runtime.record_producer import RecordProducer
     from streams_runtime.serdes import BYTES
 

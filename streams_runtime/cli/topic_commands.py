@@ -39,7 +39,7 @@ _KNOWN_CONFIGS = """
 KNOWN_CONFIGS = frozenset(re.findall(r"\S+", _KNOWN_CONFIGS))
 
 
-@topics.command("list", epilog=example("topics list --bootstrap-server embedded:/var/lib/words"))
+@topics.command("list", epilog=example("topics list --bootstrap-server embedded:log"))
 @options_of(address=LogAddress, output=output_from_options)
 def list_topics(
     address: LogAddress,
@@ -58,10 +58,10 @@ def list_topics(
         output.show(ask, _list_text)
 
 
-@topics.command("describe", epilog=example("topics describe lines --bootstrap-server embedded:/var/lib/words"))
+@topics.command("describe", epilog=example("topics describe lines --bootstrap-server embedded:log"))
 @options_of(address=LogAddress, output=output_from_options)
 def describe_topics(names: Topics, address: LogAddress, output: ResultOutput) -> None:
-    """Show configs, partitions, and the first and the next offset of each partition."""
+    """Show the configs of topics, and the offsets of partitions."""
     with address.opened() as log:
 
         def ask() -> dict[str, Any]:
@@ -74,9 +74,7 @@ def describe_topics(names: Topics, address: LogAddress, output: ResultOutput) ->
         output.show(ask, _description_text)
 
 
-@topics.command(
-    "create", epilog=example("topics create lines counts --partitions 4 --bootstrap-server embedded:/var/lib/words")
-)
+@topics.command("create", epilog=example("topics create lines --partitions 4 --bootstrap-server embedded:log"))
 @options_of(address=LogAddress)
 def create_topics(
     names: Topics,
@@ -89,7 +87,10 @@ def create_topics(
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Create topics. An embedded log is made where there is none."""
+    """Create topics.
+
+    An embedded log is made where there is none.
+    """
     configs = topic_configs(config or (), is_kafka=address.is_kafka)
     with address.opened(create=True) as log:
         there = log.topics()
@@ -117,7 +118,7 @@ def create_topics(
     show({"topics": result}, "\n".join(lines), format)
 
 
-@topics.command("delete", epilog=example("topics delete counts --bootstrap-server embedded:/var/lib/words"))
+@topics.command("delete", epilog=example("topics delete counts --bootstrap-server embedded:log"))
 @options_of(address=LogAddress)
 def delete_topics(
     names: Topics,
@@ -125,7 +126,10 @@ def delete_topics(
     if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Delete topics with all of their records, and the offsets that groups have of them."""
+    """Delete topics with all of their records.
+
+    The offsets that groups have of them are deleted, too.
+    """
     with address.opened() as log:
         known = log.topics()
         for name in names:
