@@ -5,6 +5,7 @@ Spark and HTTP are imported when a command runs, so that the other commands of `
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,8 +21,11 @@ from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
 from spark_jobs.session.interrupts import interruptible
+from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from spark_jobs.workers.member_process import InstanceEnd
     from streams_runtime.application import Application
 
@@ -68,12 +72,14 @@ class WorkersOptions:
     """What the command line says of the instances to run."""
 
     app: Annotated[str, typer.Argument(help=_APP_HELP, metavar="MODULE:APP")]
-    master: Annotated[str, typer.Option(help="Spark master: local[*], local-cluster[..], spark://.., ...")] = "local[*]"
     instances: Annotated[int, typer.Option(min=1, help="Instances, each one Spark task.")] = 1
     threads: Annotated[
         int | None, typer.Option(min=1, help="Stream threads of each instance, instead of num.stream.threads.")
     ] = None
     coordinator: Annotated[str, typer.Option(metavar="URL", help="Coordinator of the group.")] = DEFAULT_URL
+    wait_for_coordinator: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a coordinator that does not answer.")
+    ] = 60.0
     token_file: Annotated[
         Path | None, typer.Option(help=f"File with the coordinator's bearer token. Default: {TOKEN_VARIABLE}.")
     ] = None
@@ -99,8 +105,33 @@ class WorkersOptions:
         return application
 
 
-@options_of(options=WorkersOptions)
-def run(options: WorkersOptions) -> None:
+def spark_options(
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="Spark master: local[*], spark://host:port, yarn, k8s://.., .... "
+            "Default: spark.master of Spark's configuration, else local[*]."
+        ),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given several times.")
+    ] = None,
+    properties_file: Annotated[
+        Path | None, typer.Option(help="File with settings of Spark, instead of its spark-defaults.conf.")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help=f"Log level of Spark: {', '.join(LOG_LEVELS)}.")
+    ] = None,
+    driver_log: Annotated[
+        Path | None, typer.Option(help="File to which the driver's Spark writes its log. Default: a temporary file.")
+    ] = None,
+) -> SparkOptions:
+    """What the command line says of Spark. Raises InputError."""
+    return SparkOptions(master, parsed_confs(conf or ()), properties_file, log_level, driver_log)
+
+
+@options_of(options=WorkersOptions, spark=spark_options)
+def run(options: WorkersOptions, spark: SparkOptions) -> None:
     """Run instances of an application on Spark executors.
 
     Shows their state until the coordinator drains the group, or until Ctrl-C.
@@ -112,7 +143,12 @@ def run(options: WorkersOptions) -> None:
 
     application = options.application()
     token = read_token(options.token_file)
-    ends = _run_until_ended(application, token, options)
+    try:
+        with interruptible():
+            ends = _run_until_ended(application, token, options, spark)
+    except KeyboardInterrupt:
+        say("interrupted; Spark is stopped")
+        leave(EXIT_NO)
     if not ends:
         raise WorkersFailed("the instances did not end in time and were killed")
     for end in ends:
@@ -121,30 +157,55 @@ def run(options: WorkersOptions) -> None:
         leave(EXIT_NO)
 
 
-def _run_until_ended(application: Application, token: str | None, options: WorkersOptions) -> Sequence[InstanceEnd]:
+def _run_until_ended(
+    application: Application, token: str | None, options: WorkersOptions, spark: SparkOptions
+) -> Sequence[InstanceEnd]:
+    """The group is declared first: what stands in its way is said at once, not after Spark has started."""
     from spark_jobs.session.spark_session import spark_session
+    from spark_jobs.workers.declaring import declare
     from spark_jobs.workers.live_table import show_until_ended
     from spark_jobs.workers.member_process import InstanceSettings
-    from spark_jobs.workers.running import EXECUTOR_CONF, declare, start
+    from spark_jobs.workers.running import start
+    from spark_jobs.workers.spark_confs import checked_defaults
     from streams_runtime.membership.coordinator_client import CoordinatorClient
 
-    settings = InstanceSettings(
-        application,
-        options.coordinator,
-        options.threads,
-        None if options.state_dir is None else str(options.state_dir),
-        None if options.log_dir is None else str(options.log_dir),
-        token,
-    )
-    with interruptible():
-        # before Spark starts: who is refused hears of it at once
-        declare(application, coordinator_url=options.coordinator, token=token, replace=options.replace)
-        with (
-            spark_session(options.master, f"instances of {application.id}", conf=EXECUTOR_CONF) as spark,
-            CoordinatorClient(options.coordinator, token=token) as client,
-        ):
-            workers = start(spark, settings, options.instances)
-            return show_until_ended(workers, client, application.id, Console(stderr=True))
+    url, instances = options.coordinator, options.instances
+    with CoordinatorClient(url, token=token) as client:
+        declare(
+            application,
+            client,
+            url,
+            instances=instances,
+            say=say,
+            wait_s=options.wait_for_coordinator,
+            replace=options.replace,
+        )
+        say(f"starting Spark on {spark.known_master()}")
+        with spark_session(
+            None,
+            f"instances of {application.id}",
+            options=spark,
+            defaults=functools.partial(checked_defaults, instances=instances),
+        ) as session:
+            say(_started(session))
+            settings = InstanceSettings(
+                application,
+                url,
+                options.threads,
+                None if options.state_dir is None else str(options.state_dir),
+                None if options.log_dir is None else str(options.log_dir),
+                token,
+            )
+            console = Console(stderr=True)
+            tell = functools.partial(console.print, highlight=False, markup=False, soft_wrap=True)
+            workers = start(session, settings, instances=instances, say=tell)
+            return show_until_ended(workers, client, application.id, console)
+
+
+def _started(session: SparkSession) -> str:
+    context = session.sparkContext
+    ui = f"its UI is {context.uiWebUrl}" if context.uiWebUrl else "without its UI"
+    return f"Spark {context.version} runs as {context.applicationId}, {ui}"
 
 
 def _all_commands() -> None:

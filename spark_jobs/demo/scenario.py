@@ -47,7 +47,8 @@ from spark_jobs.workers.group_view import (
 from spark_jobs.workers.member_process import EXECUTOR_TAG
 from spark_jobs.workers.ownership_history import executors_of_members, gaps, overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
-from spark_jobs.workers.running import EXECUTOR_CONF, run
+from spark_jobs.workers.running import run
+from spark_jobs.workers.spark_confs import EXECUTOR_CONF
 from streams_runtime.application import Application
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.progress import Progress, ProgressMeter

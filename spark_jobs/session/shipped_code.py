@@ -21,11 +21,21 @@ from pyspark import SparkContext, SparkFiles
 
 PACKAGES = ("assignor", "kafka_client", "streams_runtime", "spark_jobs")
 """This project's packages that run on executors, and those that they import."""
+_NOT_SENT = frozenset(
+    {*PACKAGES, "__main__", "pyspark", "py4j"}
+)  # SPARK_HOME brings the last two, outside of site-packages
+_ARCHIVE = "assignor_code.zip"
+
+
+def send_packages(context: SparkContext) -> None:
+    """Make this project importable on all executors of the session. What is installed there steps back."""
+    if not any(file.endswith(f"/{_ARCHIVE}") for file in context.listFiles):
+        context.addPyFile(str(write_code_archive(_new_directory("packages"))))
 
 
 def write_code_archive(directory: Path) -> Path:
     """Write `assignor_code.zip` with the Python files of PACKAGES into `directory`, and return its path."""
-    archive = directory / "assignor_code.zip"
+    archive = directory / _ARCHIVE
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for package in PACKAGES:
             spec = find_spec(package)
@@ -41,9 +51,7 @@ def send_modules(context: SparkContext) -> None:
     """Make the user's modules importable on all executors of the session, including those that start later."""
     modules = user_modules()
     if modules:
-        # Spark deletes this directory with the session, and wants a name of its own for every file
-        directory = Path(SparkFiles.getRootDirectory()) / f"modules-{uuid.uuid4().hex}"
-        directory.mkdir(parents=True)
+        directory = _new_directory("modules")  # Spark wants a name of its own for every file
         context.addPyFile(str(write_modules(modules, directory / f"{directory.name}.zip")))
 
 
@@ -53,7 +61,7 @@ def user_modules() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for name, module in list(sys.modules.items()):
         origin = getattr(getattr(module, "__spec__", None), "origin", None)
-        if name.partition(".")[0] in (*PACKAGES, "__main__") or not isinstance(origin, str):
+        if name.partition(".")[0] in _NOT_SENT or not isinstance(origin, str):
             continue
         file = Path(origin)
         if file.suffix == ".py" and file.is_file() and not any(file.is_relative_to(each) for each in installed):
@@ -71,6 +79,13 @@ def write_modules(modules: Mapping[str, Path], archive: Path) -> Path:
         for inside in sorted(packages - names.keys()):
             target.writestr(inside, "")
     return archive
+
+
+def _new_directory(name: str) -> Path:
+    """Spark deletes it with the session."""
+    directory = Path(SparkFiles.getRootDirectory()) / f"{name}-{uuid.uuid4().hex}"
+    directory.mkdir(parents=True)
+    return directory
 
 
 def _suffix(file: Path) -> str:

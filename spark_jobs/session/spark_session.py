@@ -1,8 +1,8 @@
 """The one place that builds a SparkSession, and stops it together with all that it started.
 
-Rules: executors run this very Python. Local masters listen on loopback only. A dead executor costs tasks, never the job
-(`spark.task.maxFailures`), and no task runs twice at once (`spark.speculation`). What Spark writes goes to a temporary
-directory that is removed at the end, not into the installed package. PySpark keeps its JVM in class attributes for the
+Rules: what the user set, in any of the ways that spark-submit knows, stays; this project only fills in what nobody has
+set. Local masters listen on loopback only. A dead executor costs tasks, never the job (`spark.task.maxFailures`). What
+Spark writes goes to a temporary directory that is removed at the end. PySpark keeps its JVM in class attributes for the
 life of the process; here the JVM ends with the session, so that the next session may use another Java and directory.
 """
 
@@ -10,135 +10,179 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
 import signal
-import subprocess
+import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import IO, Any
 
-import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from assignor.errors import AssignorFault
-from spark_jobs.session.java_home import find_java_home
-from spark_jobs.session.shipped_code import write_code_archive
+from assignor.errors import InputError
+from spark_jobs.session.driver_jvm import driver_jvm, is_inside_spark_submit
+from spark_jobs.session.shipped_code import send_packages
+from spark_jobs.session.spark_faults import SparkNotStarted, reason_of
+from spark_jobs.session.spark_installation import spark_environment
+from spark_jobs.session.spark_options import LOOPBACK, SparkOptions, is_on_loopback, standalone_addresses
 
-LOOPBACK = "127.0.0.1"
-JVM_EXIT_TIMEOUT_S = 20.0
-_LOG4J = """rootLogger.level = {level}
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
-"""
+CONNECT_TIMEOUT_S = 5.0
+_UI_PORT, _UI_PORTS = 4040, 17
+"""Spark tries this port and the next ones, and ends when all are taken."""
+_NAME_OF_A_SHELL = "pyspark-shell"
 
-
-class SparkNotStarted(AssignorFault):
-    """The JVM or the Spark context did not start. The message ends with the JVM's output."""
+ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
+"""What to set where nobody has, seen what the user has set. Raises InputError for what cannot be."""
 
 
 @contextlib.contextmanager
 def spark_session(
-    master: str, app_name: str, *, conf: Mapping[str, str] | None = None, log_level: str = "ERROR"
+    master: str | None,
+    app_name: str,
+    *,
+    conf: Mapping[str, str] | None = None,
+    options: SparkOptions | None = None,
+    defaults: ConfDefaults = lambda _conf: {"spark.ui.enabled": "false"},
 ) -> Iterator[SparkSession]:
-    """A session on `master` (local[*], local-cluster[..], spark://..), which is stopped on exit, whatever happens.
+    """A session, which is stopped on exit, whatever happens.
 
-    `conf` overrides the settings of this module. Raises SparkNotStarted, JavaNotFound.
+    `master`, `conf`: of the caller, stronger than the user's configuration. `options`: instead of both. `defaults`:
+    weaker than it. Raises SparkNotStarted, JavaNotFound, InputError.
     """
+    if is_inside_spark_submit():
+        raise SparkNotStarted(
+            "spark-submit has started Spark already: use its session, SparkSession.builder.getOrCreate()"
+        )
+    if SparkContext._active_spark_context is not None:  # PySpark allows one per process, and says so only much later
+        raise SparkNotStarted("this process already has a Spark session; stop it first")
+    options = options or SparkOptions(master, conf or {})
+    chosen = options.known_master()
+    _check_answers(chosen)
     with contextlib.ExitStack() as undo:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)))
-        undo.enter_context(_environment(_spark_environment(directory, master, log_level)))
+        undo.enter_context(_environment(_environment_for(directory, chosen, options.log_level)))
         undo.enter_context(_own_path())
-        settings = SparkConf(loadDefaults=False)
-        for key, value in {**_settings(directory, master, app_name), **(conf or {})}.items():
-            settings.set(key, value)
-        yield _start(settings, directory, undo)
+        undo.enter_context(_quiet_py4j())
+        log = undo.enter_context(_log(options.log_file))
+        home = Path(os.environ["SPARK_HOME"])
+        gateway = undo.enter_context(driver_jvm(home, options.submit_arguments(), log))
+        try:
+            settings = _settings(gateway, directory, app_name, defaults)
+            with _own_interrupts():
+                context = SparkContext(conf=settings, gateway=gateway)
+        except (Py4JError, PySparkException, ConnectionError, ValueError) as fault:
+            if isinstance(fault, InputError):
+                raise
+            raise SparkNotStarted(reason_of(fault)) from fault
+        session = SparkSession(context)
+        undo.callback(session.stop)
+        send_packages(context)
+        yield session
 
 
-def spark_home(directory: Path) -> Path:
-    """A SPARK_HOME of links to the installed PySpark, so that what Spark writes under SPARK_HOME lands in
-    `directory`.
-    """
-    home = directory / "spark-home"
-    home.mkdir()
-    installed = Path(str(pyspark.__file__)).parent
-    for name in ("bin", "sbin", "jars", "python"):
-        (home / name).symlink_to(installed / name)
-    return home
-
-
-def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, str]:
-    """The environment of every Spark process: its home, its Java, this Python, its log settings."""
-    configuration = directory / "conf"
-    configuration.mkdir()
-    (configuration / "log4j2.properties").write_text(_LOG4J.format(level=log_level.lower()))
-    environment = {
-        "SPARK_HOME": str(spark_home(directory)),
-        "SPARK_CONF_DIR": str(configuration),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-    }
-    java_home = find_java_home(directory)
-    if java_home is not None:
-        environment["JAVA_HOME"] = str(java_home)
-    return environment
-
-
-def _spark_environment(directory: Path, master: str, log_level: str) -> dict[str, str]:
-    environment = spark_environment(directory, log_level)
-    if _is_local(master):
+def _environment_for(directory: Path, master: str, log_level: str | None) -> dict[str, str]:
+    environment = spark_environment(directory, log_level or "WARN")
+    if is_on_loopback(master) and "SPARK_LOCAL_IP" not in os.environ:
         environment["SPARK_LOCAL_IP"] = LOOPBACK
     return environment
 
 
-def _settings(directory: Path, master: str, app_name: str) -> dict[str, str]:
+def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaults) -> SparkConf:
+    """What spark-submit has read from everywhere, and where it has found nothing, the defaults."""
+    conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)
+    if conf.get("spark.app.name", _NAME_OF_A_SHELL) == _NAME_OF_A_SHELL:
+        conf.set("spark.app.name", app_name)
+    if python := conf.get("spark.pyspark.python", ""):
+        os.environ["PYSPARK_PYTHON"] = python  # only Spark's own shell does this by itself
+    for key, value in {**defaults(conf), **_defaults(directory, str(conf.get("spark.master")))}.items():
+        conf.setIfMissing(key, value)
+    if conf.get("spark.ui.enabled", "true") == "true" and not _has_free_ui_port(conf):
+        conf.set("spark.ui.port", "0")
+    return conf
+
+
+def _defaults(directory: Path, master: str) -> dict[str, str]:
     settings = {
-        "spark.master": master,
-        "spark.app.name": app_name,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.task.maxFailures": "1000000",  # executors may die any number of times during a long-running task
-        "spark.speculation": "false",
         "spark.executor.maxNumFailures": "1000000",
-        "spark.deploy.maxExecutorRetries": "-1",
-        "spark.excludeOnFailure.enabled": "false",
+        "spark.deploy.maxExecutorRetries": "-1",  # of the master inside of local-cluster; another one has its own
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
-    if _is_local(master):
+    if is_on_loopback(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    if master.startswith("local-cluster"):
-        settings["spark.executor.memory"] = "1g"
     return settings
 
 
-def _is_local(master: str) -> bool:
-    return master.startswith(("local", f"spark://{LOOPBACK}", "spark://localhost"))
+def _has_free_ui_port(conf: SparkConf) -> bool:
+    first = conf.get("spark.ui.port", str(_UI_PORT))
+    if not str(first).isdigit() or first == "0":
+        return True
+    for port in range(int(str(first)), int(str(first)) + _UI_PORTS):
+        with contextlib.suppress(OSError), socket.create_server((os.environ.get("SPARK_LOCAL_IP", ""), port)):
+            return True
+    return False
 
 
-def _start(settings: SparkConf, directory: Path, undo: contextlib.ExitStack) -> SparkSession:
-    if SparkContext._active_spark_context is not None:  # PySpark allows one per process, and says so only much later
-        raise SparkNotStarted("this process already has a Spark session; stop it first")
-    said = undo.enter_context((directory / "jvm.log").open("w+"))
+def _check_answers(master: str) -> None:
+    """A master that nobody listens for is missed at once, and not after the minute for which Spark tries."""
+    problems = []
+    for host, port in standalone_addresses(master):
+        try:
+            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            problems.append(f"{host}:{port} ({error.strerror or error})")
+        else:
+            return
+    if problems:
+        raise SparkNotStarted(f"no Spark master answers at {', '.join(problems)}: is --master {master} right?")
+
+
+@contextlib.contextmanager
+def _log(file: Path | None) -> Iterator[IO[bytes]]:
+    """Where the JVM writes. A temporary file is kept if Spark does not start, since there is more to read in it."""
+    if file is None:
+        handle, name = tempfile.mkstemp(prefix="spark-driver-", suffix=".log")
+        os.close(handle)
+    else:
+        name = str(file)
+    keep = file is not None
     try:
-        gateway = launch_gateway(settings, {"stderr": said, "stdout": said})  # type: ignore[no-untyped-call]
-        undo.callback(_end_jvm, gateway)
-        with _own_interrupts():
-            context = SparkContext(conf=settings, gateway=gateway)
-    except Exception as fault:
-        said.seek(0)
-        raise SparkNotStarted(f"Spark did not start: {fault}\n{said.read()[-4000:]}") from fault
-    session = SparkSession(context)
-    undo.callback(session.stop)
-    context.addPyFile(str(write_code_archive(directory)))
-    return session
+        with open(name, "ab") as log:
+            yield log
+    except SparkNotStarted as fault:
+        keep = True
+        raise SparkNotStarted(f"Spark did not start: {fault} (its log: {name})") from fault
+    finally:
+        if not keep:
+            os.unlink(name)
+
+
+@contextlib.contextmanager
+def _quiet_py4j() -> Iterator[None]:
+    """Py4J logs a traceback when its JVM goes away or a call is interrupted; who needed the JVM says so in one line.
+    Part of it goes to its own logger, part to the root.
+    """
+    root, own = logging.getLogger(), logging.getLogger("py4j")
+    before = own.level
+    own.setLevel(logging.CRITICAL + 1)
+    root.addFilter(_is_not_of_py4j)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_of_py4j)
+        own.setLevel(before)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 @contextlib.contextmanager
@@ -152,21 +196,6 @@ def _own_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _end_jvm(gateway: object) -> None:
-    process: subprocess.Popen[bytes] = gateway.proc  # type: ignore[attr-defined]
-    with contextlib.suppress(Exception):  # a gateway whose JVM has ended complains, and that is the aim
-        gateway.shutdown()  # type: ignore[attr-defined]
-    SparkContext._gateway = None
-    SparkContext._jvm = None
-    if process.stdin is not None:
-        process.stdin.close()  # the JVM ends when this pipe does
-    try:
-        process.wait(JVM_EXIT_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 @contextlib.contextmanager

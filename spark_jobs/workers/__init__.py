@@ -6,5 +6,6 @@
 """
 
 from spark_jobs.workers.running import run
+from spark_jobs.workers.spark_confs import with_defaults
 
-__all__ = ["run"]
+__all__ = ["run", "with_defaults"]

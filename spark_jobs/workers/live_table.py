@@ -6,6 +6,7 @@ active task that restores, `0_3 lag 17` for a standby.
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.workers.first_minute import BeginningsWatch
 from spark_jobs.workers.group_status import (
     ACTIVE,
     RUNNING,
@@ -77,6 +79,10 @@ class LiveTable:
             self._told[about] = key
             self._print(line)
 
+    def tell(self, line: str) -> None:
+        """A line of its own, above the table."""
+        self._print(line)
+
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -90,9 +96,14 @@ def show_until_ended(
     """
     try:
         with GroupWatch(client, group_id) as watch, LiveTable(console) as table:
+            beginnings = BeginningsWatch(workers.instances)
             while (ends := workers.wait(interval_s)) is None:
                 try:
-                    table.show(watch.look())
+                    status = watch.look()
+                    table.show(status)
+                    line = beginnings.look(workers.running, len(status.threads), time.monotonic(), workers.surroundings)
+                    if line is not None:
+                        table.tell(line)
                 except (CoordinatorError, CoordinatorUnavailable) as problem:
                     table.show_problem(f"the coordinator does not answer: {problem}")
             return ends

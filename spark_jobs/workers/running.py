@@ -1,33 +1,47 @@
 """Instances as long-running Spark tasks: one non-barrier task for each instance, with its stream threads inside.
 
 Rules: no task waits for the others, because a task may get its slot later. An executor that dies costs its own tasks,
-which Spark starts elsewhere, and never the job. The job ends when the coordinator's heartbeat answers say stop.
+which Spark starts elsewhere, and never the job. An instance that fails at each start ends it. Otherwise the job ends
+when the coordinator's heartbeat answers say stop.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import time
+import uuid
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
-from pyspark import InheritableThread, cloudpickle
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from assignor.errors import AssignorFault, InputError
-from spark_jobs.session.shipped_code import send_modules
+from assignor.errors import AssignorFault
+from spark_jobs.session.shipped_code import send_modules, send_packages
+from spark_jobs.session.spark_faults import reason_of
+from spark_jobs.session.spark_options import is_on_loopback
+from spark_jobs.workers.declaring import declare
+from spark_jobs.workers.first_minute import Surroundings
+from spark_jobs.workers.instance_tasks import InstanceTasks, StartFailures
 from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_partition
+from spark_jobs.workers.spark_confs import doubts_about, refuse_unusable
 from streams_runtime.application import Application
+from streams_runtime.logs.opening import kafka_servers
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
-from streams_runtime.membership.group_definition import group_body
 
 COORDINATOR_URL = "http://127.0.0.1:8080"
 STOP_TIMEOUT_S = 20.0
 CANCEL_INTERVAL_S = 0.25
-EXECUTOR_CONF = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-"""For a session that runs instances: an executor's JVM does nothing but start Python and wait for it. Compiling no more
-than it needs, the one that Spark starts for a dead one takes half the CPU from the instances that take over.
-"""
+LOOK_INTERVAL_S = 1.0
+
+_LOGGER = logging.getLogger(__name__)
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+Say = Callable[[str], None]
+"""Gets a line for a person. By default it goes to Python's logging, as a warning."""
 
 
 class WorkersFailed(AssignorFault):
@@ -37,27 +51,44 @@ class WorkersFailed(AssignorFault):
 class Workers:
     """A number of instances on a Spark session, from `start` until `wait` returns."""
 
-    def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int) -> None:
+    def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int, say: Say) -> None:
         self._spark = spark
         self._settings = settings
-        self._instances = instances
+        self.instances = instances
+        context = spark.sparkContext
+        self.surroundings = Surroundings(str(context.master), context.uiWebUrl, settings.coordinator_url)
+        self._say = say
         self._group_id = settings.application.id
-        self._job_group = f"instances of {self._group_id}"
+        self._title = f"instances of {self._group_id}"
+        self._job_group = f"{self._title} {uuid.uuid4().hex}"  # the same instances may have run on this session before
+        self._tasks = InstanceTasks(context, self._job_group)
+        self._start_failures = StartFailures()
         self._ends: list[InstanceEnd] = []
         self._failure: BaseException | None = None
         # an event, not Thread.join: after an interrupted join, Python takes the thread for ended (bpo-45274)
         self._ended = threading.Event()
 
     def start(self) -> None:
-        InheritableThread(target=self._run, name=self._job_group, daemon=True).start()
+        InheritableThread(target=self._run, name=self._title, daemon=True).start()
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """How the instances ended, or None when some still run after `timeout_s`. Raises WorkersFailed."""
-        if not self._ended.wait(timeout_s):
-            return None
+        """How the instances ended, or None when some still run after `timeout_s`. Raises WorkersFailed.
+
+        Says in the meantime which instances Spark has lost, and why.
+        """
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._ended.wait(_until(deadline_s)):
+            self._look_for_failures()
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                return None
         if self._failure is not None:
-            raise WorkersFailed(f"the instances' Spark job failed: {self._failure}") from self._failure
+            raise WorkersFailed(f"the instances' Spark job failed: {reason_of(self._failure)}") from self._failure
         return self._ends
+
+    @property
+    def running(self) -> int:
+        """How many instances have a slot on Spark."""
+        return self._tasks.running()
 
     def stop(self) -> list[InstanceEnd]:
         """Drain the group: every instance commits, checkpoints, leaves and ends.
@@ -84,13 +115,20 @@ class Workers:
             self._spark.sparkContext.cancelJobGroup(self._job_group)
             self._ended.wait(CANCEL_INTERVAL_S)
 
+    def _look_for_failures(self) -> None:
+        for failure in self._tasks.new_failures():
+            if self._start_failures.is_last(failure):
+                self.cancel()
+                raise WorkersFailed(f"{failure}; it failed at each of the last starts and is given up")
+            self._say(f"{failure}; Spark starts it again")
+
     def _run(self) -> None:
         context = self._spark.sparkContext
         try:
-            context.setJobGroup(self._job_group, self._job_group, interruptOnCancel=True)
+            context.setJobGroup(self._job_group, self._title, interruptOnCancel=True)
             body = functools.partial(run_partition, self._settings)
             self._ends = (
-                context.parallelize(range(self._instances), self._instances).mapPartitionsWithIndex(body).collect()
+                context.parallelize(range(self.instances), self.instances).mapPartitionsWithIndex(body).collect()
             )
         except BaseException as fault:
             self._failure = fault
@@ -108,6 +146,7 @@ def run(
     token: str | None = None,
     state_dir: str | None = None,
     log_dir: str | None = None,
+    say: Say = _LOGGER.warning,
 ) -> Workers:
     """Declare the application's group at the coordinator (`declare`), and start its instances in the background
     (`start`).
@@ -116,37 +155,41 @@ def run(
     write their ownership logs (`ownership_log`); None writes none. Paths are those of the executors. The coordinator's
     setting cluster.bootstrap.servers must list the application's bootstrap.servers.
 
-    Raises as `declare` does.
+    `spark`: of any origin, also that of a program which spark-submit started; `with_defaults` says which settings it
+    should have. `say`: gets what a person should know, a line each. Raises InputError for an application that cannot
+    be sent to executors, for settings under which instances cannot run, and for instances that run already;
+    CoordinatorError, CoordinatorUnavailable.
     """
-    declare(app, coordinator_url=coordinator_url, token=token)
-    settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
-    return start(spark, settings, instances)
-
-
-def declare(app: Application, *, coordinator_url: str, token: str | None = None, replace: bool = False) -> None:
-    """Declare the application's group. `replace`: also when living members run another topology, which may end them.
-
-    Raises InputError for an application that cannot be sent to executors, GroupRunsAnotherTopology, CoordinatorError,
-    CoordinatorUnavailable.
-    """
-    body = group_body(app)
-    _check_can_travel(app)
     with CoordinatorClient(coordinator_url, token=token) as client:
-        client.declare(app.id, body, replace=replace)
+        declare(app, client, coordinator_url, wait_s=0.0, instances=instances, say=say)
+    settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
+    return start(spark, settings, instances=instances, say=say)
 
 
-def start(spark: SparkSession, settings: InstanceSettings, instances: int) -> Workers:
-    """Start instances of an application whose group is declared, in the background."""
-    send_modules(spark.sparkContext)
-    workers = Workers(spark, settings, instances)
+def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, say: Say) -> Workers:
+    """As `run`, for a group that is declared already. Raises InputError."""
+    context = spark.sparkContext
+    refuse_unusable(context.getConf())
+    for doubt in (*doubts_about(context.getConf()), *_doubts_about_places(str(context.master), settings)):
+        say(doubt)
+    send_packages(context)
+    send_modules(context)
+    workers = Workers(spark, settings, instances, say)
     workers.start()
     return workers
 
 
-def _check_can_travel(app: Application) -> None:
-    try:
-        cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
-    except Exception as error:  # the objects in a topology may raise anything when they are pickled
-        raise InputError(
-            f"the application cannot be pickled for executors: {type(error).__name__}: {error}", app.id
-        ) from error
+def _doubts_about_places(master: str, settings: InstanceSettings) -> Iterator[str]:
+    """What executors on other machines would not find."""
+    if is_on_loopback(master):
+        return
+    if urlsplit(settings.coordinator_url).hostname in _LOOPBACK_NAMES:
+        yield f"{settings.coordinator_url} is the coordinator for this machine only: executors elsewhere need its name"
+    servers = settings.application.configs.bootstrap_servers
+    if kafka_servers(servers) is None:
+        yield f"{servers} is a log on the disk of one machine: executors elsewhere would each have one of their own"
+
+
+def _until(deadline_s: float | None) -> float:
+    """How long to wait until the next look, in seconds."""
+    return LOOK_INTERVAL_S if deadline_s is None else max(0.0, min(LOOK_INTERVAL_S, deadline_s - time.monotonic()))

@@ -11,25 +11,29 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from spark_jobs.session.spark_session import LOOPBACK, spark_environment
+from spark_jobs.session.spark_installation import spark_environment
+from spark_jobs.session.spark_options import LOOPBACK
 
 START_TIMEOUT_S = 120.0
 _MASTER = ("org.apache.spark.deploy.master.Master", "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
 _WORKER = ("org.apache.spark.deploy.worker.Worker", "--host", LOOPBACK, "--webui-port", "0")
 
+_REGISTERED = r"Successfully registered with master (\S+)"
+
 
 @contextmanager
-def standalone_cluster(cores: int) -> Iterator[str]:
-    """A master with one worker of `cores` cores; gives the master's URL."""
+def standalone_cluster(cores: int, workers: int = 1) -> Iterator[str]:
+    """A master with `workers` workers of `cores` cores each; gives the master's URL."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as running:
         directory = Path(name)
         environment = {**os.environ, **spark_environment(directory, "INFO"), "SPARK_LOCAL_IP": LOOPBACK}
         spark_class = str(directory / "spark-home" / "bin" / "spark-class")
         master = _Process(running, [spark_class, *_MASTER], environment, directory / "master.log")
         url = master.wait_for(r"Starting Spark master at (spark://\S+)")
-        size = ["--cores", str(cores), "--memory", "2g", "--work-dir", str(directory / "work")]
-        worker = _Process(running, [spark_class, *_WORKER, *size, url], environment, directory / "worker.log")
-        worker.wait_for(r"Successfully registered with master (\S+)")
+        for number in range(workers):
+            size = ["--cores", str(cores), "--memory", "2g", "--work-dir", str(directory / f"work-{number}")]
+            log = directory / f"worker-{number}.log"
+            _Process(running, [spark_class, *_WORKER, *size, url], environment, log).wait_for(_REGISTERED)
         yield url
 
 

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from spark_jobs.session.spark_session import SparkNotStarted, spark_session
+from spark_jobs.session.spark_faults import SparkNotStarted
+from spark_jobs.session.spark_session import spark_session
 
 
 @pytest.mark.spark

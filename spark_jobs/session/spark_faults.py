@@ -1,0 +1,70 @@
+"""What Spark says when something fails, as one line: a JVM's wall of text has one sentence that a person needs."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+
+from assignor.errors import AssignorFault
+
+LONGEST_REASON = 400
+_JAVA_EXCEPTION = re.compile(
+    r'^(?:Exception in thread "[^"]*" |Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*: (?P<text>\S.*)$'
+)
+_JAVA_FRAME = re.compile(r"^\s*(?:at |\.\.\. \d+ more|Caused by: )")
+_PYTHON_EXCEPTION = re.compile(r"^(?P<text>[A-Za-z_][\w.]*(?:: .*)?)$")  # not indented, as the frames before it are
+_DRIVER_STACK = re.compile(r"\s*Driver stacktrace:.*", re.DOTALL)
+_ABORTED = re.compile(r"Job aborted due to stage failure: .*?Lost task \S+ in stage \S+ \(TID \d+\) ", re.DOTALL)
+_PYTHON_TRACEBACK = "Traceback (most recent call last):"
+
+
+class SparkNotStarted(AssignorFault):
+    """The JVM or the Spark context did not start. The message has Spark's reason, and says where the rest of it is."""
+
+
+def reason_of(fault: BaseException) -> str:
+    """Why a call to Spark failed, in one line, without frames of Java."""
+    if isinstance(fault, Py4JJavaError):
+        thrown = innermost = fault.java_exception
+        while (cause := innermost.getCause()) is not None:
+            innermost = cause
+        reasons = [reason_in(str(each.toString())) for each in (thrown, innermost)]
+        return reasons[0] if reasons[1] in reasons[0] else f"{reasons[0]} ({reasons[1]})"
+    if isinstance(fault, Py4JNetworkError | ConnectionError):
+        return "Spark's JVM has ended"
+    return reason_in(str(fault)) or type(fault).__name__
+
+
+def reason_in(text: str) -> str:
+    """The sentence of Spark's text that says what failed: the error of Python code if there is one, else Java's."""
+    if _PYTHON_TRACEBACK in text and (reason := _python_reason(text)):
+        return _short(reason)
+    text = _DRIVER_STACK.sub("", _ABORTED.sub("", text))
+    lines = [line for line in text.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
+    if not lines:
+        return ""
+    named = _JAVA_EXCEPTION.match(lines[0].strip())
+    return _short(named["text"] if named else lines[0])
+
+
+def reason_in_log(said: str) -> str:
+    """Why a JVM ended, by what it wrote before: the first exception or error, else its last line."""
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
+    for line in lines:
+        if (named := _JAVA_EXCEPTION.match(line)) is not None:
+            return _short(named["text"])
+    errors = [line for line in lines if line.startswith(("Error:", "Error occurred", "Invalid ", "Unrecognized "))]
+    return _short((errors or lines[-1:] or ["it said nothing"])[0])
+
+
+def _python_reason(text: str) -> str:
+    """The last line of the last traceback; frames of Java may follow it."""
+    of_python = text.rpartition(_PYTHON_TRACEBACK)[2]
+    found = [named["text"] for line in of_python.splitlines() if (named := _PYTHON_EXCEPTION.match(line)) is not None]
+    return found[0] if found else ""
+
+
+def _short(line: str) -> str:
+    line = " ".join(line.split())
+    return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"

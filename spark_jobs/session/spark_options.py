@@ -1,0 +1,115 @@
+"""How Spark is to be started, in the words of spark-submit, and in its order of precedence.
+
+From strongest to weakest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else spark-defaults.conf
+in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all but the last, which
+are set only where nothing else has set a key. So no file of properties is parsed here, but for one key, the master,
+which has to be known before the JVM starts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from assignor.errors import InputError
+
+LOOPBACK = "127.0.0.1"
+LOCAL_MASTER = "local[*]"
+LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "fatal", "off")
+_SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_MASTER_LINE = re.compile(r"^[ \t]*spark\.master[ \t]*[=:\s][ \t]*(\S+)", re.MULTILINE)
+_LOOPBACK_MASTER = re.compile(r"local(\[|-cluster\[|$)|spark://(127\.0\.0\.1|localhost)(:|$)")
+_STANDALONE = "spark://"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """`master`, `properties_file`: None for what Spark's own configuration says. `confs`: as `--conf`.
+
+    `log_level`: of the driver and of executors, one of LOG_LEVELS. `log_file`: gets what the driver's JVM writes, after
+    what is there; None for a temporary file. Raises InputError.
+    """
+
+    master: str | None = None
+    confs: Mapping[str, str] = field(default_factory=dict)
+    properties_file: Path | None = None
+    log_level: str | None = None
+    log_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.properties_file is not None and not self.properties_file.is_file():
+            raise InputError(f"there is no file {self.properties_file}", "--properties-file")
+        if self.log_level is not None and self.log_level.lower() not in LOG_LEVELS:
+            raise InputError(f"must be one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}", "--log-level")
+        if self.confs.get("spark.submit.deployMode", "client") != "client":
+            raise InputError("the driver runs in this process: the deploy mode is client", "spark.submit.deployMode")
+
+    def submit_arguments(self) -> list[str]:
+        """For spark-submit, whose later arguments win. Raises InputError for an open quote in PYSPARK_SUBMIT_ARGS."""
+        try:
+            of_environment = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
+        except ValueError as error:
+            raise InputError(str(error), _SUBMIT_ARGUMENTS) from None
+        if of_environment[-1:] == ["pyspark-shell"]:
+            of_environment.pop()
+        arguments = [*of_environment, "--conf", "spark.ui.showConsoleProgress=false"]  # the terminal is ours
+        if self.properties_file is not None:
+            arguments += ["--properties-file", str(self.properties_file)]
+        if self.log_level is not None:
+            arguments += ["--conf", f"spark.log.level={self.log_level.upper()}"]
+        for key, value in self.confs.items():
+            arguments += ["--conf", f"{key}={value}"]
+        if self.master is not None:
+            arguments += ["--master", self.master]
+        return arguments
+
+    def known_master(self) -> str:
+        """The master that spark-submit will choose."""
+        if named := self.master or self.confs.get("spark.master"):
+            return named
+        file = self.properties_file or _defaults_file()
+        found = _MASTER_LINE.findall(file.read_text(errors="replace")) if file is not None and file.is_file() else []
+        return found[-1] if found else LOCAL_MASTER
+
+
+def parsed_confs(texts: Iterable[str]) -> dict[str, str]:
+    """`key=value` of each `--conf`; the last one of a key wins. Raises InputError."""
+    confs: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise InputError(f"must be key=value, not {text!r}", "--conf")
+        if not key.strip().startswith("spark."):
+            raise InputError(f"keys of Spark begin with spark., {key.strip()!r} does not", "--conf")
+        confs[key.strip()] = value.strip()
+    return confs
+
+
+def is_on_loopback(master: str) -> bool:
+    """Whether the driver and all executors of this master are on this machine and need no other network."""
+    return _LOOPBACK_MASTER.match(master) is not None
+
+
+def standalone_addresses(master: str) -> list[tuple[str, int]]:
+    """Host and port of each standalone master; none for another kind of master. Raises InputError."""
+    if not master.startswith(_STANDALONE):
+        return []
+    addresses = []
+    for each in master.removeprefix(_STANDALONE).split(","):
+        host, separator, port = each.rpartition(":")
+        if not separator or not host or not port.isascii() or not port.isdigit():
+            raise InputError(f"must be spark://host:port, not {master!r}", "--master")
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses
+
+
+def _defaults_file() -> Path | None:
+    if directory := os.environ.get("SPARK_CONF_DIR"):
+        return Path(directory) / "spark-defaults.conf"
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home) / "conf" / "spark-defaults.conf"
+    return None

@@ -1,0 +1,118 @@
+"""What Spark says of the instances' tasks: how many run, and which attempts have failed for what reason.
+
+Spark starts a failed attempt again and says no more about it than a line in its own log. An executor that dies is
+expected, and so is a killed Python worker. An error that comes at each start, such as a module that executors lack,
+would be repeated for ever: the fourth in a row is the last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from spark_jobs.session.spark_faults import reason_in
+
+START_FAILURES = 4
+AT_START_MS = 60_000
+_LOST = re.compile(r"ExecutorLostFailure|ExecutorDecommission|Python worker exited unexpectedly|TaskKilled")
+_LOST_REASON = re.compile(r"Reason: (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """`duration_ms`: how long it ran. `is_loss`: its executor or its process died; otherwise it failed by itself."""
+
+    partition: int
+    executor_id: str
+    host: str
+    reason: str
+    duration_ms: int
+    is_loss: bool
+
+    def __str__(self) -> str:
+        what = "was lost with" if self.is_loss else "failed on"
+        return f"instance {self.partition} {what} executor {self.executor_id} on {self.host}: {self.reason}"
+
+
+class InstanceTasks:
+    """The tasks of one Spark job, asked for from time to time. Once the JVM is gone, it has no more to say."""
+
+    def __init__(self, context: SparkContext, job_group: str) -> None:
+        self._context = context
+        self._job_group = job_group
+        self._known: set[int] = set()
+
+    def running(self) -> int:
+        """How many of them have a slot."""
+        try:
+            return sum(info.numActiveTasks for _, info in self._stages())
+        except (Py4JError, ConnectionError):
+            return 0
+
+    def new_failures(self) -> list[FailedAttempt]:
+        """Those that were not told yet, oldest first."""
+        try:
+            return [failure for stage, info in self._stages() for failure in self._failures(stage, info)]
+        except (Py4JError, ConnectionError):
+            return []
+
+    def _stages(self) -> Iterable[tuple[int, Any]]:
+        if self._context._jsc is None:  # it is stopped
+            return
+        tracker = self._context.statusTracker()
+        for job in tracker.getJobIdsForGroup(self._job_group):
+            found = tracker.getJobInfo(job)
+            for stage in () if found is None else found.stageIds:
+                info = tracker.getStageInfo(stage)
+                if info is not None:
+                    yield stage, info
+
+    def _failures(self, stage: int, info: Any) -> Iterable[FailedAttempt]:
+        if info.numFailedTasks <= len(self._known):
+            return
+        store: Any = self._context._jsc.sc().statusStore()
+        tasks = store.taskList(stage, info.currentAttemptId, 2**31 - 1)
+        for number in range(tasks.length()):
+            task = tasks.apply(number)
+            if task.status() != "FAILED" or task.taskId() in self._known:
+                continue
+            self._known.add(task.taskId())
+            yield _failed(task)
+
+
+class StartFailures:
+    """Counts the failures of each instance that came one after the other, each soon after its start."""
+
+    def __init__(self) -> None:
+        self._in_a_row: Counter[int] = Counter()
+
+    def is_last(self, failure: FailedAttempt) -> bool:
+        """Note the failure. Whether the next attempt would fail the same way."""
+        if failure.is_loss:
+            return False
+        if failure.duration_ms > AT_START_MS:
+            self._in_a_row[failure.partition] = 0
+        self._in_a_row[failure.partition] += 1
+        return self._in_a_row[failure.partition] >= START_FAILURES
+
+
+def _failed(task: Any) -> FailedAttempt:
+    error = task.errorMessage()
+    text = str(error.get()) if error.isDefined() else ""
+    duration = task.duration()
+    is_loss = _LOST.search(text) is not None
+    given = _LOST_REASON.search(text) if is_loss else None
+    return FailedAttempt(
+        int(task.index()),
+        str(task.executorId()),
+        str(task.host()).partition(":")[0],
+        given[1].strip() if given is not None else reason_in(text),
+        int(duration.get()) if duration.isDefined() else 0,
+        is_loss,
+    )
