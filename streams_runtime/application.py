@@ -56,6 +56,7 @@ def shut_down_client(_error: Exception) -> ThreadErrorResponse:
 class Application:
     """Immutable, except for its topology, to which nothing may be added any more.
 
+    `topology`: the one given, with the default serdes of the configs where it names none.
     `processing_exception_handler` decides on errors of processors and sinks, `deserialization_exception_handler` on
     errors of serdes and timestamp extractors when records are read.
     """
@@ -93,9 +94,11 @@ class Application:
                 "restore_listener_factory",
             )
         object.__setattr__(self, "restore_listener_factory", restore_listener_factory)
-        object.__setattr__(self, "topology", _checked_topology(topology))
         object.__setattr__(self, "configs", _checked_configs(configs))
+        topology = _checked_topology(topology)
+        _check_optimizations(topology, self.configs)
         try:
+            object.__setattr__(self, "topology", topology.with_default_serdes(self.configs.default_serdes))
             self.parsed()
         except TopologyError as error:
             raise InputError(str(error), "topology") from error
@@ -115,6 +118,17 @@ def _checked_topology(topology: object) -> Topology:
         return topology
     hint = "; call its `build()`" if hasattr(topology, "build") else ""
     raise InputError(f"must be a Topology, not a {type(topology).__name__}{hint}", "topology")
+
+
+def _check_optimizations(topology: Topology, configs: StreamsConfig) -> None:
+    """In Kafka the config then does nothing, and says nothing."""
+    wanted, done = configs.topology_optimization, topology.optimizations
+    if wanted is not None and done is not None and wanted != done:
+        raise InputError(
+            f"topology.optimization is {', '.join(sorted(wanted)) or 'none'}, but the topology was built with "
+            f"{', '.join(sorted(done)) or 'none'}; give the configs to StreamsBuilder.build, too",
+            "configs",
+        )
 
 
 def _checked_configs(configs: object) -> StreamsConfig:

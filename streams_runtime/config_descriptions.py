@@ -37,6 +37,11 @@ RUNTIME: dict[str, str] = {
     "leave.on.disconnect": "Whether a process whose connection breaks is replaced within a fraction of a second, not "
     "only after its session. Kafka does not have this; `false` is Kafka's rule.",
     "errors.dead.letter.queue.topic.name": "The topic to which the handler `dead_letter` sends records that failed.",
+    "topology.optimization": "`all`, `none`, or a list of `reuse.ktable.source.topics`, `merge.repartition.topics` and "
+    "`single.store.self.join`. Give the same configs to `StreamsBuilder.build`. Without it: `none`.",
+    "default.key.serde": "The serde of keys where a call of the DSL is given none: a serde, `string`, `long`, "
+    "`double`, `bytes`, `json`, or the full name of a serde or its class.",
+    "default.value.serde": "The same for values.",
     "restore.batch.records": "The most changelog records that one pass of a thread restores while other tasks run.",
     "restore.pass.ms": "The longest time that one pass of a thread restores while other tasks run.",
     "record.pass.ms": "The longest time that one pass of a thread processes records before it punctuates and commits.",

@@ -20,8 +20,14 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
 from streams_runtime.logs.kafka.settings import LOG_KEYS, REPLICATION_FACTOR, log_settings
 from streams_runtime.logs.opening import kafka_servers
+from streams_runtime.serdes import DefaultSerdes, Serde
+from streams_runtime.serdes.defaults import configured_serde
 
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
+REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"
+MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
+OPTIMIZATIONS = frozenset({REUSE_KTABLE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, "single.store.self.join"})
+"""What `topology.optimization` may list. There are no joins of two streams here, so the last one changes nothing."""
 
 
 class ProcessingGuarantee(StrEnum):
@@ -46,7 +52,8 @@ class StreamsConfig:
     instance on Spark serves its stores; port 0 picks a free one. None: a free port of the executor's host, or of
     loopback while there is no token. `restore_batch_records`, `restore_pass_ms`: how
     much one pass of a thread restores while other tasks run. `record_pass_ms`: how long one pass may process records
-    before it punctuates and commits. `kafka_properties`: of Kafka's clients; they may hold secrets.
+    before it punctuates and commits. `topology_optimization`: of `OPTIMIZATIONS`; None: not
+    given. `kafka_properties`: of Kafka's clients; they may hold secrets.
     """
 
     application_id: str
@@ -70,6 +77,9 @@ class StreamsConfig:
     rebalance_timeout_ms: int = 300_000
     leave_on_disconnect: bool = True
     errors_dead_letter_queue_topic_name: str | None = None
+    topology_optimization: frozenset[str] | None = None
+    default_key_serde: Serde[Any] | None = None
+    default_value_serde: Serde[Any] | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
     assignment: Mapping[str, object] = field(default_factory=dict)
     restore_batch_records: int = 10_000
@@ -86,6 +96,10 @@ class StreamsConfig:
         if self.commit_interval_ms is not None:
             return self.commit_interval_ms
         return 100 if self.exactly_once else 30_000
+
+    @property
+    def default_serdes(self) -> DefaultSerdes:
+        return DefaultSerdes(self.default_key_serde, self.default_value_serde)
 
     @property
     def log_properties(self) -> Mapping[str, str]:
@@ -154,6 +168,7 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
 }
 _CHOICES: dict[str, type[StrEnum]] = {"processing.guarantee": ProcessingGuarantee, "auto.offset.reset": OffsetReset}
 _BOOLEANS = frozenset({"leave.on.disconnect"})
+_SERDES = frozenset({"default.key.serde", "default.value.serde"})
 _OPTIONAL = frozenset(
     {
         "commit.interval.ms",
@@ -161,8 +176,18 @@ _OPTIONAL = frozenset(
         "client.id",
         "heartbeat.interval.ms",
         "errors.dead.letter.queue.topic.name",
+        "topology.optimization",
+        *_SERDES,
     }
 )
+
+
+def configured_optimizations(configs: StreamsConfig | Mapping[str, object] | None) -> frozenset[str] | None:
+    """What `topology.optimization` says; None when it says nothing. Raises InputError."""
+    if isinstance(configs, StreamsConfig):
+        return configs.topology_optimization
+    value = None if configs is None else configs.get("topology.optimization")
+    return None if value is None else _optimization(value, "configs")
 
 
 def accepted_values(key: str) -> str:
@@ -184,6 +209,10 @@ def _read(key: str, value: object, where: str) -> object:
         return _boolean(key, value, where)
     if key in _CHOICES:
         return _choice(key, value, where)
+    if key == "topology.optimization":
+        return _optimization(value, where)
+    if key in _SERDES:
+        return configured_serde(key, value, where)
     if key == "state.dir":
         if not isinstance(value, (str, Path)) or not str(value):
             raise InputError(f"{key} must be a directory, not {value!r}", where)
@@ -191,6 +220,21 @@ def _read(key: str, value: object, where: str) -> object:
     if not isinstance(value, str) or not value:
         raise InputError(f"{key} must be text, not {value!r}", where)
     return value
+
+
+def _optimization(value: object, where: str) -> frozenset[str]:
+    """Source: `StreamsConfig.verifyTopologyOptimizationConfigs`."""
+    key = "topology.optimization"
+    given = [each.strip() for each in value.split(",")] if isinstance(value, str) else None
+    if given == ["all"]:
+        return OPTIMIZATIONS
+    if given == ["none"]:
+        return frozenset()
+    if given is None or not OPTIMIZATIONS.issuperset(given):
+        raise InputError(
+            f"{key} must be all, none, or a list of {', '.join(sorted(OPTIMIZATIONS))}, not {value!r}", where
+        )
+    return frozenset(given)
 
 
 def _integer(key: str, value: object, where: str) -> int:
@@ -262,7 +306,6 @@ def _hint(key: str) -> str:
 
 # what stands here for keys of Kafka's that mean something in another place, or nothing; source: `StreamsConfig`,
 # `ConsumerConfig`, `ProducerConfig` of 4.3.1
-_SERDES = "give the serde where you name the topic or store"
 _HANDLERS = "handlers are arguments of Application"
 _SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
 _NO_CACHE = "stores have no record cache here; every update is forwarded"
@@ -270,13 +313,10 @@ _NO_CLIENT = "single clients cannot be configured here; the value is fixed, or w
 _STORES = "choose the kind of store with its builder or Materialized (persistent=)"
 
 _INSTEAD = {
-    "default.key.serde": _SERDES,
-    "default.value.serde": _SERDES,
     "windowed.inner.class.serde": "use TimeWindowedSerde",
     "window.size.ms": "use TimeWindowedSerde",
     "cache.max.bytes.buffering": _NO_CACHE,
     "statestore.cache.max.bytes": _NO_CACHE,
-    "topology.optimization": "use StreamsBuilder(optimize=True)",
     "default.timestamp.extractor": "use timestamp_extractor= of the source",
     "deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",
     "default.deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",

@@ -7,8 +7,10 @@ Kafka: there are no sources by pattern, and no sinks that choose a topic for eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import is_
+from typing import TypeVar
 
 from assignor.errors import TopologyError
 from assignor.topology.assembly import assemble
@@ -24,6 +26,8 @@ from assignor.topology.definition import (
 )
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, GroupTopology
+
+_Supplied = TypeVar("_Supplied", bound=Node | StoreDefinition)
 
 LOGGED = ChangelogConfig()
 """A compacted changelog with Kafka's defaults."""
@@ -132,6 +136,21 @@ class TopologyBuilder:
         self._copartitioned_sources.append(group)
         return self
 
+    def with_suppliers(self, change: Callable[[object], object]) -> TopologyBuilder:
+        """The same topology with the suppliers of its nodes and stores changed; this builder if none is."""
+        nodes = {name: _with_supplier(node, change) for name, node in self._nodes.items()}
+        stores = {name: _with_supplier(store, change) for name, store in self._stores.items()}
+        if all(map(is_, nodes.values(), self._nodes.values())) and all(
+            map(is_, stores.values(), self._stores.values())
+        ):
+            return self
+        changed = TopologyBuilder()
+        changed._nodes, changed._stores = nodes, stores
+        changed._global_stores = dict(self._global_stores)
+        changed._repartition_topics = dict(self._repartition_topics)
+        changed._copartitioned_sources = list(self._copartitioned_sources)
+        return changed
+
     def use_source_topic_as_changelog(self, store: str, topic: str) -> TopologyBuilder:
         """The store is restored from a source topic of its subtopology and gets no changelog of its own.
 
@@ -222,6 +241,11 @@ class TopologyBuilder:
             raise _invalid(f"Processor {processor} is not added yet.")
         if not isinstance(self._nodes[processor], ProcessorNode):
             raise _invalid(f"StateStore {store} cannot be connected to {processor}, a source or a sink.")
+
+
+def _with_supplier(definition: _Supplied, change: Callable[[object], object]) -> _Supplied:
+    supplier = change(definition.supplier)
+    return definition if supplier is definition.supplier else replace(definition, supplier=supplier)
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ and flag 0; or both, with the length of the new value before them and flag 2. So
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from assignor.errors import StreamsError
-from streams_runtime.serdes import Serde, serde_for_topic
+from streams_runtime.serdes import Serde
 
 V = TypeVar("V")
 
@@ -59,8 +60,8 @@ class ChangedSerde(Generic[V]):
             )
         raise StreamsError(f"Encountered unknown byte value `{flag}` for encodingFlag in ChangedDeserializer.")
 
-    def for_topic(self, topic: str, *, is_key: bool) -> ChangedSerde[V]:
-        return ChangedSerde(serde_for_topic(self.value_serde, topic, is_key=is_key))
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> ChangedSerde[V]:
+        return ChangedSerde(change(self.value_serde))
 
 
 def _varint(value: int) -> bytes:

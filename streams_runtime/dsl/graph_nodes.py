@@ -56,8 +56,8 @@ class StreamSourceNode(GraphNode):
         self,
         name: str,
         topics: tuple[str, ...],
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
         timestamp_extractor: TimestampExtractor | None,
         auto_offset_reset: OffsetReset | str | None,
     ) -> None:
@@ -72,11 +72,14 @@ class StreamSourceNode(GraphNode):
         topology.add_source(
             self.name,
             self.topics,
-            key_serde=self.key_serde,
-            value_serde=self.value_serde,
+            key_serde=known_serde(self.key_serde, "key", self._described()),
+            value_serde=known_serde(self.value_serde, "value", self._described()),
             timestamp_extractor=self.timestamp_extractor,
             auto_offset_reset=self.auto_offset_reset,
         )
+
+    def _described(self) -> str:
+        return f"{self.name}, which reads {', '.join(self.topics)},"
 
 
 class ProcessorGraphNode(GraphNode):

@@ -2,16 +2,16 @@
 
 The topology is the one that Kafka's builder makes of the same calls: the same nodes, stores, internal topics and
 subtopologies. Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: no global tables and no topics by
-pattern; serdes have to be given, because the configs have no default ones.
+pattern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from assignor.errors import TopologyError
-from streams_runtime.configs import OffsetReset
+from streams_runtime.configs import OPTIMIZATIONS, OffsetReset, StreamsConfig, configured_optimizations
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
@@ -31,6 +31,7 @@ V = TypeVar("V")
 class StreamsBuilder:
     """`optimize`: as `topology.optimization=all`. The topic of a table then serves as its changelog, and repartition
     topics after one change of the key become one. This changes names, so neither setting finds the state of the other.
+    The configs that `build` gets may say the same, or in parts.
     """
 
     def __init__(self, *, optimize: bool = False) -> None:
@@ -40,14 +41,17 @@ class StreamsBuilder:
     def stream(
         self,
         topics: str | Sequence[str],
-        key_serde: Serde[K],
-        value_serde: Serde[V],
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
         *,
         timestamp_extractor: TimestampExtractor | None = None,
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Every record of these topics. Streams of the same topics share the source of the first one."""
+        """Every record of these topics. Streams of the same topics share the source of the first one.
+
+        A serde that is None is the default one of the configs; so it is wherever a call takes one.
+        """
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
             raise TopologyError("Invalid topology: a stream needs at least one topic")
@@ -59,8 +63,8 @@ class StreamsBuilder:
     def table(
         self,
         topic: str,
-        key_serde: Serde[K],
-        value_serde: Serde[V],
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
         *,
         store: Store = None,
         timestamp_extractor: TimestampExtractor | None = None,
@@ -89,9 +93,14 @@ class StreamsBuilder:
         self._graph.add(StateStoreNode(store))
         return self
 
-    def build(self) -> Topology:
+    def build(self, configs: StreamsConfig | Mapping[str, object] | None = None) -> Topology:
         """The topology of all calls so far. Later calls are refused, and another `build` gives the same topology.
 
-        Raises TopologyError for what only the whole topology shows: a missing serde, a topic that is read twice.
+        `configs`: of the application; its `topology.optimization` is read here, and as in Kafka only here. Raises
+        InputError for a value of it that is not known, and TopologyError for what only the whole topology shows, such
+        as a topic that is read twice.
         """
-        return self._graph.build(optimize=self._optimize)
+        optimizations = configured_optimizations(configs)
+        if optimizations is None:
+            optimizations = OPTIMIZATIONS if self._optimize else frozenset()
+        return self._graph.build(optimizations)

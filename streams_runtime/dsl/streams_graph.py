@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Iterable
 
 from assignor.errors import TopologyError
+from streams_runtime.configs import MERGE_REPARTITION_TOPICS, REUSE_KTABLE_SOURCE_TOPICS
 from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode
 from streams_runtime.dsl.naming import Naming
 from streams_runtime.dsl.repartition_merging import RepartitionMerging
@@ -46,15 +47,17 @@ class StreamsGraph:
         """Topics of these source nodes, by name, must have the same number of partitions."""
         self._copartitioned.append(list(sources))
 
-    def build(self, *, optimize: bool) -> Topology:
+    def build(self, optimizations: frozenset[str]) -> Topology:
         """The topology; always the same one."""
         if self._topology is None:
             renamed = self._merge_equal_sources()
-            if optimize:
+            if REUSE_KTABLE_SOURCE_TOPICS in optimizations:
                 self._reuse_topics_of_tables()
+            if MERGE_REPARTITION_TOPICS in optimizations:
                 renamed.update(self._merging.merge())
             self._let_null_keys_through()
             self._topology = self._written()
+            self._topology.optimizations = optimizations
             for group in self._copartitioned:
                 self._topology.copartition(dict.fromkeys(renamed.get(name, name) for name in group))
         return self._topology

@@ -7,11 +7,12 @@ A topic of windowed keys is partitioned by the key alone, so that all windows of
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.partitioner import partition_of
-from streams_runtime.serdes import Serde, serde_for_topic
+from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
 
 K = TypeVar("K")
@@ -33,8 +34,8 @@ class TimeWindowedSerde(Generic[K]):
         start_ms = _START.unpack_from(data, len(data) - 8)[0]
         return Windowed(self.key_serde.deserialize(data[:-8]), start_ms, start_ms + self.window_size_ms)
 
-    def for_topic(self, topic: str, *, is_key: bool) -> TimeWindowedSerde[K]:
-        return replace(self, key_serde=serde_for_topic(self.key_serde, topic, is_key=is_key))
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> TimeWindowedSerde[K]:
+        return replace(self, key_serde=change(self.key_serde))
 
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
@@ -46,5 +47,5 @@ class WindowedStreamPartitioner(Generic[K]):
     def __call__(self, key: Windowed[K], value: Any, partitions: int) -> int:
         return partition_of(self.key_serde.serialize(key.key), partitions)
 
-    def for_topic(self, topic: str) -> WindowedStreamPartitioner[K]:
-        return replace(self, key_serde=serde_for_topic(self.key_serde, topic, is_key=True))
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> WindowedStreamPartitioner[K]:
+        return replace(self, key_serde=change(self.key_serde))

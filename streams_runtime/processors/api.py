@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar
 
 from assignor.types import TaskId
 from streams_runtime.records import Headers, Record, RecordMetadata
@@ -106,14 +106,7 @@ TimestampExtractor = Callable[[Record[Any, Any], int], int]
 """Record (with its own timestamp) and partition time to the timestamp to use. Negative: the record is dropped."""
 
 StreamPartitioner = Callable[[Any, Any, int], int]
-"""Key, value and number of partitions to a partition."""
-
-
-@runtime_checkable
-class TopicPartitioner(Protocol):
-    """A partitioner that needs to know the topic, because it goes by the bytes of a serde."""
-
-    def for_topic(self, topic: str) -> StreamPartitioner: ...
+"""Key, value and number of partitions to a partition. It is a `NestedSerde` as well if it goes by a serde's bytes."""
 
 
 class HandlerResponse(StrEnum):

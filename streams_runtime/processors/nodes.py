@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from streams_runtime.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
-from streams_runtime.processors.api import Processor, TopicPartitioner
+from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 from streams_runtime.records import Record
-from streams_runtime.serdes import serde_for_topic
+from streams_runtime.serdes import NestedSerde, serde_for_topic
 
 
 class NodeRunner(Protocol):
@@ -176,8 +176,8 @@ class SinkRunner:
         self._serialize_key = serde_for_topic(settings.key_serde, topic, is_key=True).serialize
         self._serialize_value = serde_for_topic(settings.value_serde, topic, is_key=False).serialize
         self._partitioner = settings.partitioner
-        if isinstance(self._partitioner, TopicPartitioner):
-            self._partitioner = self._partitioner.for_topic(topic)
+        if isinstance(self._partitioner, NestedSerde):
+            self._partitioner = self._partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
 
     def add_child(self, child: NodeRunner) -> None:
         raise StreamsRuntimeError(f"sink {self.name} cannot have the child {child.name}")

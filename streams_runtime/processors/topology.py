@@ -9,7 +9,7 @@ Source: `Topology`, `InternalTopologyBuilder`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.configs import OffsetReset
 from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
-from streams_runtime.serdes import BYTES, Serde
+from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde
 from streams_runtime.state_stores.base import StoreBuilder
+from streams_runtime.state_stores.builders import builder_with_serdes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,14 @@ class SinkSettings:
 
 
 class Topology:
-    """A topology in the making. Each call gives the topology back, and raises TopologyError for what Kafka refuses."""
+    """A topology in the making. Each call gives the topology back, and raises TopologyError for what Kafka refuses.
+
+    `optimizations`: with which the DSL made it (`topology.optimization`); None when it was made without the DSL.
+    """
 
     def __init__(self) -> None:
         self.builder = TopologyBuilder()
+        self.optimizations: frozenset[str] | None = None
 
     def add_source(
         self,
@@ -130,6 +135,19 @@ class Topology:
         _check_whole(self.builder.definition())
         return self.builder.build(application_id)
 
+    def with_default_serdes(self, defaults: DefaultSerdes) -> Topology:
+        """The same topology with these serdes where it names none; the topology itself if it names all.
+
+        Raises TopologyError for a serde that is missing here and there; the error names the node.
+        """
+        changed = self.builder.with_suppliers(lambda supplier: _with_defaults(supplier, defaults))
+        if changed is self.builder:
+            return self
+        topology = Topology()
+        topology.builder = changed
+        topology.optimizations = self.optimizations
+        return topology
+
     def describe(self) -> str:
         """The text of Kafka's `Topology#describe`."""
         return self.builder.describe()
@@ -139,6 +157,22 @@ class Topology:
         from streams_runtime.topology_view.picture import draw_topology  # slow to import, and few need it
 
         return draw_topology(self.builder.definition(), Path(path))
+
+
+def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
+    """What a node or store needs to run, with its serdes; the same object if nothing changes."""
+    given = defaults.in_place_of
+    if isinstance(supplier, SourceSettings | SinkSettings):
+        changes: dict[str, Any] = {}
+        for name in ("key_serde", "value_serde"):
+            serde = getattr(supplier, name)
+            if (changed := given(serde)) is not serde:
+                changes[name] = changed
+        partitioner = getattr(supplier, "partitioner", None)
+        if isinstance(partitioner, NestedSerde) and changes:
+            changes["partitioner"] = partitioner.with_inner(given)
+        return replace(supplier, **changes) if changes else supplier
+    return builder_with_serdes(supplier, lambda serde, _is_key: given(serde))
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

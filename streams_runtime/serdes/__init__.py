@@ -1,6 +1,7 @@
 """Objects to bytes and back: Kafka's own formats, JSON, and the formats of a schema registry (`schema_registry`)."""
 
-from streams_runtime.serdes.base import Serde, TopicSerde, serde_for_topic
+from streams_runtime.serdes.base import NestedSerde, Serde, TopicSerde, serde_for_topic
+from streams_runtime.serdes.defaults import DefaultSerde, DefaultSerdes
 from streams_runtime.serdes.standard import (
     BYTES,
     DOUBLE,
@@ -25,10 +26,13 @@ __all__ = [
     "LONG",
     "STRING",
     "BytesSerde",
+    "DefaultSerde",
+    "DefaultSerdes",
     "DoubleSerde",
     "IntegerSerde",
     "JsonSerde",
     "LongSerde",
+    "NestedSerde",
     "Serde",
     "Serdes",
     "StringSerde",

@@ -1,12 +1,13 @@
 """Objects to bytes and back. Source: `Serde`, `Serializer`, `Deserializer`.
 
-Kafka hands the topic to each call of a serde. Here the runtime says it once, before the first record: a serde that has
-to know where its bytes go, or that has other serdes inside, is a `TopicSerde` as well.
+Kafka hands the topic to each call of a serde. Here the runtime says it once, before the first record, to a serde that
+is a `TopicSerde` as well. A serde that has others inside is a `NestedSerde`, so that they hear of it, too.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 
@@ -16,6 +17,15 @@ class Serde(Protocol[T]):
 
     def serialize(self, value: T, /) -> bytes: ...
     def deserialize(self, data: bytes, /) -> T: ...
+
+
+@runtime_checkable
+class NestedSerde(Protocol):
+    """A serde, or something else that goes by bytes, with other serdes inside."""
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> Any:
+        """The same with its inner serdes changed by `change`."""
+        ...
 
 
 @runtime_checkable
@@ -29,4 +39,9 @@ class TopicSerde(Protocol[T]):
 
 def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
     """The serde as it is to be used for this topic; most are the same for all topics."""
-    return serde.for_topic(topic, is_key=is_key) if isinstance(serde, TopicSerde) else serde
+    if isinstance(serde, TopicSerde):
+        return serde.for_topic(topic, is_key=is_key)
+    if isinstance(serde, NestedSerde):
+        changed: Serde[T] = serde.with_inner(lambda inner: serde_for_topic(inner, topic, is_key=is_key))
+        return changed
+    return serde

@@ -7,8 +7,9 @@ Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`, `Wi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from assignor.errors import InputError
 from assignor.topology.builder import LOGGED
@@ -34,6 +35,7 @@ from streams_runtime.state_stores.timestamped import (
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
 
+Builder = TypeVar("Builder")
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -141,12 +143,18 @@ def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
     `topic`: the full name of what restores the store; the changelog that it would have if nothing does.
     Source: `ProcessorContextUtils.topicNamePrefix`, `MeteredKeyValueStore.prepareSerdes`.
     """
+    return builder_with_serdes(builder, lambda serde, is_key: serde_for_topic(serde, topic, is_key=is_key))
+
+
+def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], Serde[Any]]) -> Builder:
+    """The same builder with other serdes; anything but a builder of this file stays as it is.
+
+    `change`: a serde, and whether it is that of the keys, to the one to use.
+    """
     if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder | WindowStoreBuilder):
-        return replace(
-            builder,
-            key_serde=serde_for_topic(builder.key_serde, topic, is_key=True),
-            value_serde=serde_for_topic(builder.value_serde, topic, is_key=False),
-        )
+        keys, values = change(builder.key_serde, True), change(builder.value_serde, False)
+        if keys is not builder.key_serde or values is not builder.value_serde:
+            return replace(builder, key_serde=keys, value_serde=values)
     return builder
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.serdes import Serde, serde_for_topic
+from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore, ValueAndTimestamp
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.value_and_timestamp import (
@@ -34,8 +35,8 @@ class ValueAndTimestampSerde(Generic[V]):
     def deserialize(self, data: bytes, /) -> ValueAndTimestamp[V]:
         return ValueAndTimestamp(self.value_serde.deserialize(raw_value(data)), timestamp_of(data))
 
-    def for_topic(self, topic: str, *, is_key: bool) -> ValueAndTimestampSerde[V]:
-        return ValueAndTimestampSerde(serde_for_topic(self.value_serde, topic, is_key=is_key))
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> ValueAndTimestampSerde[V]:
+        return ValueAndTimestampSerde(change(self.value_serde))
 
 
 class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):

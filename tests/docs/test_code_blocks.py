@@ -20,6 +20,7 @@ SHELL = ("shell", "console")
 LANGUAGES = {"python", "text", "json", "toml", "properties", "ini", *SHELL}
 RUN_ELSEWHERE = {
     "docs/runtime/index.md": "tests/streams_runtime/test_runtime_guide.py",
+    "docs/how-to/use-avro-or-protobuf.md": "tests/streams_runtime/serdes/test_how_to_page.py",
 }
 """Pages whose Python is run by a test of its own."""
 PYTHON_NOT_RUN = {

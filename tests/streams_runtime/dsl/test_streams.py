@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from assignor.errors import TopologyError
+from assignor.errors import InputError, TopologyError
 from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.table_source import PlainTableSource
@@ -210,11 +210,11 @@ def test_should_refuse_a_name_that_no_topic_can_have(name: str) -> None:
 def test_should_tell_which_node_needs_a_serde_that_is_not_known() -> None:
     builder = StreamsBuilder()
     source(builder).map(lambda k, v: (v, k)).to("out", key_serde=STRING)
-    with pytest.raises(TopologyError) as raised:
-        builder.build()
+    with pytest.raises(InputError) as raised:
+        TopologyTestDriver(builder.build())
     assert str(raised.value) == (
-        "Invalid topology: KSTREAM-SINK-0000000002 needs a value serde, and no call before it gives one; "
-        "give it there or before as value_serde=..."
+        "topology: Invalid topology: KSTREAM-SINK-0000000002 needs a value serde, and no call before it gives one; "
+        "give it there or before as value_serde=..., or set default.value.serde"
     )
 
 

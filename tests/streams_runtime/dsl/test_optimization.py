@@ -1,0 +1,80 @@
+"""`topology.optimization` as a config. Kafka's: `StreamsConfigTest`, `StreamsBuilderTest`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assignor.errors import InputError
+from streams_runtime import STRING, Application, StreamsBuilder, Topology
+
+GIVEN = {"application.id": "app", "bootstrap.servers": "memory:app"}
+
+
+def _built(configs: Any, *, optimize: bool = False) -> Topology:
+    """A table, and two repartition topics after one change of the key."""
+    builder = StreamsBuilder(optimize=optimize)
+    builder.table("table", STRING, STRING, store="kept")
+    stream = builder.stream("in", STRING, STRING).select_key(lambda key, value: value)
+    stream.group_by_key(key_serde=STRING).count(store="first")
+    stream.group_by_key(key_serde=STRING).reduce(lambda old, new: new, store="second")
+    return builder.build(configs)
+
+
+def _found(topology: Topology) -> tuple[bool, int]:
+    """Whether the table has a changelog of its own, and the number of repartition topics."""
+    parsed = topology.parsed("app").subtopologies
+    logged = any(store.changelog_topic for each in parsed for store in each.stores if store.name == "kept")
+    return logged, len({topic.name for each in parsed for topic in each.repartition_source_topics})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, (True, 2)),
+        ("none", (True, 2)),
+        ("all", (False, 1)),
+        ("reuse.ktable.source.topics", (False, 2)),
+        ("merge.repartition.topics", (True, 1)),
+        ("merge.repartition.topics, reuse.ktable.source.topics", (False, 1)),
+        ("single.store.self.join", (True, 2)),
+    ],
+)
+def test_should_optimize_what_the_config_names(value: str | None, expected: tuple[bool, int]) -> None:
+    configs = GIVEN if value is None else {**GIVEN, "topology.optimization": value}
+
+    topology = _built(configs)
+
+    assert _found(topology) == expected
+    assert Application(topology, configs).topology is topology
+    assert _found(_built(Application(topology, configs).configs)) == expected  # as a StreamsConfig, too
+
+
+def test_should_let_the_config_overrule_the_argument() -> None:
+    assert _found(_built({"topology.optimization": "none"}, optimize=True)) == (True, 2)
+    assert _found(_built(GIVEN, optimize=True)) == (False, 1)
+
+
+@pytest.mark.parametrize("value", ["al", "all,none", "all,merge.repartition.topics", "", 7])
+def test_should_refuse_an_optimization_that_is_not_known(value: object) -> None:
+    with pytest.raises(InputError, match=r"topology\.optimization must be all, none, or a list of merge\.repartition"):
+        _built({"topology.optimization": value})
+
+
+def test_should_say_when_the_config_came_too_late() -> None:
+    topology = _built(None)
+
+    with pytest.raises(InputError) as refused:
+        Application(topology, {**GIVEN, "topology.optimization": "merge.repartition.topics"})
+
+    assert str(refused.value) == (
+        "configs: topology.optimization is merge.repartition.topics, but the topology was built with none; "
+        "give the configs to StreamsBuilder.build, too"
+    )
+
+
+def test_should_not_mind_a_topology_that_was_made_without_the_dsl() -> None:
+    topology = Topology().add_source("source", "in").add_sink("sink", "out", "source")
+
+    assert Application(topology, {**GIVEN, "topology.optimization": "all"}).topology is topology
