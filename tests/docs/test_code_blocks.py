@@ -47,10 +47,17 @@ SHELL_NOT_RUN = {
     "docs/kafka/oracle.md": "needs a JDK and Maven: it is what `make test-kafka` runs",
     "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
+    "docs/how-to/change-a-running-application.md": "needs an application of the reader's own: tests/spark_jobs/workers",
+    "docs/how-to/find-out-why-a-task-moved.md": "the first asks a running coordinator; the others are run here",
+    "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
+    "docs/how-to/stop-an-application.md": "needs a running group: tests/coordinator_api/cli",
+    "docs/how-to/watch-a-group.md": "needs a running group: tests/coordinator_api/cli",
 }
 RECORDED = "tests/vectors/"
 """A command on files below this one needs nothing else, and is run here whatever the page."""
 SLOW = ("replay", "sweep")
+WITH_A_COORDINATOR = ("docs/how-to/run-on-one-machine.md", "docs/how-to/read-a-store-from-outside.md")
+"""Their programs start processes, and take seconds."""
 
 
 def recorded_document() -> dict[str, Any]:
@@ -82,7 +89,10 @@ def test_should_say_in_which_language_a_block_is(page: str) -> None:
     ] == []
 
 
-@pytest.mark.parametrize("page", PYTHON_PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.long] if page in WITH_A_COORDINATOR else []) for page in PYTHON_PAGES],
+)
 def test_should_run_the_python_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = [block for block in blocks(page) if block.language == "python"]
