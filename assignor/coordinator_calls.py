@@ -18,6 +18,12 @@ from assignor.errors import InputError
 DEFAULT_URL = "http://127.0.0.1:8080"
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 
+_CONDITIONS = {
+    "MISSING_SOURCE_TOPICS": "waits for topics",
+    "REBALANCE_FAILED": "rebalance failed",
+    "NO_TASKS": "has no tasks",
+}
+
 _TRY_AGAIN_STATUSES = frozenset({408, 425, 502, 503, 504})
 _TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
 _LONGEST_DETAIL = 2_000
@@ -96,6 +102,13 @@ def read_token(token_file: Path | None) -> str | None:
     if token and not (token.isascii() and token.isprintable()):
         raise InputError("a token is one line of printable ASCII", where)
     return token
+
+
+def state_in_words(state: str, condition: str | None) -> str:
+    """What people see as the state of a group: Kafka's name, or why a group in that state does nothing. `condition`: as
+    the description of a group has it.
+    """
+    return state if condition is None else _CONDITIONS.get(condition, condition)
 
 
 def group_path(group_id: str) -> str:

@@ -75,6 +75,14 @@ class TaskLosses:
         if self._notices is not None:
             code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
             self._notices.tell(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)
+        if seen == WARNINGS + 1:
+            _logger.warning(
+                "task %s: more records are dropped (%s, %s); they are counted, and logged at level debug only",
+                self._task,
+                _IN_WORDS[reason],
+                place,
+                extra=TOLD_AS_NOTICE,
+            )
         return seen <= WARNINGS
 
     def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:

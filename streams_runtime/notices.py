@@ -45,6 +45,10 @@ class NoticeCode(StrEnum):
     WARNINGS_LOGGED = "WARNINGS_LOGGED"
 
 
+LOSSES = frozenset({NoticeCode.RECORDS_PASSED_OVER, NoticeCode.RECORDS_DROPPED, NoticeCode.RECORDS_DEAD_LETTERED})
+"""What counts records."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """`count`: of records, or of lines logged, since the instance started. `at_ms`: of the last of them, since the

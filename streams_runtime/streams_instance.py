@@ -27,6 +27,7 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logged_notices import OWN, ROOT, LoggedNotices
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
+from streams_runtime.losses import TOLD_AS_NOTICE
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.member_settings import MemberSettings
@@ -34,7 +35,7 @@ from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.metrics import InstanceMetrics
-from streams_runtime.notices import NoticeBoard
+from streams_runtime.notices import LOSSES, NoticeBoard
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -358,6 +359,10 @@ class StreamsInstance:
                 _logger.exception("the %s could not be closed", name)
         if isinstance(self._coordinator, str):
             self._client.close()
+        for notice in self.notices.newest():
+            if notice.code in LOSSES:
+                told = (self.application_id, notice.code, f"{notice.count:,}", notice.text)
+                _logger.warning("%s has ended; %s %s in all: %s", *told, extra=TOLD_AS_NOTICE)
         self._logged.close()
         with self._changed:
             ended_by_error = self._failed or any(thread.error is not None for thread in self._threads)

@@ -9,17 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from assignor.commands.tables import Column, View, age_text, paragraph, table_text
+from assignor.coordinator_calls import state_in_words
 from assignor.names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
 
 _INDENT = 14
-_CONDITIONS = {
-    "MISSING_SOURCE_TOPICS": "waits for topics",
-    "REBALANCE_FAILED": "rebalance failed",
-    "NO_TASKS": "has no tasks",
-}
-"""In words, in the place of the state."""
-
 _PROCESS_DIGITS = 8
 
 _GROUPS = (
@@ -108,9 +102,7 @@ def _heading(document: Any, view: View) -> list[str]:
 
 
 def _state(group: Any) -> str:
-    """Kafka's name of the state, or what is wrong with a group that is in it and does nothing."""
-    condition = group.get("condition")
-    return _CONDITIONS.get(condition, condition) if condition else str(group["state"])
+    return state_in_words(group["state"], group.get("condition"))
 
 
 def _member_table(members: Any, short: dict[str, str], view: View) -> str:

@@ -47,23 +47,46 @@ class CopyStatus:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """A stream thread and its copies, active ones first. `instance`: its endpoint, or its process id without one."""
+    """A stream thread and its copies, active ones first. `instance`: its endpoint, or its process id without one.
+
+    `processed`, `dropped`, `passed_over`: input records since the thread started; 0 where the instance does not say.
+    """
 
     instance: str
     thread: str
     state: str
     copies: tuple[CopyStatus, ...]
+    processed: int = 0
+    dropped: int = 0
+    passed_over: int = 0
 
     def of_role(self, role: str) -> tuple[CopyStatus, ...]:
         return tuple(copy for copy in self.copies if copy.role == role)
 
 
 @dataclass(frozen=True, slots=True)
+class InstanceNotice:
+    """Something that an instance has to tell people. `instance`: as in `ThreadRow`, or the beginning of the process id
+    of one that is gone.
+    """
+
+    instance: str
+    code: str
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupStatus:
+    """`condition`: why a Stable group does nothing, None for one that works. `advice`: what to do about the group."""
+
     group_id: str
     state: str
     generation_id: int
     threads: tuple[ThreadRow, ...]
+    condition: str | None = None
+    advice: str | None = None
+    notices: tuple[InstanceNotice, ...] = ()
 
 
 class GroupWatch:
@@ -101,8 +124,18 @@ class GroupWatch:
 def merged(group_id: str, view: GroupView, statuses: Mapping[str, Mapping[str, Any]]) -> GroupStatus:
     """`statuses`: endpoint to the answer of its GET /status."""
     rows = [_row(member, view, _thread_of(statuses.get(member.user_endpoint or ""), member)) for member in view.members]
+    instances = {member.process_id: member.user_endpoint or member.process_id for member in view.members}
     return GroupStatus(
-        group_id, view.state, view.generation_id, tuple(sorted(rows, key=lambda row: (row.thread, row.instance)))
+        group_id,
+        view.state,
+        view.generation_id,
+        tuple(sorted(rows, key=lambda row: (row.thread, row.instance))),
+        view.condition,
+        view.advice,
+        tuple(
+            InstanceNotice(instances.get(told.process_id, told.process_id[:8]), told.code, told.text, told.count)
+            for told in view.notices
+        ),
     )
 
 
@@ -117,7 +150,8 @@ def _row(member: MemberView, view: GroupView, thread: Mapping[str, Any] | None) 
         state = NO_ANSWER if member.user_endpoint is not None else ""
         return ThreadRow(instance, member.client_id, state, tuple(_as_assigned(member, view)))
     copies = (_as_held(task, member.warm_up) for task in thread["tasks"])
-    return ThreadRow(instance, member.client_id, str(thread["state"]), tuple(copies))
+    counts = (int(thread.get(count, 0)) for count in ("processed", "dropped", "passed_over"))
+    return ThreadRow(instance, member.client_id, str(thread["state"]), tuple(copies), *counts)
 
 
 def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:

@@ -43,14 +43,31 @@ class MemberView:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldByInstance:
+    """A notice of an instance. `count`: of records, or of lines logged. `at_ms`: of the last, since the epoch."""
+
+    process_id: str
+    code: str
+    text: str
+    count: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupView:
-    """`outcome`: of the last rebalance, empty before the first. `lags`: (task, member id) to lag, where known."""
+    """`outcome`: of the last rebalance, empty before the first. `lags`: (task, member id) to lag, where known.
+
+    `condition`: why a Stable group does nothing, None for one that works. `advice`: what to do about the group.
+    """
 
     state: str
     generation_id: int
     outcome: str
     members: tuple[MemberView, ...]
     lags: Mapping[tuple[str, str], int] = field(repr=False)
+    condition: str | None = None
+    advice: str | None = None
+    notices: tuple[ToldByInstance, ...] = ()
 
     @property
     def is_settled(self) -> bool:
@@ -92,6 +109,9 @@ def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
             for copy in map(_object, _list(described["tasks"]))
             if copy.get("lag") is not None
         },
+        _optional_text(described.get("condition")),
+        _optional_text(described.get("advice")),
+        tuple(_told(_object(notice)) for notice in _list(described.get("notices"))),
     )
 
 
@@ -169,6 +189,20 @@ def _member_view(member: Mapping[str, object]) -> MemberView:
         held("warm_up"),
         str(member["user_endpoint"]) if member["user_endpoint"] else None,
     )
+
+
+def _told(notice: Mapping[str, object]) -> ToldByInstance:
+    return ToldByInstance(
+        str(notice["process_id"]),
+        str(notice["code"]),
+        str(notice["text"]),
+        _number(notice["count"]),
+        _number(notice["at_ms"]),
+    )
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _object(value: object) -> Mapping[str, object]:

@@ -1,20 +1,23 @@
 """The group as the driver shows it: a table that updates in place, or one line per change when there is no terminal.
 
 A task is shown as `0_3` when it runs or is caught up. Otherwise what is left is shown: `0_3 40% 1,200 left` for an
-active task that restores, `0_3 lag 17` for a standby.
+active task that restores, `0_3 lag 17` for a standby. Below the table stand what to do about the group, and what its
+instances have to tell: records that were passed over or dropped, warnings and errors that they logged.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from assignor.coordinator_calls import state_in_words
 from spark_jobs.workers.first_minute import BeginningsWatch
 from spark_jobs.workers.group_status import (
     ACTIVE,
@@ -24,8 +27,10 @@ from spark_jobs.workers.group_status import (
     CopyStatus,
     GroupStatus,
     GroupWatch,
+    InstanceNotice,
     ThreadRow,
 )
+from spark_jobs.workers.group_view import STABLE
 from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.running import Workers
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -34,7 +39,10 @@ from streams_runtime.membership.coordinator_errors import CoordinatorError, Coor
 LOOK_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)
 _PERCENT_STEP = 10
-_GROUP, _PROBLEM = "\0group", "\0problem"  # no thread has such a name
+_NO_THREAD = "\0"  # no thread's name begins with it
+_GROUP, _PROBLEM, _ADVICE, _NOTICE = (f"{_NO_THREAD}{about}" for about in ("group", "problem", "advice", "notice "))
+_WHAT_TO_DO = "what to do: "
+_NOTICES_SHOWN = 8
 
 
 class LiveTable:
@@ -58,13 +66,17 @@ class LiveTable:
 
     def show(self, status: GroupStatus) -> None:
         if self._live is not None:
-            self._live.update(status_table(status), refresh=True)
+            self._live.update(Group(status_table(status), *map(Text, remarks(status))), refresh=True)
             return
         self._tell(_GROUP, headline(status), headline(status))
+        self._tell(_ADVICE, f"{_WHAT_TO_DO}{status.advice}", status.advice)
+        for notice in status.notices:  # a line each time that a number has doubled
+            self._tell(f"{_NOTICE}{notice.instance} {notice.code}", notice_text(notice), notice.count.bit_length())
         for row in status.threads:
             changed = (row.instance, row.state, tuple(_as_of_change(copy) for copy in row.copies))
             self._tell(row.thread, _line(row), changed)
-        for gone in sorted(self._told.keys() - {row.thread for row in status.threads} - {_GROUP, _PROBLEM}):
+        threads = {about for about in self._told if not about.startswith(_NO_THREAD)}
+        for gone in sorted(threads - {row.thread for row in status.threads}):
             del self._told[gone]
             self._print(f"{gone}: gone")
         self._told.pop(_PROBLEM, None)
@@ -77,7 +89,8 @@ class LiveTable:
     def _tell(self, about: str, line: str, key: object) -> None:
         if self._told.get(about) != key:
             self._told[about] = key
-            self._print(line)
+            if key is not None:
+                self._print(line)
 
     def tell(self, line: str) -> None:
         """A line of its own, above the table."""
@@ -113,20 +126,51 @@ def show_until_ended(
 
 
 def status_table(status: GroupStatus) -> Table:
-    table = Table(title=headline(status), title_justify="left")
+    processed = sum(row.processed for row in status.threads)
+    table = Table(title=f"{headline(status)}, {processed:,} records processed", title_justify="left")
+    lost = [count for count in (_DROPPED, _PASSED_OVER) if any(count.of(row) for row in status.threads)]
     for column in ("instance", "thread", "state", *_ROLES):
         table.add_column(column, overflow="fold")
+    for count in lost:
+        table.add_column(count.heading, justify="right", overflow="fold")
     for row in status.threads:
-        table.add_row(row.instance, row.thread, row.state, *(Text(_copies_text(row, role)) for role in _ROLES))
+        copies = (Text(_copies_text(row, role)) for role in _ROLES)
+        table.add_row(row.instance, row.thread, row.state, *copies, *(f"{count.of(row):,}" for count in lost))
     return table
+
+
+class _Lost(NamedTuple):
+    """A column that is there only when there is something in it."""
+
+    heading: str
+    of: Callable[[ThreadRow], int]
+
+
+_DROPPED = _Lost("dropped", lambda row: row.dropped)
+_PASSED_OVER = _Lost("passed over", lambda row: row.passed_over)
+
+
+def remarks(status: GroupStatus) -> list[str]:
+    """What to do about the group, and what its instances told, the last first; one line each."""
+    advice = [] if status.advice is None else [f"{_WHAT_TO_DO}{status.advice}"]
+    more = len(status.notices) - _NOTICES_SHOWN
+    rest = [f"and {more} more: assignor groups describe {status.group_id}"] if more > 0 else []
+    return [*advice, *map(notice_text, status.notices[:_NOTICES_SHOWN]), *rest]
+
+
+def notice_text(notice: InstanceNotice) -> str:
+    return f"{notice.code} {notice.count:,} on {notice.instance}: {notice.text}"
 
 
 def headline(status: GroupStatus) -> str:
     """The group in one line, for the table's title."""
     active = [copy for row in status.threads for copy in row.of_role(ACTIVE)]
     running = sum(copy.state == RUNNING for copy in active)
+    state = state_in_words(status.state, status.condition)
+    if status.condition is None and status.state == STABLE and status.threads and not active:
+        state = "has no tasks yet"
     return (
-        f"{status.group_id}: {status.state}, generation {status.generation_id}, "
+        f"{status.group_id}: {state}, generation {status.generation_id}, "
         f"{len(status.threads)} threads, {running} of {len(active)} tasks running"
     )
 

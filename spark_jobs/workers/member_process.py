@@ -64,18 +64,23 @@ class InstanceSettings:
 
 @dataclass(frozen=True, slots=True)
 class InstanceEnd:
-    """How an instance ended. `errors`: the errors that ended its threads, empty after a clean end."""
+    """How an instance ended. `errors`: the errors that ended its threads, empty after a clean end.
+
+    `notices`: what it had to tell people in its life, such as records that it dropped.
+    """
 
     partition: int
     state: InstanceState
     errors: tuple[str, ...] = ()
+    notices: tuple[str, ...] = field(default=(), compare=False)  # they say nothing about the end
 
     @property
     def is_good(self) -> bool:
         return self.state is not InstanceState.ERROR
 
     def __str__(self) -> str:
-        return f"instance {self.partition}: {'; '.join((str(self.state), *self.errors))}"
+        end = f"instance {self.partition}: {'; '.join((str(self.state), *self.errors))}"
+        return "\n".join((end, *(f"  {notice}" for notice in self.notices)))
 
 
 def run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
@@ -133,7 +138,9 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
                 _wait(instance, signals)
             finally:
                 instance.close()
-        return InstanceEnd(partition, instance.state, tuple(_text(error) for error in instance.errors))
+        errors = tuple(_text(error) for error in instance.errors)
+        notices = tuple(f"{one.code} {one.count:,}: {one.text}" for one in instance.notices.newest())
+        return InstanceEnd(partition, instance.state, errors, notices)
 
 
 def _of_instance(settings: InstanceSettings, partition: int) -> Application:

@@ -88,7 +88,7 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
         detail = ""
         if close_ms - end_ms > self._latest_ms:
             self._latest_ms = close_ms - end_ms
-            late, grace = timedelta(milliseconds=self._latest_ms), timedelta(milliseconds=self._windows.grace_ms)
+            late, grace = timedelta(seconds=self._latest_ms // 1000), timedelta(milliseconds=self._windows.grace_ms)
             detail = f"(up to {late} after the window and its grace of {grace})"
         self.drop(
             DropReason.LATE,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from spark_jobs.workers.group_status import CopyStatus, GroupStatus, ThreadRow, merged
-from spark_jobs.workers.group_view import GroupView, MemberView
+from spark_jobs.workers.group_status import CopyStatus, GroupStatus, InstanceNotice, ThreadRow, merged
+from spark_jobs.workers.group_view import GroupView, MemberView, ToldByInstance
 
 ENDPOINT = "127.0.0.1:7071"
 
@@ -58,6 +59,22 @@ def test_should_take_progress_from_the_instance_and_warm_ups_from_the_coordinato
                 ),
             ),
         ),
+    )
+
+
+def test_should_take_counts_from_the_instance_and_notices_and_advice_from_the_coordinator() -> None:
+    status = {
+        "threads": [{"name": "a-t0", "state": "running", "tasks": [], "processed": 9, "dropped": 4, "passed_over": 2}]
+    }
+    notices = tuple(
+        ToldByInstance(process, "RECORDS_DROPPED", "late", 4, 1_000) for process in ("process", "0123456789ab-gone")
+    )
+    seen = replace(view(member("a-t0")), condition="NO_TASKS", advice="Do it.", notices=notices)
+    status_of_group = merged("app", seen, {ENDPOINT: status})
+    assert status_of_group.threads == (ThreadRow(ENDPOINT, "a-t0", "running", (), 9, 4, 2),)
+    assert (status_of_group.condition, status_of_group.advice) == ("NO_TASKS", "Do it.")
+    assert status_of_group.notices == tuple(
+        InstanceNotice(instance, "RECORDS_DROPPED", "late", 4) for instance in (ENDPOINT, "01234567")
     )
 
 

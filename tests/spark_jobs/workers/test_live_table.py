@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from spark_jobs.workers.group_status import CopyStatus, GroupStatus, ThreadRow
-from spark_jobs.workers.live_table import LiveTable, copy_text
+from spark_jobs.workers.group_status import CopyStatus, GroupStatus, InstanceNotice, ThreadRow
+from spark_jobs.workers.live_table import LiveTable, copy_text, remarks, status_table
 
 RESTORING = CopyStatus("0_1", "active", "restoring", 1_200, 800)
 BEHIND = CopyStatus("0_2", "standby", "running", 17)
@@ -51,7 +51,50 @@ def test_should_print_every_tenth_of_a_restore() -> None:
 def test_should_say_when_a_thread_is_gone_and_when_it_has_nothing() -> None:
     empty = replace(STATUS, generation_id=4, threads=())
     assert lines(STATUS, empty)[2:] == ["app: Stable, generation 4, 0 threads, 0 of 0 tasks running", "app-p0-t0: gone"]
+    assert lines(with_copies())[0] == "app: has no tasks yet, generation 3, 1 threads, 0 of 0 tasks running"
     assert lines(with_copies())[1] == "app-p0-t0 on h:1: running; no tasks"
+
+
+def test_should_not_call_a_group_stable_that_does_nothing_and_say_what_to_do() -> None:
+    advice = "Source topics are missing. Create them."
+    waiting = replace(with_copies(), condition="MISSING_SOURCE_TOPICS", advice=advice)
+    assert lines(waiting, waiting, STATUS, waiting) == [
+        "app: waits for topics, generation 3, 1 threads, 0 of 0 tasks running",
+        f"what to do: {advice}",
+        "app-p0-t0 on h:1: running; no tasks",
+        HEADLINE,
+        LINE,
+        "app: waits for topics, generation 3, 1 threads, 0 of 0 tasks running",
+        f"what to do: {advice}",
+        "app-p0-t0 on h:1: running; no tasks",
+    ]
+
+
+def test_should_tell_what_instances_lost_and_again_when_it_has_doubled() -> None:
+    def dropped(count: int) -> GroupStatus:
+        return replace(STATUS, notices=(InstanceNotice("h:1", "RECORDS_DROPPED", f"late, SUM: {count}", count),))
+
+    told = [line for line in lines(*map(dropped, (5, 6, 7, 8, 9, 1_000, 1_001))) if "DROPPED" in line]
+    assert told == [f"RECORDS_DROPPED {count:,} on h:1: late, SUM: {count}" for count in (5, 8, 1_000)]
+
+
+def test_should_show_on_a_terminal_what_was_processed_and_lost_and_told() -> None:
+    def shown(status: GroupStatus) -> str:
+        console = Console(file=io.StringIO(), width=160)
+        console.print(status_table(status))
+        output = console.file
+        assert isinstance(output, io.StringIO)
+        return output.getvalue()
+
+    lost = replace(STATUS, threads=(replace(ROW, processed=203_000, dropped=130_000, passed_over=7),))
+    assert f"{HEADLINE}, 203,000 records processed" in shown(lost)
+    assert "dropped ┃ passed over" in shown(lost)
+    assert "130,000 │           7" in shown(lost)
+    assert "dropped" not in shown(STATUS)
+    many = tuple(InstanceNotice("h:1", f"CODE_{number}", "text", number) for number in range(10))
+    told = remarks(replace(lost, advice="Do it.", notices=many))
+    assert (told[0], told[1], len(told)) == ("what to do: Do it.", "CODE_0 0 on h:1: text", 10)
+    assert told[-1] == "and 2 more: assignor groups describe app"
 
 
 def test_should_say_once_that_the_coordinator_cannot_be_asked() -> None:

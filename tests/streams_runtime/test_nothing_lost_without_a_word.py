@@ -1,0 +1,179 @@
+"""Old data is processed; what is dropped or was deleted unread is told by the metrics, the group and the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from assignor.types import TopicPartition
+from streams_runtime import LONG, STRING, Application, LocalRun, StreamsBuilder, TimeWindows
+from streams_runtime.logs.base import Log, NewTopic
+from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.streams_runtime.word_counting import wait_for
+from tests.warm_coordinator import WarmCoordinator
+
+THIRTEEN_MONTHS_AGO_MS = (int(time.time()) - 396 * 86_400) * 1_000
+HOUR_MS = 3_600_000
+RECORDS = 2_000
+PARTITIONS = 2
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"embedded:{tmp_path_factory.mktemp('log')}"
+
+
+@pytest.fixture(scope="module")
+def coordinator_url(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    settings = {"group.initial.rebalance.delay.ms": 0, "cluster.bootstrap.servers": servers}
+    with WarmCoordinator(tmp_path_factory.mktemp("coordinator"), settings) as process:
+        yield process.url
+
+
+@pytest.fixture
+def log(servers: str) -> Iterator[Log]:
+    opened = open_log(servers, {})
+    yield opened
+    opened.close()
+
+
+def application(name: str, builder: StreamsBuilder, servers: str, state_dir: Path) -> Application:
+    configs = {
+        "application.id": name,
+        "bootstrap.servers": servers,
+        "state.dir": state_dir,
+        "commit.interval.ms": 50,
+        "poll.ms": 20,
+        "heartbeat.interval.ms": 50,
+        "session.timeout.ms": 10_000,
+    }
+    return Application(builder.build(), configs)
+
+
+def copying(name: str, servers: str, state_dir: Path) -> Application:
+    builder = StreamsBuilder()
+    builder.stream(f"{name}-in", STRING, LONG).to(f"{name}-out", key_serde=STRING, value_serde=LONG)
+    return application(name, builder, servers, state_dir)
+
+
+def write(log: Log, topic: str, count: int, spread_ms: int = 0) -> None:
+    """Old records, `spread_ms` from the first to the last."""
+    producer = log.producer()
+    for number in range(count):
+        timestamp_ms = THIRTEEN_MONTHS_AGO_MS + spread_ms * number // count
+        partition = TopicPartition(topic, number % PARTITIONS)
+        producer.send(partition, b"k%d" % (number % 7), LONG.serialize(1), timestamp_ms)
+    producer.flush()
+    producer.close()
+
+
+def ends(log: Log, topic: str) -> int:
+    return sum(log.end_offsets([TopicPartition(topic, number) for number in range(PARTITIONS)]).values())
+
+
+def metric(run: LocalRun, name: str) -> dict[str, float]:
+    """By reason or topic, over all threads and tasks."""
+    found: dict[str, float] = {}
+    for instance in run.instances:
+        for family in instance.metrics.registry.collect():
+            for sample in family.samples:
+                if sample.name == name:
+                    label = sample.labels.get("reason") or sample.labels["topic"]
+                    found[label] = found.get(label, 0) + sample.value
+    return found
+
+
+def told(url: str, group_id: str, code: str, count: float) -> Mapping[str, Any]:
+    """The notice, when the coordinator has heard all of it."""
+    with CoordinatorClient(url) as client:
+
+        def notices() -> list[Mapping[str, Any]]:
+            described = client.describe(group_id)["notices"]
+            assert isinstance(described, list)
+            return [notice for notice in described if (notice["code"], notice["count"]) == (code, count)]
+
+        wait_for(lambda: bool(notices()), lambda: client.describe(group_id))
+        return notices()[0]
+
+
+def test_should_process_records_that_are_thirteen_months_old(
+    log: Log, servers: str, coordinator_url: str, tmp_path: Path
+) -> None:
+    log.create_topics([NewTopic("old-in", PARTITIONS), NewTopic("old-out", PARTITIONS)])
+    write(log, "old-in", RECORDS)
+    for _ in range(3):
+        log.maintain()  # as every instance does
+    with LocalRun(copying("old", servers, tmp_path), coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+        assert run.instances[0].notices.newest() == ()
+    assert ends(log, "old-out") == RECORDS
+
+
+def test_should_tell_how_much_of_a_windowed_sum_was_late_after_a_repartition(
+    log: Log, servers: str, coordinator_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task that reads its partition to the end before the other begins makes the other's records late."""
+    builder = StreamsBuilder()
+    (
+        builder.stream("late-in", STRING, LONG)
+        .group_by(lambda key, _value: key, key_serde=STRING, value_serde=LONG)
+        .windowed_by(TimeWindows(60_000, grace_ms=60_000))
+        .reduce(lambda one, other: one + other, store="sums")
+    )
+    log.create_topics([NewTopic("late-in", PARTITIONS)])
+    write(log, "late-in", RECORDS, spread_ms=HOUR_MS)
+    write(log, "late-in", RECORDS, spread_ms=HOUR_MS)  # the same hour again, behind the first one
+    with LocalRun(application("late", builder, servers, tmp_path), coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+        counted = metric(run, "streams_dropped_records_total")
+        assert counted.keys() == {"late"}
+        assert RECORDS * 0.9 <= counted["late"] < 2 * RECORDS
+        shown = httpx.get(f"{run.endpoints[0]}/metrics", trust_env=False).text
+        assert 'reason="late"' in shown
+        status = httpx.get(f"{run.endpoints[0]}/status", trust_env=False).json()
+        assert sum(thread["dropped"] for thread in status["threads"]) == counted["late"]
+        notice = told(coordinator_url, "late", "RECORDS_DROPPED", counted["late"])
+    assert notice["text"].startswith("late for a closed window, KSTREAM-REDUCE-")
+    assert "after the window and its grace of 0:01:00)" in notice["text"]
+    assert f"late has ended; RECORDS_DROPPED {notice['count']:,} in all: late for" in caplog.text
+
+
+def test_should_tell_what_was_deleted_before_the_group_read_it(
+    log: Log, servers: str, coordinator_url: str, tmp_path: Path
+) -> None:
+    log.create_topics(
+        [NewTopic("gone-in", PARTITIONS, {"retention.ms": "604800000"}), NewTopic("gone-out", PARTITIONS)]
+    )
+    write(log, "gone-in", 100)
+    log.maintain()
+    app = copying("gone", servers, tmp_path)
+    with LocalRun(app, coordinator=coordinator_url) as run:
+        notice = told(coordinator_url, "gone", "RECORDS_PASSED_OVER", 100)
+        assert metric(run, "streams_passed_over_records_total") == {"gone-in": 100}
+    assert "gone-in-0: 50 records were deleted before this group read any; it begins at offset 50" in notice["text"]
+
+
+def test_should_tell_what_was_deleted_while_the_group_was_away(
+    log: Log, servers: str, coordinator_url: str, tmp_path: Path
+) -> None:
+    log.create_topics([NewTopic("away-in", PARTITIONS), NewTopic("away-out", PARTITIONS)])
+    app = copying("away", servers, tmp_path)
+    write(log, "away-in", 10)
+    with LocalRun(app, coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+    write(log, "away-in", 100)
+    log.delete_records({TopicPartition("away-in", 0): 40})
+    with LocalRun(app, coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+        notice = told(coordinator_url, "away", "RECORDS_PASSED_OVER", 35)
+        assert metric(run, "streams_passed_over_records_total") == {"away-in": 35}
+    assert notice["text"] == (
+        "away-in-0: 35 records were deleted before this group read them: the log starts at 40, the group was at 5"
+    )
+    assert ends(log, "away-out") == 10 + 100 - 35
