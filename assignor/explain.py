@@ -116,6 +116,11 @@ def explain_placement(
             )
 
 
+def reason_in_full(explanation: Explanation, problem: PlacementProblem, names: ShortNames) -> str:
+    """Every step of the reason, with processes called by `names`; empty when nothing was logged."""
+    return _why(explanation.caught_up if explanation.stateful else None, explanation.steps, _Names(problem, names))
+
+
 def explanation_document(explanation: Explanation) -> dict[str, object]:
     """The explanation as JSON, for `output.explanations` of rebalance/1 and for `--format json`."""
     return {
@@ -250,9 +255,13 @@ def _text(
     names: _Names,
 ) -> str:
     where = ", ".join(_copy_text(copy, names) for copy in copies) or "nowhere"
-    known = [] if caught_up is None else [_caught_up_text(caught_up, names)]
-    why = "; ".join([*known, *(_step_text(step, names) for step in steps)])
+    why = _why(caught_up, steps, names)
     return f"{task} {outcome}: {where}{f' – {why}' if why else ''}"
+
+
+def _why(caught_up: Sequence[ClientLag] | None, steps: Sequence[Decision], names: _Names) -> str:
+    known = [] if caught_up is None else [_caught_up_text(caught_up, names)]
+    return "; ".join([*known, *(_step_text(step, names) for step in steps)])
 
 
 def _caught_up_text(caught_up: Sequence[ClientLag], names: _Names) -> str:
@@ -270,14 +279,16 @@ def _copy_text(copy: Copy, names: _Names) -> str:
 _PHRASES: Mapping[DecisionKind, str] = {
     DecisionKind.TARGET: "{role} belongs on {process} by round robin",
     DecisionKind.BALANCED: "balanced over threads: {role} goes from {other} to {process}",
-    DecisionKind.NO_STANDBY_HOST: "{detail} standby replicas found no client",
-    DecisionKind.KEPT: "{role} stays with {process}{lag}, nobody is more caught up",
+    DecisionKind.NO_STANDBY_HOST: "{detail} standby replicas find no client",
+    DecisionKind.KEPT: "{role} {stays with} {process}{lag}, nobody is more caught up",
     DecisionKind.SWAPPED: "{process}{lag} is caught up and becomes active, {other}{other_lag} its standby",
-    DecisionKind.MOVED_TO_CAUGHT_UP: "{role} goes to caught-up {process}{lag} instead of {other}{other_lag}",
-    DecisionKind.MOVED_TO_MOST_CAUGHT_UP: "{role} goes to most caught-up {process}{lag} instead of {other}{other_lag}",
+    DecisionKind.MOVED_TO_CAUGHT_UP: "{role} {stays with} caught-up {process}{lag} instead of {other}{other_lag}",
+    DecisionKind.MOVED_TO_MOST_CAUGHT_UP: (
+        "{role} {stays with} most caught-up {process}{lag} instead of {other}{other_lag}"
+    ),
     DecisionKind.WARM_UP: "{process}{lag} warms up meanwhile",
     DecisionKind.WARM_UP_BUDGET_SPENT: "{process}{lag} has to wait: max.warmup.replicas is used up",
-    DecisionKind.NOWHERE_TO_MOVE: "{role} stays on {process}{lag}, every better client already has a copy",
+    DecisionKind.NOWHERE_TO_MOVE: "{role} {stays with} {process}{lag}, every better client already has a copy",
     DecisionKind.STATELESS: "stateless, {process} has the lowest load per thread",
     DecisionKind.TARGET_KEPT: "{role} belongs on {process}, which has it and no more than its share",
     DecisionKind.TARGET_MOVED: "{other} has more than its share: {role} should go to {process}",
@@ -303,7 +314,9 @@ def _phrase(step: Decision, problem: PlacementProblem) -> str:
     if step.kind is DecisionKind.TARGET_NEW and step.role is not Role.ACTIVE:
         return "one more {role} is wanted: it belongs on {process}"
     if step.kind is DecisionKind.KEPT and _is_caught_up(problem, step):
-        return "{role} stays with {process}{lag}, which is caught up"
+        return "{role} {stays with} {process}{lag}, which is caught up"
+    if step.kind is DecisionKind.NO_STANDBY_HOST and step.detail == 1:
+        return "1 standby replica finds no client"
     if step.kind is DecisionKind.LEAST_LOADED and step.other is not None:
         return "{process} has the most room for the {role}; {other}, which had it, is full"
     return _PHRASES[step.kind]
@@ -316,8 +329,18 @@ def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:
     return is_caught_up(client.lags.lag_for(step.task), problem.configs.acceptable_recovery_lag)
 
 
+def _had_it(problem: PlacementProblem, step: Decision) -> bool:
+    """Whether the process of the step had the copy before: only then it can stay there."""
+    client = None if step.process is None else problem.clients.get(step.process)
+    if client is None:
+        return False
+    return step.task in (client.previous_active if step.role is Role.ACTIVE else client.previous_standby)
+
+
 def _step_text(step: Decision, names: _Names) -> str:
-    return _phrase(step, names.problem).format(
+    phrase = _phrase(step, names.problem)
+    stays = "stays with" if _had_it(names.problem, step) else "goes to"
+    return phrase.replace("{stays with}", stays).format(
         role=step.role,
         process=names.process(step.process),
         other=names.process(step.other),
@@ -332,9 +355,9 @@ def _step_text(step: Decision, names: _Names) -> str:
 class _Names:
     """A placement problem, and what the text calls its processes."""
 
-    def __init__(self, problem: PlacementProblem) -> None:
+    def __init__(self, problem: PlacementProblem, names: ShortNames | None = None) -> None:
         self.problem = problem
-        self.process = ShortNames(problem.clients).short
+        self.process = (ShortNames(problem.clients) if names is None else names).short
 
 
 def _lag_text(problem: PlacementProblem, process: ProcessId | None, task: TaskId) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from assignor.types import ProcessId
 
@@ -12,6 +12,18 @@ _DIGITS = 8
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _APPENDED_UUID = re.compile(rf"-{_UUID}\Z")
 _INNER_UUID = re.compile(_UUID)
+
+
+_THREAD = re.compile(r"-StreamThread-(\d+)(?:-consumer)?\Z")
+_LONGEST_NAME = 24
+
+
+def instance_name(client_id: str) -> str | None:
+    """The part that the client ids of an instance's threads have in common; None for a client id that Kafka Streams
+    did not make.
+    """
+    match = _THREAD.search(client_id)
+    return client_id[: match.start()] if match is not None and match.start() else None
 
 
 class ShortNames:
@@ -24,6 +36,47 @@ class ShortNames:
 
     def short(self, process: ProcessId | None) -> str:
         return "nobody" if process is None else self._short.get(process, str(process))
+
+    def thread(self, process: ProcessId | None, member: str | None) -> str:
+        """What a thread of the process is called, given its instance id, client id or member id; empty for None."""
+        return called(member)
+
+
+class InstanceNames(ShortNames):
+    """A process is called as its threads are: the common beginning of their client ids, where that is short and no
+    other process has it. `names`: that beginning for every process, None where there is none.
+    """
+
+    def __init__(self, names: Mapping[ProcessId, str | None]) -> None:
+        super().__init__(names)
+        count = Counter(names.values())
+        self._names = {
+            process: name for process, name in names.items() if name and count[name] == 1 and len(name) <= _LONGEST_NAME
+        }
+
+    def short(self, process: ProcessId | None) -> str:
+        name = None if process is None else self._names.get(process)
+        return super().short(process) if name is None else name
+
+    def thread(self, process: ProcessId | None, member: str | None) -> str:
+        """`thread 2` of a process that is called by its name."""
+        name = None if process is None else self._names.get(process)
+        shown = called(member)
+        number = _THREAD.search(shown)
+        return f"thread {number[1]}" if name is not None and number and shown[: number.start()] == name else shown
+
+
+class FullNames(InstanceNames):
+    """The whole id of a process, after its name when it has one, and the whole names of threads."""
+
+    def short(self, process: ProcessId | None) -> str:
+        if process is None:
+            return "nobody"
+        name = self._names.get(process)
+        return str(process) if name is None else f"{name} ({process})"
+
+    def thread(self, process: ProcessId | None, member: str | None) -> str:
+        return member or ""
 
 
 def called(member: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -19,6 +20,9 @@ from tests.told import PROPERTY, Tell, told
 
 # A run in the background of a shell finds SIGINT ignored, and so would all programs that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Text is as wide as COLUMNS says, and tests compare it: the shell that runs them has no say.
+os.environ.pop("COLUMNS", None)
 
 # `--hypothesis-profile` chooses one. A test that needs fewer or more than the others takes a share: `tests.examples`.
 # None fails because the machine is busy: no deadline, and no complaint that cases are slow to make.

@@ -1,27 +1,29 @@
-"""`assignor explain`: why every task is where it is after a recorded rebalance or placement problem is run again; and,
-with --last or --group or asked of a coordinator, the story of one task or of the whole group over its last rebalances.
+"""`assignor explain`: what happened in recorded rebalances and why, as the story of each group or of one task.
+
+As data, without --last, --group and --all, every line of a file is explained by itself: a document for each task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from assignor.commands.console import EXIT_NO, LinesSetAside, leave, say
-from assignor.commands.explain_history import group_story_lines, task_story_lines
+from assignor.commands.group_story_text import group_story_text
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, show
+from assignor.commands.output import Format, FormatOption, data_text, show
 from assignor.commands.reading_bar import read_with_bar
+from assignor.commands.task_story_text import task_story_text
 from assignor.errors import AssignorFault, InputError
 from assignor.explain import explanation_document
-from assignor.reading.group_history import history_from_coordinator, history_of
+from assignor.reading.group_history import GroupHistory, histories_of, history_from_coordinator, history_of
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.rerun import Rerun, RerunRebalance, run
-from assignor.story import PastRebalance, group_story, group_story_document, story, task_story_document
+from assignor.story import group_story, group_story_document, story, task_story_document
 from assignor.types import TaskId
 
 DEFAULT_COORDINATOR = "http://127.0.0.1:8080"
@@ -41,22 +43,26 @@ class ExplainOptions:
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="FILE",
             help="JSON Lines, plain or gzip, directories, Parquet, a database; - for stdin. None: ask a coordinator.",
         ),
     ] = None
-    id: Annotated[str | None, typer.Option("--id", help="Only the line with this id.")] = None
-    task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3.")] = None
+    id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Only the rebalance with this id.")] = None
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="TASK", help="The story of this task alone, for example 0_3.")
+    ] = None
     group: Annotated[
-        str | None, typer.Option("--group", help="Tell the story of this group. Required when there are several.")
+        str | None,
+        typer.Option("--group", metavar="GROUP", help="Only this group. Required with --task where there are several."),
     ] = None
     last: Annotated[
         int | None,
-        typer.Option("--last", min=1, help=f"Tell the story of the last N rebalances. Default: {DEFAULT_LAST}."),
+        typer.Option("--last", metavar="N", min=1, help=f"The last N rebalances. Default: {DEFAULT_LAST}."),
     ] = None
-    every: Annotated[bool, typer.Option("--all", help="In a story, also show rebalances without a change in full.")] = (
-        False
-    )
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Each task by itself, also where nothing changed, with every step of the reason."),
+    ] = False
     coordinator: Annotated[
         str | None,
         typer.Option("--coordinator", metavar="URL", help=f"Ask this coordinator. Default: {DEFAULT_COORDINATOR}."),
@@ -69,13 +75,16 @@ class ExplainOptions:
     def __post_init__(self) -> None:
         if self.files and (self.coordinator or self.token_file):
             raise InputError("asks a running coordinator: leave the files out", "--coordinator, --token-file")
-        if self.tells_story and self.id is not None:
+        if self.id is not None and not self.files:
+            raise InputError("chooses a line of a file; a coordinator is asked by --group and --last", "--id")
+        if self.id is not None and (self.last is not None or (self.format.is_data and self.tells_story)):
             raise InputError("chooses one line; a story has several: leave --id or --last and --group out", "--id")
 
     @property
     def tells_story(self) -> bool:
         """A story over several rebalances, not each line by itself."""
-        return not self.files or self.group is not None or self.last is not None or self.every
+        by_itself = self.files and self.group is None and self.last is None and not self.every
+        return not (by_itself and self.format.is_data)
 
     @property
     def only_task(self) -> TaskId | None:
@@ -92,74 +101,84 @@ class ExplainOptions:
 def explain_files(options: ExplainOptions) -> None:
     """Tell what happened in recorded rebalances, and why.
 
+    For each rebalance of a group: what set it off, which tasks were where and are where now, and because of what.
+    Tasks that stay where they are are counted in one line. FILEs have recordings; without one, a running coordinator
+    is asked. With --format json or yaml and a FILE alone: one document for each task of each rebalance.
+
     Exit 1 when there is nothing to explain.
     """
     task = options.only_task
     set_aside = LinesSetAside()
-    nothing = _tell_story(options, task, set_aside) if options.tells_story else _explain(options, task, set_aside)
+    nothing = _tell_stories(options, task, set_aside) if options.tells_story else _explain(options, task, set_aside)
     set_aside.leave_if_any()
     if nothing is not None:
         say(f"nothing to explain: {nothing}")
         leave(EXIT_NO)
 
 
-def _tell_story(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Why there is no story, None when it was told."""
+def _tell_stories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
+    """Why there is no story, None when one was told."""
     last = DEFAULT_LAST if options.last is None else options.last
-    if options.files:
-        history = history_of(read_with_bar(options.files), options.group, last, set_aside)
-        recorded: int | None = history.recorded
-    else:
+    if not options.files:
         url = DEFAULT_COORDINATOR if options.coordinator is None else options.coordinator
         asked = history_from_coordinator(url, options.token_file, options.group, last)
         history = history_of(asked, options.group, last, set_aside)
-        recorded = None
+        return _tell(history, last, None, task, options, set_aside, first=True)
+    if options.id is not None:
+        everything = histories_of(read_with_bar(options.files), options.group, sys.maxsize, set_aside)
+        found = [only for history in everything if (only := history.only(options.id)) is not None]
+        if not found:
+            return "no such task or id"
+        return _tell(found[0], 1, None, task, options, set_aside, first=True)
+    lines = read_with_bar(options.files)
+    if task is not None:
+        history = history_of(lines, options.group, last, set_aside)
+        return _tell(history, last, history.recorded, task, options, set_aside, first=True)
+    nothing: str | None = "there are no rebalances"
+    for number, history in enumerate(histories_of(lines, options.group, last, set_aside)):
+        nothing = _tell(history, last, history.recorded, None, options, set_aside, first=number == 0)
+    return nothing
+
+
+def _tell(
+    history: GroupHistory,
+    last: int,
+    recorded: int | None,
+    task: TaskId | None,
+    options: ExplainOptions,
+    set_aside: LinesSetAside,
+    *,
+    first: bool,
+) -> str | None:
+    """The story of one group, or of a task of it. Why there is none, None when it was told. `first`: on the page."""
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > last else None
-    if task is None:
-        return _tell_of_group(history.group_id, past, before, recorded, options)
-    return _tell_of_task(history.group_id, task, past, before, recorded, options)
-
-
-def _tell_of_group(
-    group_id: str,
-    past: Iterator[PastRebalance],
-    before: PastRebalance | None,
-    recorded: int | None,
-    options: ExplainOptions,
-) -> str | None:
-    told = group_story(past, before)
+    group_id, format = history.group_id, options.format
+    if task is not None:
+        of_task = story(past, task, before)
+        if not of_task.found:
+            return f"no task {task} in these rebalances of group {group_id}"
+        show(
+            task_story_document(group_id, of_task),
+            lambda view: task_story_text(group_id, of_task, recorded, view, every=options.every),
+            format,
+        )
+        return None
+    told = group_story(past, before, every_task=not format.is_data)
     if not told.rebalances:
         return "there are no rebalances"
+    if not first and not format.is_data:
+        print()
     show(
         group_story_document(group_id, told),
-        lambda view: "\n".join(group_story_lines(group_id, told, recorded)),
-        options.format,
-    )
-    return None
-
-
-def _tell_of_task(
-    group_id: str,
-    task: TaskId,
-    past: Iterator[PastRebalance],
-    before: PastRebalance | None,
-    recorded: int | None,
-    options: ExplainOptions,
-) -> str | None:
-    told = story(past, task, before)
-    if not told.found:
-        return f"no task {task} in these rebalances of group {group_id}"
-    show(
-        task_story_document(group_id, told),
-        lambda view: "\n".join(task_story_lines(group_id, told, recorded, every=options.every)),
-        options.format,
+        lambda view: group_story_text(group_id, told, recorded, view, every=options.every),
+        format,
     )
     return None
 
 
 def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Each line by itself. Why nothing was explained, None when something was."""
+    """Each line by itself, as data. Why nothing was explained, None when something was."""
     explained = 0
     for line in read_with_bar(options.files or ()):
         if options.id is not None and line.document is not None and line.document.get("id") != options.id:
@@ -177,14 +196,10 @@ def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
     """How many explanations there were."""
     explanations = ran.explanations(only)
     for explanation in explanations:
-        show({"id": ran.id, **explanation_document(explanation)}, f"{ran.id} {explanation.text}", format)
+        print(data_text({"id": ran.id, **explanation_document(explanation)}, format))
     if isinstance(ran, RerunRebalance) and not explanations and only is None:
-        problem = f"no task was placed: {_reason_of_early_end(ran)}"
-        show({"id": ran.id, "task": None, "text": problem}, f"{ran.id} {problem}", format)
+        error = ran.result.error
+        reason = ran.result.error_code.name if error is None else error.as_recorded()
+        print(data_text({"id": ran.id, "task": None, "text": f"no task was placed: {reason}"}, format))
         return 1
     return len(explanations)
-
-
-def _reason_of_early_end(ran: RerunRebalance) -> str:
-    error = ran.result.error
-    return ran.result.error_code.name if error is None else error.as_recorded()

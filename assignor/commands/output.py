@@ -21,7 +21,9 @@ Tables are made by `tables.py`: headings as kubectl has them, and never wider th
 
 from __future__ import annotations
 
-import shutil
+import contextlib
+import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,8 +92,17 @@ def data_text(document: object, format: Format) -> str:
 
 def view_of(format: Format) -> View:
     """The width is that of COLUMNS or of the terminal, and 80 where there is neither, as in a pipe."""
-    columns = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
-    return View(max(columns, FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
+    return View(max(_columns(), FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
+
+
+def _columns() -> int:
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isascii() and wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    with contextlib.suppress(OSError):  # a terminal that does not know its size
+        if sys.stdout.isatty():
+            return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_COLUMNS
+    return DEFAULT_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ package that knows it, which registers a function (address, group, last, token f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
+from typing import Self
 
 from assignor.errors import AssignorFault, InputError
 from assignor.reading.lines import Line, as_read
@@ -40,6 +41,13 @@ class GroupHistory:
     lines: tuple[tuple[int, Line], ...]
     recorded: int
 
+    def only(self, id: str) -> Self | None:
+        """The one rebalance with this id, after the one before it, if there is one. None when there is no such."""
+        for index, (_, line) in enumerate(self.lines):
+            if line.document is not None and line.document.get("id") == id:
+                return replace(self, lines=self.lines[max(index - 1, 0) : index + 1])
+        return None
+
     def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
         """Each one run again, in order. One that cannot be run is set aside."""
         for generation, line in self.lines:
@@ -63,6 +71,15 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
     """The last rebalances of `group`; None: of the only group there is. The history is empty when lines were set aside
     and none is left. Raises InputError when there is no such group, and when there are several and none is named.
     """
+    found = histories_of(lines, group, last, set_aside)
+    if len(found) > 1:
+        names = _listed(history.group_id for history in found)
+        raise InputError(f"there are several groups, name one: {names}", "--group")
+    return found[0]
+
+
+def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[GroupHistory]:
+    """The same for every group of the lines, or for `group` alone, in the order in which they appear. Never empty."""
     groups: dict[str, _Newest] = {}
     any_set_aside = False
     for line in lines:
@@ -73,21 +90,16 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
             set_aside(line.where, error)
             continue
         newest = groups.setdefault(name, _Newest(last + 1))
-        if group is None and len(groups) > 1:
-            newest.lines.clear()  # it ends with the list of groups
-        elif group in (None, name):
+        if group in (None, name):
             newest.add(generation, now_ms, line)
-    if group is None:
-        if len(groups) > 1:
-            raise InputError(f"there are several groups, name one: {_listed(groups)}", "--group")
-        group = next(iter(groups), "")
-    if group not in groups:
+    chosen = [name for name in groups if group in (None, name)]
+    if not chosen:
         if any_set_aside:
-            return GroupHistory(group, (), 0)
+            return [GroupHistory(group or "", (), 0)]
         if not groups:
             raise InputError("there are no recorded rebalances to tell the story of")
         raise InputError(f"there is no rebalance of {group!r}, only of {_listed(groups)}", "--group")
-    return GroupHistory(group, groups[group].newest(), len(groups[group].seen))
+    return [GroupHistory(name, groups[name].newest(), len(groups[name].seen)) for name in chosen]
 
 
 @dataclass(slots=True)

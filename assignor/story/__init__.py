@@ -9,7 +9,8 @@ from assignor.story.documents import group_story_document, task_story_document
 from assignor.story.group_story import GroupRebalance, GroupStory, Move, group_story
 from assignor.story.past_rebalance import PastRebalance, RebalanceFacts
 from assignor.story.recorded_copies import PlacedCopy
-from assignor.story.task_story import TaskChange, TaskRebalance, TaskStory, TaskSummary, TaskWaiting, story
+from assignor.story.task_rebalance import TaskChange, TaskRebalance, TaskWaiting
+from assignor.story.task_story import TaskStory, TaskSummary, story
 from assignor.story.triggers import Trigger, TriggerKind
 
 __all__ = [

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from assignor.story.group_story import GroupStory
 from assignor.story.past_rebalance import RebalanceFacts
 from assignor.story.recorded_copies import PlacedCopy
-from assignor.story.task_story import TaskStory, TaskWaiting
+from assignor.story.task_rebalance import TaskWaiting
+from assignor.story.task_story import TaskStory
 from assignor.types import ProcessId
 
 

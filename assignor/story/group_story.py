@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignor.story.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
+from assignor.story.task_rebalance import TaskInRebalance, TaskRebalance
 from assignor.types import ProcessId, TaskId
 
 
@@ -25,7 +26,8 @@ class Move(NamedTuple):
 class GroupRebalance:
     """`moves`: in the order of the tasks. `handed_over`: tasks that the rebalance before held back and that run now.
     `held_back`: tasks that no member was given yet, including those that only change their thread. `differing`: tasks
-    that this program would have placed elsewhere.
+    that this program would have placed elsewhere. `told`: what the rebalance meant for every task, in their order;
+    empty unless that was asked for.
     """
 
     facts: RebalanceFacts
@@ -37,11 +39,15 @@ class GroupRebalance:
     standbys: int
     warm_ups: int
     differing: int
+    told: tuple[TaskRebalance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStory:
+    """`instances`: what each process calls itself, see `SeenRebalance.instances`."""
+
     rebalances: tuple[GroupRebalance, ...]
+    instances: Mapping[ProcessId, str | None]
 
     @property
     def moves(self) -> int:
@@ -49,19 +55,35 @@ class GroupStory:
         return sum(1 for each in self.rebalances for move in each.moves if move.giver is not None)
 
 
-def group_story(rebalances: Iterable[PastRebalance], before: PastRebalance | None = None) -> GroupStory:
+def group_story(
+    rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
+) -> GroupStory:
     """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
-    story does not tell.
+    story does not tell. `every_task`: tell of every task too, which costs an explanation for each.
     """
     found: list[GroupRebalance] = []
     seen = None if before is None else see(before, None)
     active: Mapping[TaskId, ProcessId] = {} if seen is None else seen.placed.active()
+    tasks = {} if before is None or seen is None or not every_task else _tasks(before, seen, ())
+    instances = {} if seen is None else seen.instances()
     for past in rebalances:
-        previous, active_before = seen, active
+        previous, active_before, tasks_before = seen, active, tasks
         seen = see(past, previous)
         active = seen.placed.active()
-        found.append(_group_rebalance(seen, previous, active, active_before))
-    return GroupStory(tuple(found))
+        instances |= seen.instances()
+        told: tuple[TaskRebalance, ...] = ()
+        if every_task:
+            tasks = _tasks(past, seen, tasks_before)
+            told = tuple(tasks[task].compared_with(tasks_before.get(task)) for task in sorted(tasks))
+        found.append(_group_rebalance(seen, previous, active, active_before, told))
+    return GroupStory(tuple(found), instances)
+
+
+def _tasks(past: PastRebalance, seen: SeenRebalance, before: Iterable[TaskId]) -> dict[TaskId, TaskInRebalance]:
+    """Every task of the rebalance, and those that were there `before`."""
+    explanations = {explanation.task: explanation for explanation in past.ran.explanations(None)}
+    tasks = {*explanations, *seen.placed.differing, *before}
+    return {task: TaskInRebalance.found(task, seen, explanations.get(task)) for task in tasks}
 
 
 def _group_rebalance(
@@ -69,6 +91,7 @@ def _group_rebalance(
     previous: SeenRebalance | None,
     active: Mapping[TaskId, ProcessId],
     before: Mapping[TaskId, ProcessId],
+    told: tuple[TaskRebalance, ...],
 ) -> GroupRebalance:
     placed = seen.placed
     was_held_back = frozenset[TaskId]() if previous is None else previous.placed.held_back
@@ -88,4 +111,5 @@ def _group_rebalance(
         standbys=sum(len(client.standby) - len(client.warm_ups) for client in placements),
         warm_ups=sum(len(client.warm_ups) for client in placements),
         differing=len(placed.differing),
+        told=told,
     )

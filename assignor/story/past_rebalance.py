@@ -54,6 +54,10 @@ class SeenRebalance:
     def processes(self) -> Mapping[ProcessId, ProcessView]:
         return self.view.processes
 
+    def instances(self) -> dict[ProcessId, str | None]:
+        """For every process the common beginning of its threads' client ids, None when they have none."""
+        return {process: view.name for process, view in self.view.processes.items()}
+
 
 def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
     """`before`: the rebalance before; None for the first that is recorded."""

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assignor.errors import AssignorFault
+from assignor.names import instance_name
 from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording import dotted_configs
@@ -48,13 +49,14 @@ class Trigger(NamedTuple):
 
 class ProcessView(NamedTuple):
     """One process in one rebalance. `members`: each member id with the name to show: instance id, client id, or the id
-    itself.
+    itself. `name`: the common beginning of its threads' client ids, None when they have none.
     """
 
     members: Mapping[str, str]
     instances: frozenset[str]
     threads: int
     tags: Mapping[str, str]
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,7 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
     members: dict[ProcessId, dict[str, str]] = {}
     instances: dict[ProcessId, set[str]] = {}
     tags: dict[ProcessId, Mapping[str, str]] = {}
+    names: dict[ProcessId, set[str | None]] = {}
     for member_id, member in snapshot.members.items():
         try:
             info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
@@ -191,11 +194,18 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
         name = member.group_instance_id or member.client_id or member_id
         members.setdefault(info.process_id, {})[member_id] = name
         tags.setdefault(info.process_id, info.client_tags)
+        names.setdefault(info.process_id, set()).add(instance_name(member.client_id or ""))
         of_process = instances.setdefault(info.process_id, set())
         if member.group_instance_id is not None:
             of_process.add(member.group_instance_id)
     return {
-        process: ProcessView(called, frozenset(instances[process]), len(called), tags[process])
+        process: ProcessView(
+            called,
+            frozenset(instances[process]),
+            len(called),
+            tags[process],
+            names[process].pop() if len(names[process]) == 1 else None,
+        )
         for process, called in members.items()
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 
-from assignor.names import ShortNames, called
+from assignor.names import ShortNames
 from assignor.story import PlacedCopy, Trigger, TriggerKind
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId
 
@@ -39,16 +39,17 @@ def copies_text(copies: Sequence[PlacedCopy], processes: ShortNames, *, lags: bo
 
 
 def _copy_text(copy: PlacedCopy, processes: ShortNames, lags: bool) -> str:
-    inside = [called(copy.name), _lag(copy.lag) if lags else ""]
+    inside = [processes.thread(copy.process, copy.name), lag_text(copy.lag) if lags else ""]
     about = ", ".join(part for part in inside if part)
     held_back = ", not handed out yet" if copy.held_back else ""
     return f"{copy.role} on {processes.short(copy.process)}{f' ({about})' if about else ''}{held_back}"
 
 
-def _lag(lag: int | None) -> str:
+def lag_text(lag: int | None) -> str:
+    """`lag 1,282`; empty when it is not known at all."""
     if lag is None:
         return ""
-    return {LATEST_OFFSET: "running it", UNKNOWN_OFFSET_SUM: "lag unknown"}.get(lag, f"lag {lag}")
+    return {LATEST_OFFSET: "running it", UNKNOWN_OFFSET_SUM: "lag unknown"}.get(lag, f"lag {lag:,}")
 
 
 def triggers_text(triggers: Sequence[Trigger], processes: ShortNames, task: TaskId | None) -> str:
@@ -68,14 +69,14 @@ def _order(trigger: Trigger) -> int:
 
 def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) -> str:
     process, before, after = processes.short(trigger.process), trigger.before, trigger.after
-    members = listed(sorted(called(name) for name in trigger.names))
+    members = _members_text(trigger, processes)
     match trigger.kind:
         case TriggerKind.JOINED:
             return f"{process} joined{f' with {members}' if members else ''}"
         case TriggerKind.LEFT:
             return f"{process} is gone{f' with {members}' if members else ''}"
         case TriggerKind.RETURNED:
-            return f"{members} came back to {process}{'' if before is None else f', which was {before}'}"
+            return f"{members} of {process} came back{'' if before is None else f', which was {before}'}"
         case TriggerKind.THREADS:
             return f"{process} has {after} threads instead of {before}"
         case TriggerKind.TAGS:
@@ -96,6 +97,14 @@ def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) 
             return "nothing earlier is recorded"
         case TriggerKind.REJOINED:
             return "a member rejoined; the recording does not show why"
+
+
+def _members_text(trigger: Trigger, processes: ShortNames) -> str:
+    """`2 threads` of an instance whose name says which, else their names."""
+    threads = sorted(processes.thread(trigger.process, name) for name in trigger.names)
+    if threads and all(name.startswith("thread ") for name in threads):
+        return "1 thread" if len(threads) == 1 else f"{len(threads)} threads"
+    return listed(threads)
 
 
 def _partitions(before: str | None, after: str | None) -> str:

@@ -8,6 +8,7 @@ from itertools import islice
 
 from assignor.clients.end_offsets import EndOffsetSums
 from assignor.errors import InputError
+from assignor.names import instance_name
 from assignor.protocol.consumer_protocol import Subscription
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.protocol.versions import FIRST_VERSION_WITH_CLIENT_TAGS, FIRST_VERSION_WITH_OFFSET_SUMS
@@ -15,7 +16,7 @@ from assignor.snapshot import Member
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId
 from assignor.what_if.changes import EVERY_PROCESS, AddedInstances
 from assignor.what_if.open_group import OpenGroup, OpenMember, must_be_known
-from assignor.what_if.process_names import by_process, instance_name, new_members, new_process_ids, process_called
+from assignor.what_if.process_names import by_process, new_members, new_process_ids, process_called
 
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from assignor.clients.client_metadata import DEFAULT_FUTURE_PROCESS_ID
 from assignor.errors import DecodeError, InputError
+from assignor.names import instance_name
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription, encode_subscription, wire_version
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info, encode_subscription_info
 from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.types import ProcessId
-from assignor.what_if.process_names import instance_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ hashes instead: the same for the same question, and spread as random ones are.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from assignor.errors import InputError
+from assignor.names import instance_name
 from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
 from assignor.types import ProcessId
 from assignor.what_if.changes import EVERY_PROCESS
@@ -20,15 +20,6 @@ from assignor.what_if.changes import EVERY_PROCESS
 Value = TypeVar("Value")
 
 _CANDIDATES_SHOWN = 8
-_THREAD_SUFFIX = re.compile(r"-StreamThread-\d+-consumer\Z")
-
-
-def instance_name(client_id: str) -> str | None:
-    """The part that the client ids of an instance's threads have in common; None for a client id that Kafka Streams
-    did not make.
-    """
-    match = _THREAD_SUFFIX.search(client_id)
-    return client_id[: match.start()] if match is not None and match.start() else None
 
 
 def process_called(name: str, names: Mapping[ProcessId, Iterable[str]], where: str) -> ProcessId:

@@ -165,9 +165,13 @@ def rebalance_list(document: Any, view: View) -> str:
 def explanations(document: Any, view: View) -> str:
     if document["error"]:
         return f"generation {document['generation_id']} failed: {document['error']}"
-    lines = [
-        paragraph(each["task"], each["text"].partition(" ")[2], view, indent=6) for each in document["explanations"]
-    ]
+    told = [each for each in document["explanations"] if view.wide or each["outcome"] != "kept"] or []
+    kept = len(document["explanations"]) - len(told)
+    if len(document["explanations"]) == 1:
+        told, kept = document["explanations"], 0
+    lines = [paragraph(each["task"], each["text"].partition(" ")[2], view, indent=6) for each in told]
+    if kept:
+        lines.append(f"{kept} tasks stay where they are" if kept > 1 else "1 task stays where it is")
     if not document["same_result"]:
         lines.insert(
             0, "Run again, this rebalance decides otherwise than recorded. The reasons are those of the new run."

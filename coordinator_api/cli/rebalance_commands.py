@@ -41,7 +41,9 @@ def show_rebalance(
 ) -> None:
     """Say why every task is where it is.
 
-    With --format json or yaml: the recorded rebalance/1 document, which `assignor assign` can run.
+    The whole text of each task, as the coordinator has it; `assignor explain --group GROUP` tells the story of the
+    last rebalances instead. With --format json or yaml: the recorded rebalance/1 document, which `assignor assign`
+    can run.
     """
     path = f"{group_path(group)}/rebalances/{generation}"
     if format.is_data:

@@ -13,12 +13,13 @@ from tests.recorded import document, documents
 
 
 class TestExplain:
-    def test_should_explain_one_task_of_one_round_in_one_line(self) -> None:
-        ran = assignor("explain", SMOKE, "--id", "smoke.3", "--task", "0_1")
-        (line,) = ran.stdout.splitlines()
+    def test_should_explain_one_task_of_one_round(self) -> None:
+        ran = assignor("explain", SMOKE, "--id", "smoke.3", "--task", "0_1", "--all")
+        told = " ".join(ran.stdout.split())
         assert ran.returncode == 0
-        assert line.startswith("smoke.3 0_1 waiting for revocation: active on 46f89fb6 (b-StreamThread-1-consumer)")
-        assert "b-StreamThread-1-consumer waits until a-StreamThread-1-consumer gives it up" in line
+        assert "was active on a (thread 1) is active on b (thread 1, lag 13), not handed out yet" in told
+        assert "active goes to b (lag 13), which is caught up" in told
+        assert "b-StreamThread-1-consumer waits until a-StreamThread-1-consumer gives it up" in told
 
     def test_should_explain_all_tasks_as_json(self) -> None:
         ran = assignor("explain", SMOKE, "--id", "smoke.3", "--format", "json")
@@ -31,12 +32,15 @@ class TestExplain:
         file = write_lines(tmp_path / "p.jsonl", [documents("placements.jsonl.gz")[0]])
         ran = assignor("explain", file, "--task", "1_0")
         assert ran.returncode == 0
-        assert "1_0 started: active on " in ran.stdout
+        assert "  is         active on 44d57d42 (lag 798,372), standby on 11730c54" in ran.stdout
 
     def test_should_say_why_no_task_was_placed(self, tmp_path: Path) -> None:
         file = write_lines(tmp_path / "e.jsonl", [document("rebalances.jsonl.gz", "v-201-399.0")])
         ran = assignor("explain", file)
-        assert (ran.returncode, ran.stdout) == (0, "v-201-399.0 no task was placed: ASSIGNMENT_ERROR\n")
+        assert ran.returncode == 0
+        assert "  error      no task was placed: ASSIGNMENT_ERROR" in ran.stdout.splitlines()
+        told = json.loads(assignor("explain", file, "-o", "json").stdout)
+        assert told == {"id": "v-201-399.0", "task": None, "text": "no task was placed: ASSIGNMENT_ERROR"}
 
     @pytest.mark.parametrize("arguments", [("--id", "smoke.9"), ("--task", "7_7")])
     def test_should_answer_no_when_there_is_nothing_to_explain(self, arguments: tuple[str, str]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import termios
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -70,10 +71,21 @@ def test_should_print_text_for_the_view(capsys: pytest.CaptureFixture[str], monk
 def test_should_take_a_pipe_for_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     with open(os.devnull, "w") as no_terminal:
-        monkeypatch.setattr("sys.__stdout__", no_terminal)
+        monkeypatch.setattr("sys.stdout", no_terminal)
         assert view_of(Format.TEXT).width == 80
-    monkeypatch.setenv("COLUMNS", "3")
-    assert view_of(Format.TEXT).width == 40, "nobody reads less"
+        for columns, width in (("3", 40), ("nonsense", 80), ("0", 80)):
+            monkeypatch.setenv("COLUMNS", columns)
+            assert view_of(Format.TEXT).width == width
+
+
+def test_should_be_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    primary, secondary = pty.openpty()
+    termios.tcsetwinsize(secondary, (24, 97))
+    with os.fdopen(secondary, "w") as terminal:
+        monkeypatch.setattr("sys.stdout", terminal)
+        assert view_of(Format.TEXT).width == 97
+    os.close(primary)
 
 
 def test_should_print_again_only_what_changed_when_watched(capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,10 +111,10 @@ def test_should_tell_the_story_of_the_only_group_without_its_name(lived: Lived) 
 
     assert told == lived.explain("--group", lived.group_id)
     assert told.splitlines()[0] == f"group {lived.group_id}: {lived.last} rebalances, generations 1 to {lived.last}"
-    lines = told.splitlines()[1:-1]
-    assert len(lines) == lived.last
-    assert f"{PARTITIONS} of {PARTITIONS} tasks placed" in lines[0]
-    assert "is gone with one" in lines[-1] or "is gone with one" in lines[-2]
+    rebalances = told.split("\n\n")[1:-1]
+    assert len(rebalances) == lived.last
+    assert f"  {PARTITIONS} tasks start: 0_0 to 0_{PARTITIONS - 1}\n" in rebalances[0]
+    assert "is gone with one" in rebalances[-1] or "is gone with one" in rebalances[-2]
 
 
 def test_should_read_the_same_story_from_the_database_while_the_service_runs(lived: Lived) -> None:

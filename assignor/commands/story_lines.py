@@ -1,0 +1,70 @@
+"""The lines that the stories of a task and of a group have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from assignor.commands.tables import View, paragraph
+from assignor.explain import reason_in_full
+from assignor.names import FullNames, InstanceNames, ShortNames
+from assignor.story import RebalanceFacts, TaskRebalance
+from assignor.story.words import duration, time_text, triggers_text
+from assignor.types import ProcessId, TaskId
+
+INDENT = 13
+"""The column in which the text of a line begins, after its label."""
+
+
+def names_for(instances: Mapping[ProcessId, str | None], view: View) -> ShortNames:
+    return FullNames(instances) if view.wide else InstanceNames(instances)
+
+
+def labelled(label: str, text: str, view: View, *, indent: int = 2) -> str:
+    return paragraph(f"{' ' * indent}{label}", text, view, indent=INDENT + indent - 2)
+
+
+def story_heading(what: str, facts: Sequence[RebalanceFacts], recorded: int | None) -> str:
+    """`recorded`: how many rebalances there are in all, None when not known."""
+    if not facts:
+        return f"{what}: no rebalances"
+    first, last = facts[0].generation, facts[-1].generation
+    generations = f"generation {first}" if len(facts) == 1 else f"generations {first} to {last}"
+    some = (
+        f"the last {len(facts)} of {rebalances_text(recorded)}"
+        if recorded and recorded > len(facts)
+        else rebalances_text(len(facts))
+    )
+    return f"{what}: {some}, {generations}"
+
+
+def rebalance_heading(facts: RebalanceFacts) -> str:
+    since = "" if facts.since_previous_ms is None else f" (+{duration(facts.since_previous_ms)})"
+    time = "" if facts.now_ms is None else f"  {time_text(facts.now_ms)}{since}"
+    return f"generation {facts.generation}{time}"
+
+
+def cause_lines(facts: RebalanceFacts, names: ShortNames, task: TaskId | None, view: View) -> Iterator[str]:
+    """What set the rebalance off. `task`: the one to name first."""
+    if facts.not_recorded:
+        yield labelled("gap", f"{rebalances_text(facts.not_recorded)} before this one not recorded", view)
+    note = "" if facts.note is None else f' (note: "{facts.note}")'
+    yield labelled("trigger", f"{triggers_text(facts.triggers, names, task)}{note}", view)
+
+
+def reason_of(each: TaskRebalance, names: ShortNames) -> str | None:
+    """Every step of the reason; None when there is none."""
+    if each.explanation is None or each.problem is None:
+        return each.reason
+    return reason_in_full(each.explanation, each.problem, names) or None
+
+
+def led_by(facts: RebalanceFacts) -> str:
+    return "" if facts.led_by is None else f" (led by {facts.led_by})"
+
+
+def rebalances_text(count: int | None) -> str:
+    return "1 rebalance" if count == 1 else f"{count} rebalances"
+
+
+def waiting_for_a_turn(who: str) -> str:
+    return f"{who} to get a turn at warming up, max.warmup.replicas is spent"

@@ -1,0 +1,172 @@
+"""Why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
+
+`explain.py` says all of it. A story says this, and says it once for all tasks that have the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from assignor.clients.task_lags import is_caught_up
+from assignor.decisions import Decision, DecisionKind
+from assignor.explain import Explanation
+from assignor.task_assignors.base import PlacementProblem
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
+
+LAG = "\0"
+"""Stands in a template for a number of records."""
+
+NameProcess = Callable[[ProcessId | None], str]
+
+
+class ShortReason(NamedTuple):
+    """`template`: the clause, with LAG in place of each of `lags`, so that tasks whose reasons differ in numbers alone
+    can be told together.
+    """
+
+    template: str
+    lags: tuple[int, ...] = ()
+
+
+def short_reason(explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> ShortReason | None:
+    """Why the active copy is where it is. None when the assignor has logged no reason."""
+    steps = {step.kind: step for step in explanation.steps if step.role is Role.ACTIVE and step.process is not None}
+    reason = _Reason(explanation, problem, name)
+    belongs = reason.belonging(steps)
+    runs = reason.running(steps)
+    clauses = [clause for clause in (belongs, runs) if clause]
+    return reason.made(", ".join(clauses)) if clauses else None
+
+
+def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: NameProcess) -> str | None:
+    """Why standbys and warm-ups are on `hosts`, which did not have them before."""
+    warming = sorted(
+        name(step.process)
+        for step in explanation.steps
+        if step.kind is DecisionKind.WARM_UP and step.role is Role.STANDBY and step.process in hosts
+    )
+    if warming:
+        return f"{' and '.join(warming)} restores its state, to have a standby of it"
+    found = sorted(
+        name(step.process)
+        for step in explanation.steps
+        if step.role is Role.STANDBY and step.process in hosts and step.kind in _STANDBY_TARGETS
+    )
+    return f"a standby of it belongs on {' and '.join(dict.fromkeys(found))}" if found else None
+
+
+def missing_standbys(explanation: Explanation) -> int:
+    """How many of num.standby.replicas found no client."""
+    return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
+
+
+_STANDBY_TARGETS = frozenset(
+    {DecisionKind.TARGET, DecisionKind.TARGET_NEW, DecisionKind.TARGET_MOVED, DecisionKind.TARGET_PINNED}
+)
+
+
+class _Reason:
+    """Collects the lags while the clauses are made."""
+
+    def __init__(self, explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> None:
+        self._task: TaskId = explanation.task
+        self._previous = explanation.previous
+        self._of_target = {step.kind for step in explanation.steps if step.process == explanation.target}
+        self._target = explanation.target
+        self._problem = problem
+        self._name = name
+
+    def made(self, text: str) -> ShortReason:
+        """Lags stand in the text as NUL, number, NUL until here, so that their order is that of the words."""
+        parts = text.split(LAG)
+        return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))
+
+    def belonging(self, steps: Mapping[DecisionKind, Decision]) -> str:
+        """Where it belongs once everybody is caught up."""
+        for kind, words in _BELONGS:
+            step = steps.get(kind)
+            if step is not None:
+                return words.format(process=self._name(step.process), other=self._name(step.other))
+        return ""
+
+    def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
+        """Where it runs for now."""
+        for kind, words in self._runs():
+            step = steps.get(kind)
+            if step is not None:
+                text = words(step)
+                return text if step.process == self._target else f"{text}{self._meanwhile()}"
+        return ""
+
+    def _runs(self) -> tuple[tuple[DecisionKind, Callable[[Decision], str]], ...]:
+        return (
+            (DecisionKind.KEPT, self._kept),
+            (DecisionKind.SWAPPED, lambda step: f"{self._behind(step)}: {self._taker(step)} {self._takes_over(step)}"),
+            (
+                DecisionKind.MOVED_TO_CAUGHT_UP,
+                lambda step: f"{self._behind(step)}: {self._taker(step)} {self._runs_it(step)}",
+            ),
+            (
+                DecisionKind.MOVED_TO_MOST_CAUGHT_UP,
+                lambda step: f"{self._behind(step)}: {self._taker(step)}, the most caught up, {self._runs_it(step)}",
+            ),
+            (DecisionKind.HANDED_OVER, lambda step: f"and {self._with_lag(step.process)} is caught up"),
+            (DecisionKind.WAITS, lambda step: f"but {self._with_lag(step.other)} has to catch up first"),
+        )
+
+    def _kept(self, step: Decision) -> str:
+        if step.process in self._previous:
+            return f"and {self._name(step.process)} runs it already"
+        lag = self._lag(step.process)
+        if lag is not None and is_caught_up(lag, self._problem.configs.acceptable_recovery_lag):
+            return f"and {self._name(step.process)} is caught up{self._in_brackets(step.process)}"
+        return f"and nobody is more caught up{self._in_brackets(step.process)}"
+
+    def _behind(self, step: Decision) -> str:
+        return f"but {self._name(step.other)} is behind{self._in_brackets(step.other)}"
+
+    def _taker(self, step: Decision) -> str:
+        return self._with_lag(step.process)
+
+    def _takes_over(self, step: Decision) -> str:
+        return "keeps it" if step.process in self._previous else "has a standby and takes over"
+
+    def _runs_it(self, step: Decision) -> str:
+        return "keeps it" if step.process in self._previous else "runs it"
+
+    def _meanwhile(self) -> str:
+        if DecisionKind.WARM_UP in self._of_target:
+            return f" while {self._name(self._target)} warms up"
+        if DecisionKind.WARM_UP_BUDGET_SPENT in self._of_target:
+            return f", and {self._name(self._target)} waits for its turn to warm up (max.warmup.replicas)"
+        return ""
+
+    def _with_lag(self, process: ProcessId | None) -> str:
+        return f"{self._name(process)}{self._in_brackets(process)}"
+
+    def _in_brackets(self, process: ProcessId | None) -> str:
+        lag = self._lag(process)
+        if lag is None or lag == LATEST_OFFSET:
+            return ""
+        return " (lag unknown)" if lag == UNKNOWN_OFFSET_SUM else f" (lag {LAG}{lag}{LAG})"
+
+    def _lag(self, process: ProcessId | None) -> int | None:
+        client = None if process is None else self._problem.clients.get(process)
+        return None if client is None or self._task not in client.lags else client.lags.lag_for(self._task)
+
+
+_BELONGS: tuple[tuple[DecisionKind, str], ...] = (
+    (DecisionKind.STATELESS, "it has no state, and {process} has the lowest load per thread"),
+    (DecisionKind.PIN_SET_ASIDE, "no instance can keep its pins, and {process} gets it anyway"),
+    (DecisionKind.TARGET_PINNED, "a pin keeps it off {other}, so it belongs on {process}"),
+    (DecisionKind.TARGET_MOVED, "{other} has more than its share, so it belongs on {process}"),
+    (DecisionKind.TARGET_KEPT, "it belongs on {process}, which has it and no more than its share"),
+    (DecisionKind.TARGET_NEW, "no caught-up instance runs it, so it belongs on {process}"),
+    (DecisionKind.BALANCED, "it belongs on {process} (round robin, balanced over threads)"),
+    (DecisionKind.TARGET, "it belongs on {process} (round robin)"),
+    (DecisionKind.PREVIOUS_ACTIVE, "{process} had it active"),
+    (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
+    (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
+)
+"""The first that was logged is said."""
