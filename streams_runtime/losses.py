@@ -85,6 +85,13 @@ class TaskLosses:
             )
         return seen <= WARNINGS
 
+    def by_reason(self) -> dict[DropReason, int]:
+        """How many records were dropped so far."""
+        counts: dict[DropReason, int] = {}
+        for (reason, _), count in self._by_place.items():
+            counts[reason] = counts.get(reason, 0) + count
+        return counts
+
     def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:
         """As `dropped`; the level at which the record is to be logged."""
         return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG

@@ -24,7 +24,18 @@ def service_metrics() -> str:
 
 
 def instance_metrics() -> str:
-    return _table(INSTANCE_METRICS)
+    """With the name that Kafka Streams has for the same."""
+    rows = (
+        (
+            code(each.name),
+            _kind(each.name),
+            ", ".join(each.labels),
+            each.description,
+            ", ".join(map(code, each.kafka.split(", "))) if each.kafka else "",
+        )
+        for each in INSTANCE_METRICS
+    )
+    return table(("metric", "kind", "labels", "what it measures", "in Kafka Streams"), rows)
 
 
 def _table(metrics: Iterable[_Metric]) -> str:

@@ -8,6 +8,7 @@ through repartition topics, and stream-time punctuations have fired. Source: `To
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +24,7 @@ from streams_runtime.configs import OffsetReset, StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import IsolationLevel, NewTopic
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Headers
@@ -97,6 +99,7 @@ class TopologyTestDriver:
         self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
+        self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
         try:
             with self._noticing_errors():
@@ -182,6 +185,15 @@ class TopologyTestDriver:
         """Full names of the topics that the topology has written to, changelogs included."""
         return frozenset(partition.topic for partition in self._producer.last_offsets())
 
+    def dropped_records(self) -> dict[str, int]:
+        """How many records were left out, by reason: `late`, `null-key`, ... Source: `metrics()`, of which this is
+        `dropped-records-total`.
+        """
+        counts: Counter[str] = Counter()
+        for losses in self._losses:
+            counts.update({str(reason): count for reason, count in losses.by_reason().items()})
+        return dict(counts)
+
     def close(self) -> None:
         """Close processors and stores, and delete the state; idempotent. Raises what a processor's `close` raises."""
         if self._closed:
@@ -206,7 +218,13 @@ class TopologyTestDriver:
         self.close()
 
     def _start_tasks(self) -> None:
-        creator = TaskCreator(self._application, self._state, self._log, self._consumer, self._producer, self.clock)
+        def losses(task: TaskId) -> TaskLosses:
+            self._losses.append(uncounted(task))
+            return self._losses[-1]
+
+        creator = TaskCreator(
+            self._application, self._state, self._log, self._consumer, self._producer, self.clock, losses
+        )
         for subtopology in self._application.parsed().subtopologies:
             if subtopology.source_topics:
                 partitions = frozenset(TopicPartition(topic, _PARTITION) for topic in subtopology.source_topics)

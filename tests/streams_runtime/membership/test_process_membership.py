@@ -7,17 +7,22 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 
 from assignor.types import ProcessId
 from spark_jobs.workers.group_view import wait_for_group
+from streams_runtime.clock import SystemClock
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.calls import ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import GroupMember, ProcessMembership
 from streams_runtime.membership.task_holder import AssignTasks, Done, Order
+from streams_runtime.notices import NoticeBoard, NoticeCode
 from tests.streams_runtime.membership.losing_proxy import LosingProxy, losing_proxy
 from tests.streams_runtime.running_member import (
     TIMEOUT_S,
@@ -26,6 +31,7 @@ from tests.streams_runtime.running_member import (
     wait_until_owned_once,
 )
 from tests.streams_runtime.small_group import GroupDefinition, small_definition, task_names
+from tests.streams_runtime.word_counting import wait_for
 
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 BEFORE_THE_NEXT_HEARTBEAT_S = 2.5
@@ -58,6 +64,7 @@ class Process:
     """A process with members, which are closed in the end."""
 
     def __init__(self, url: str, definition: GroupDefinition, **times: int) -> None:
+        self.notices = NoticeBoard(SystemClock())
         self.client = CoordinatorClient(url)
         self.session_timeout_ms = times.get("session_timeout_ms", DEFAULT_SESSION_TIMEOUT_MS)
         self.membership = ProcessMembership(
@@ -65,6 +72,7 @@ class Process:
             definition.group_id,
             session_timeout_ms=self.session_timeout_ms,
             heartbeat_interval_ms=times.get("heartbeat_interval_ms"),
+            notices=self.notices,
         )
         self.members: list[GroupMember] = []
         self._definition = definition
@@ -187,6 +195,42 @@ def test_should_send_heartbeats_while_an_order_is_being_carried_out(
         slow.may_assign.set()
         slow.wait_for(lambda: slow.active == task_names(4), "the tasks")
         assert slow.names() == ["assign"]
+
+
+def test_should_tell_what_is_new_once_and_all_of_it_again_when_there_was_no_answer(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = declared(client, "telling")
+    with running_process(coordinator.url, definition, heartbeat_interval_ms=20) as process:
+        sent: list[list[int]] = []
+        fails = threading.Event()
+        send = process.membership._heartbeats.send
+
+        def recorded(members: Any, **more: Any) -> ProcessHeartbeatReply:
+            sent.append([notice.count for notice in more["notices"]])
+            if fails.is_set():
+                fails.clear()
+                raise CoordinatorUnavailable("as when it is started again")
+            return send(members, **more)
+
+        def told(description: str, *counts: list[int]) -> None:
+            wait_for(lambda: [each for each in sent if each] == list(counts), lambda: (description, sent))
+
+        monkeypatch.setattr(process.membership._heartbeats, "send", recorded)
+        holder = process.start_member()
+        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        process.notices.tell(NoticeCode.RECORDS_DROPPED, "late, SUM", 3)
+        told("what is new", [3])
+        beats = len(sent)
+        wait_for(lambda: len(sent) > beats + 3, lambda: sent)
+        process.notices.tell(NoticeCode.RECORDS_DROPPED, "late, SUM", 4)
+        told("what was added", [3], [7])
+        fails.set()
+        told("all of it", [3], [7], [7])
+        described = client.describe("telling")["notices"]
+    assert [(each["code"], each["count"], each["text"]) for each in cast("list[dict[str, Any]]", described)] == [
+        ("RECORDS_DROPPED", 7, "late, SUM: 7")
+    ]
 
 
 def test_should_keep_its_other_members_when_one_fails(
