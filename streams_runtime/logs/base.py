@@ -103,6 +103,11 @@ class Claim:
         return Claim(self.group_id, {partition: self.epochs[partition] for partition in partitions}, self.mark)
 
 
+def claims_topic(group_id: str) -> str:
+    """Where a log without a place of its own for them keeps the claims of a group."""
+    return f"{group_id}-claims"
+
+
 OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
 """For each claim the offsets to move. All of them belong to the claim's partitions."""
 

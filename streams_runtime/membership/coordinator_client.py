@@ -150,6 +150,17 @@ class CoordinatorClient:
         """State, generation, members and tasks of a group, as the service describes them."""
         return self._call("GET", group_path(group_id))
 
+    def group_ids(self) -> list[str]:
+        """Of every group that the coordinator knows."""
+        groups = self._call("GET", "/v1/groups").get("groups")
+        return [str(group["group_id"]) for group in groups] if isinstance(groups, list) else []
+
+    def delete_group(self, group_id: str) -> None:
+        """Forget a group without members, and its history. Returns as well when there is no such group. Raises
+        CoordinatorError for a group with members, CoordinatorUnavailable.
+        """
+        self._request("DELETE", group_path(group_id), accept=(404,))
+
     def drain(self, group_id: str) -> None:
         """Tell every member to leave and end, by the stop flag of its next heartbeat."""
         self._request("POST", f"{group_path(group_id)}/drain")

@@ -40,6 +40,7 @@ from assignor.types import TopicPartition
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow
 from streams_runtime.logs.base import Claim
+from streams_runtime.logs.base import claims_topic as claims_topic
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.claims import ClaimOwner, ClaimTable, Settled, claim_records, settled_records
@@ -54,10 +55,6 @@ CLAIMS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.
 _LATEST, _EARLIEST = -1, -2
 _OFFSET_OUT_OF_RANGE = 1
 _FETCH_BYTES = 1024 * 1024
-
-
-def claims_topic(group_id: str) -> str:
-    return f"{group_id}-claims"
 
 
 class ClaimsCluster(Protocol):

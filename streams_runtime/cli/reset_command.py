@@ -1,0 +1,232 @@
+"""`assignor reset`: an application begins anew, as `kafka-streams-application-reset.sh` lets it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, show
+from assignor.commands.tables import Column, View, table_text
+from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
+from assignor.errors import AssignorFault, InputError
+from streams_runtime.cli.log_options import LogAddress
+from streams_runtime.cli.time_options import duration_ms, time_ms
+
+if TYPE_CHECKING:
+    from streams_runtime.cli.application_reset import NewOffsets, ResetPlan
+
+_INPUT_HELP = "An input topic; repeat for more. Default: every topic of which the application has committed offsets."
+_INTERNAL_HELP = "Delete only this internal topic; repeat for more. Default: all of the application."
+_STATE_HELP = "A state.dir on this machine: the application's state in it is deleted. Repeat for more."
+_WITHOUT_HELP = "Go on without asking a coordinator whether instances run: for a JVM application, or one that is gone."
+_DATETIME_HELP = "To the first record of this time on: 2026-11-22T19:00:00Z, or milliseconds."
+
+
+class StillRunning(AssignorFault):
+    """The application has members, or nobody can say that it has none: it is not reset."""
+
+
+class NothingToReset(AssignorFault):
+    """There is nothing of such an application: most likely its id is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetOptions:
+    """Where the input topics begin, at most one of them. Raises InputError for two."""
+
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first offsets (default).")] = False
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the ends.")] = False
+    to_offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="To this offset.")] = None
+    shift_by: Annotated[int | None, typer.Option(metavar="N", help="By N records on, or back when negative.")] = None
+    to_datetime: Annotated[str | None, typer.Option(metavar="TIME", help=_DATETIME_HELP)] = None
+    by_duration: Annotated[
+        str | None, typer.Option(metavar="PnDTnHnMnS", help="To the first record of the last P7D, PT1H30M, ...")
+    ] = None
+
+    def new_offsets(self) -> NewOffsets:
+        from streams_runtime.cli import application_reset as reset
+
+        choices: dict[str, NewOffsets] = {}
+        if self.to_earliest:
+            choices["--to-earliest"] = reset.to_earliest
+        if self.to_latest:
+            choices["--to-latest"] = reset.to_latest
+        if self.to_offset is not None:
+            choices["--to-offset"] = reset.to_offset(self.to_offset)
+        if self.shift_by is not None:
+            choices["--shift-by"] = reset.shift_by(self.shift_by)
+        if self.to_datetime is not None:
+            choices["--to-datetime"] = reset.to_time(time_ms(self.to_datetime, "--to-datetime"))
+        if self.by_duration is not None:
+            age_ms = duration_ms(self.by_duration, "--by-duration")
+            choices["--by-duration"] = reset.to_time(round(time.time() * 1_000) - age_ms)
+        if len(choices) > 1:
+            first, second, *_ = choices
+            raise InputError(f"does not go together with {first}", second)
+        return next(iter(choices.values()), reset.to_earliest)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorOptions:
+    """Who knows whether instances run."""
+
+    coordinator: Annotated[str, typer.Option(metavar="URL", help="Address of the coordinator.")] = DEFAULT_URL
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=f"File with its bearer token. Default: {TOKEN_VARIABLE}.")
+    ] = None
+    without_coordinator: Annotated[bool, typer.Option("--without-coordinator", help=_WITHOUT_HELP)] = False
+    delete_group: Annotated[
+        bool, typer.Option("--delete-group", help="Delete the group and its history at the coordinator, too.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.delete_group and self.without_coordinator:
+            raise InputError("needs the coordinator; leave out --without-coordinator", "--delete-group")
+
+
+@options_of(address=LogAddress, offsets=OffsetOptions, asked=CoordinatorOptions)
+def reset(
+    address: LogAddress,
+    offsets: OffsetOptions,
+    asked: CoordinatorOptions,
+    application_id: Annotated[str, typer.Option("--application-id", metavar="ID", help="The application.id.")],
+    input_topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help=_INPUT_HELP)] = None,
+    internal_topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help=_INTERNAL_HELP)] = None,
+    state_dir: Annotated[list[Path] | None, typer.Option(metavar="DIR", help=_STATE_HELP)] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute/--dry-run", help="Do it, or only say what would be done (default).")
+    ] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Let an application begin anew, once its instances have ended.
+
+    Its input topics are read again from the offsets chosen here. Its internal topics (changelogs, repartition topics,
+    claims) are deleted, and its state in the directories named here. Output topics stay as they are.
+    """
+    from streams_runtime.cli.application_reset import carry_out, plan_reset
+
+    choose = offsets.new_offsets()
+    others, doubt = _ask_coordinator(asked, application_id)
+    if execute and doubt is not None:
+        raise StillRunning(f"{doubt}; --without-coordinator resets it all the same")
+    with address.opened() as log:
+        if address.is_kafka:
+            _check_members_on_brokers(address, application_id)
+        plan = plan_reset(
+            log,
+            application_id,
+            choose,
+            input_topics=input_topic or (),
+            internal_topics=internal_topic or (),
+            others=others,
+            state_dirs=state_dir or (),
+        )
+        if plan.is_empty and not asked.delete_group:
+            where = address.bootstrap_server
+            raise NothingToReset(f"{application_id} has no committed offsets and no internal topics at {where}")
+        if execute:
+            carry_out(log, plan)
+    if execute and asked.delete_group:
+        with _client(asked) as client:
+            client.delete_group(application_id)
+    document = _document(plan, asked, executed=execute)
+    show(document, lambda view: _text(document, doubt, bool(state_dir), view), format)
+
+
+def _client(asked: CoordinatorOptions) -> Any:
+    from streams_runtime.membership.coordinator_client import CoordinatorClient
+
+    return CoordinatorClient(asked.coordinator, token=read_token(asked.token_file))
+
+
+def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[list[str], str | None]:
+    """The ids of other applications, and why it is not known that no instance runs. Raises StillRunning."""
+    if asked.without_coordinator:
+        return [], None
+    from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
+
+    with _client(asked) as client:
+        try:
+            groups = client.group_ids()
+        except CoordinatorUnavailable:
+            return [], f"no coordinator answers at {asked.coordinator}, so nobody can say whether instances run"
+        members = client.describe(application_id)["members"] if application_id in groups else []
+    if members:
+        first = members[0]["member_id"]
+        more = f" and {len(members) - 1} more" if len(members) > 1 else ""
+        raise StillRunning(
+            f"{application_id} is running: member {first}{more}; end its instances first, as "
+            f"`assignor groups drain {application_id}` does"
+        )
+    return [group for group in groups if group != application_id], None
+
+
+def _check_members_on_brokers(address: LogAddress, application_id: str) -> None:
+    """Members of a JVM application, or consumers of that group. Raises StillRunning, KafkaClientError."""
+    from kafka_client.admin.cluster_admin import ClusterAdmin
+    from kafka_client.settings.client_settings import client_settings
+    from streams_runtime.logs.kafka.settings import LOG_KEYS
+    from streams_runtime.logs.opening import kafka_servers
+
+    properties = {key: value for key, value in address.properties().items() if key not in LOG_KEYS}
+    settings = client_settings(kafka_servers(address.bootstrap_server) or "", properties)
+
+    async def described() -> Any:
+        async with ClusterAdmin(settings) as admin:
+            return await admin.describe_group(application_id)
+
+    members = asyncio.run(described()).members
+    if members:
+        raise StillRunning(
+            f"group {application_id} has members on the brokers ({members[0].client_id} at {members[0].client_host}"
+            f"{f' and {len(members) - 1} more' if len(members) > 1 else ''}): stop them first"
+        )
+
+
+def _document(plan: ResetPlan, asked: CoordinatorOptions, *, executed: bool) -> dict[str, Any]:
+    return {
+        "application_id": plan.application_id,
+        "executed": executed,
+        "offsets": [
+            {"topic": topic, "partition": number, "before": before, "after": after}
+            for (topic, number), (before, after) in plan.offsets.items()
+        ],
+        "deleted_topics": [{"topic": name, "partitions": count} for name, count in plan.topics.items()],
+        "deleted_state": [str(directory) for directory in plan.state],
+        "deleted_group": plan.application_id if asked.delete_group else None,
+    }
+
+
+_COLUMNS = (Column("WHAT"), Column("NAME", shorten=True), Column("CHANGE", wrap=True))
+
+
+def _text(document: dict[str, Any], doubt: str | None, has_state_dir: bool, view: View) -> str:
+    rows = [
+        (
+            "offset",
+            f"{each['topic']}-{each['partition']}",
+            f"{'none' if each['before'] is None else each['before']} -> {each['after']}",
+        )
+        for each in document["offsets"]
+    ]
+    rows += [("topic", each["topic"], "deleted") for each in document["deleted_topics"]]
+    rows += [("state", directory, "deleted") for directory in document["deleted_state"]]
+    if document["deleted_group"] is not None:
+        rows.append(("group", document["deleted_group"], "deleted at the coordinator"))
+    executed = document["executed"]
+    lines = [
+        f"{document['application_id']}: " + ("is reset" if executed else "a reset would do this; nothing is changed"),
+        table_text("", _COLUMNS, rows, view),
+    ]
+    if not has_state_dir and document["deleted_topics"]:
+        lines.append("Delete the state on every machine that ran instances: --state-dir names its state.dir.")
+    if not executed:
+        lines += [f"Not known: {doubt}."] if doubt is not None else []
+        lines.append("--execute does it.")
+    return "\n".join(lines)
