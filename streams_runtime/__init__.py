@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from streams_runtime.errors import LockError as LockError
     from streams_runtime.errors import ProcessingFailed as ProcessingFailed
     from streams_runtime.errors import StreamsRuntimeError as StreamsRuntimeError
+    from streams_runtime.local_run.coordinator_process import CoordinatorProcess as CoordinatorProcess
     from streams_runtime.local_run.local_run import LocalRun as LocalRun
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.opening import open_log as open_log
@@ -129,6 +130,7 @@ _NAMES_OF = {
     ),
     "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
     "streams_runtime.membership.group_definition": ("group_body",),
+    "streams_runtime.local_run.coordinator_process": ("CoordinatorProcess",),
     "streams_runtime.local_run.local_run": ("LocalRun",),
     "streams_runtime.logs.base": ("NewTopic",),
     "streams_runtime.logs.opening": ("open_log",),

@@ -146,7 +146,7 @@ class CoordinatorClient:
         params = {"replace": "true"} if replace else None
         self._request("PUT", group_path(group_id), body=definition, params=params, patience=patience)
 
-    def describe(self, group_id: str) -> dict[str, object]:
+    def describe(self, group_id: str) -> dict[str, Any]:
         """State, generation, members and tasks of a group, as the service describes them."""
         return self._call("GET", group_path(group_id))
 

@@ -1,0 +1,63 @@
+"""Counting words: lines come in, and the number of times that each word was seen goes out.
+
+Run it: python examples/count_words.py
+"""
+
+import sys
+import tempfile
+
+from streams_runtime import (
+    LONG,
+    STRING,
+    Application,
+    LocalRun,
+    NewTopic,
+    RecordProducer,
+    StreamsBuilder,
+    Topology,
+    open_log,
+    read_topic,
+)
+
+LINES = ["the cat and the dog", "the dog", "a cat"]
+
+
+def topology() -> Topology:
+    builder = StreamsBuilder()
+    words = builder.stream("lines", STRING, STRING).flat_map_values(str.split)
+    # a count needs all records of a word in one partition: the records go through a topic of their own, keyed by word
+    counts = words.group_by(lambda _key, word: word, key_serde=STRING, value_serde=STRING).count(store="counts")
+    counts.to_stream().to("word-counts", key_serde=STRING, value_serde=LONG)
+    return builder.build()
+
+
+def application(directory: str) -> Application:
+    return Application(
+        topology(),
+        {
+            "application.id": "count-words",
+            "bootstrap.servers": f"embedded:{directory}/log",  # or broker:9092
+            "state.dir": f"{directory}/state",
+            "processing.guarantee": "exactly_once_v2",
+        },
+    )
+
+
+def main(directory: str) -> None:
+    app = application(directory)
+    log = open_log(app.configs.bootstrap_servers)
+    log.create_topics([NewTopic("lines", partitions=2), NewTopic("word-counts", partitions=2)])
+    with RecordProducer(log, STRING, STRING) as lines:
+        for line in LINES:
+            lines.send("lines", None, line)
+
+    with LocalRun(app) as run:  # a coordinator and one instance, until the block ends
+        run.wait_until_caught_up()
+
+    counts = {record.key: record.value for record in read_topic(log, "word-counts", STRING, LONG)}
+    for word, count in sorted(counts.items()):
+        print(f"{word}: {count}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
