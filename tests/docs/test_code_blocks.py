@@ -29,7 +29,11 @@ PYTHON_NOT_RUN = {
     "docs/batch/replay.md": "needs a Spark session; tests/spark_jobs/replay makes the same call on one",
     "docs/runtime/queries.md": "needs a running instance; tests/streams_runtime/queries makes the same calls on one",
 }
-SHELL_RUN_ELSEWHERE = {"docs/tutorial/first-hour.md": "tests/docs/test_tutorial.py"}
+_ON_DATA = ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")
+SHELL_RUN_ELSEWHERE = {
+    "docs/tutorial/first-hour.md": "tests/docs/test_tutorial.py",
+    **{f"docs/how-to/{page}.md": "tests/streams_runtime/cli/test_how_to_pages.py" for page in _ON_DATA},
+}
 """Pages whose commands are run, all of them and in their order, by a test of its own."""
 SHELL_NOT_RUN = {
     "README.md": "make targets, and an application on Spark: `make demo` and tests/acceptance run the same",
