@@ -33,11 +33,14 @@ myst_heading_anchors = 4  # `page.md#a-heading` as on a git forge, checked
 
 default_role = "code"  # what stands in single backquotes in a docstring
 autodoc_typehints_format = "short"
-autodoc_class_signature = "separated"
+autodoc_preserve_defaults = True
 highlight_language = "none"
+smartquotes = False  # it would make one dash of the two before an option
 
 html_theme = "furo"
 html_title = "assignor"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_copy_source = False
 html_show_sphinx = False
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "

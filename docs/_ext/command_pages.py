@@ -77,6 +77,6 @@ def _prose(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """What Markdown would take for emphasis, a tag or a link; text in backquotes stays as it is."""
-    pieces = re.split(r"(`[^`]*`)", text)
+    """Options as code, and what Markdown would take for emphasis, a tag or a link; code stays as it is."""
+    pieces = re.split(r"(`[^`]*`)", re.sub(r"(?<![`\w-])(--[a-z][a-z-]*)(?![`\w])", r"`\1`", text))
     return "".join(each if each.startswith("`") else re.sub(r"([*_<>\[\]#])", r"\\\1", each) for each in pieces)

@@ -11,7 +11,7 @@ from docs._ext.markdown import code, table
 from streams_runtime.config_descriptions import PLACEMENT, PREFIXES, RUNTIME
 from streams_runtime.configs import StreamsConfig, accepted_values
 
-_HEADER = ("key", "default", "values", "what it does")
+_HEADER = ("key", "default", "what it does")
 _FIELDS_WITH_A_LONGER_KEY = {  # AssignmentConfigs shortens these names
     "rack.aware.assignment.traffic_cost": "rack_aware_traffic_cost",
     "rack.aware.assignment.non_overlap_cost": "rack_aware_non_overlap_cost",
@@ -25,7 +25,7 @@ def runtime_configs() -> str:
     for each in fields(StreamsConfig):
         key = each.name.replace("_", ".")
         if key in RUNTIME:
-            rows.append((code(key), _default(each.default), accepted_values(key), RUNTIME[key]))
+            rows.append((code(key), _default(each.default), _with_values(RUNTIME[key], accepted_values(key))))
     return table(_HEADER, rows)
 
 
@@ -35,7 +35,7 @@ def placement_configs() -> str:
     rows = []
     for key, description in PLACEMENT.items():
         name = _FIELDS_WITH_A_LONGER_KEY.get(key, key.replace(".", "_"))
-        rows.append((code(key), _default(getattr(defaults, name)), _placement_values(key), description))
+        rows.append((code(key), _default(getattr(defaults, name)), _with_values(description, _placement_values(key))))
     return table(_HEADER, rows)
 
 
@@ -50,6 +50,10 @@ def coordinator_settings() -> str:
         for row in setting_rows()
     )
     return table(("setting, flag and environment", "default", "what it is"), rows)
+
+
+def _with_values(description: str, values: str) -> str:
+    return f"{description} *Values: {values}.*" if values else description
 
 
 def _default(value: object) -> str:

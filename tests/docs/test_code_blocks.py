@@ -52,6 +52,7 @@ SHELL_NOT_RUN = {
     "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
     "docs/how-to/change-a-running-application.md": "needs an application of the reader's own: tests/spark_jobs/workers",
+    "docs/how-to/find-lost-records.md": "needs a running group: tests/docs/test_tutorial.py asks one",
     "docs/how-to/find-out-why-a-task-moved.md": "the first asks a running coordinator; the others are run here",
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
     "docs/how-to/stop-an-application.md": "needs a running group: tests/coordinator_api/cli",
