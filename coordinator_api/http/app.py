@@ -15,7 +15,7 @@ from coordinator_api.http import openapi, problems
 from coordinator_api.http.auth import Gate, check_exposure, token_of
 from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
-from coordinator_api.http.routes import groups, health, members, rebalances, stateless
+from coordinator_api.http.routes import about, groups, health, members, rebalances, stateless
 from coordinator_api.settings import Settings
 
 
@@ -70,9 +70,10 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Gu
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.guard = RequestGuard(app.unguarded, Gate(token_of(settings)), settings, HotCalls(settings).find)
+    token = token_of(settings)
+    app.guard = RequestGuard(app.unguarded, Gate(token), settings, HotCalls(settings).find)
     problems.install(app)
-    for router in (groups.router, members.router, rebalances.router, stateless.router, health.router):
+    for router in (groups.router, members.router, rebalances.router, stateless.router, health.router, about.router):
         app.include_router(router)
-    openapi.install(app)
+    openapi.install(app, needs_token=token is not None)
     return app

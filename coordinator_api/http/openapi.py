@@ -1,11 +1,13 @@
-"""`/openapi.json`: the service described by itself, with the bodies that routes read by hand.
+"""`/openapi.json`: the service described by itself, with the bodies that routes read by hand. `/docs`: the same as a
+page.
 
-The document is made once and kept as bytes: it has 110 KB, and anybody on this machine may ask for it in a loop.
+Both are made once and kept as bytes: the document has 200 KB, and anybody on this machine may ask for it in a loop.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -13,9 +15,13 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from coordinator_api.http.auth import OPEN_PATHS
 from coordinator_api.http.document_schemas import DefinitionBody, PlacementDocument, RebalanceDocument, ReportBody
+from coordinator_api.http.examples import examples
+from coordinator_api.http.problems import MEDIA_TYPE
+from coordinator_api.http.reference_page import PAGE_HEADERS, reference_page
 from coordinator_api.http.schemas import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody
 
 BODIES: tuple[type[BaseModel], ...] = (
@@ -24,21 +30,38 @@ BODIES: tuple[type[BaseModel], ...] = (
 )
 """Routes refer to their schemas by name."""
 
+SECURITY_SCHEME = "bearerToken"
+_JSON = "application/json"
 
-def install(app: FastAPI) -> None:
-    """Serve the document. `app` has all its routes, and no `openapi_url` of FastAPI."""
+
+def install(app: FastAPI, *, needs_token: bool) -> None:
+    """Serve both. `app` has all its routes, and no `openapi_url` of FastAPI. `needs_token`: whether calls have to carry
+    a bearer token.
+    """
 
     @cache
     def document() -> bytes:
-        return json.dumps(described(app)).encode("ascii")
+        return json.dumps(described(app, needs_token=needs_token)).encode("ascii")
+
+    @cache
+    def page() -> bytes:
+        return reference_page(described(app, needs_token=needs_token)).encode("utf-8")
 
     async def openapi(request: Request) -> Response:
-        return Response(document(), media_type="application/json")
+        return Response(document(), media_type=_JSON)
+
+    async def docs(request: Request) -> Response:
+        return Response(page(), media_type="text/html", headers=PAGE_HEADERS)
+
+    async def redoc(request: Request) -> Response:
+        return RedirectResponse("/docs")
 
     app.add_route("/openapi.json", openapi, include_in_schema=False)
+    app.add_route("/docs", docs, include_in_schema=False)
+    app.add_route("/redoc", redoc, include_in_schema=False)
 
 
-def described(app: FastAPI) -> dict[str, Any]:
+def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     """The document. `app`: with all its routes."""
     document = app.openapi()
     _, definitions = models_json_schema(
@@ -46,7 +69,46 @@ def described(app: FastAPI) -> dict[str, Any]:
     )
     _close_maps(definitions)
     document["components"]["schemas"].update(definitions["$defs"])
+    _secure(document, needs_token)
+    for operation in _operations(document):
+        _give_examples(operation, examples().get(operation["operationId"], {}))
+        _say_problems_once(operation)
     return document
+
+
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in document["paths"].values():
+        yield from path.values()
+
+
+def _secure(document: dict[str, Any], needs_token: bool) -> None:
+    """Without a token the service answers programs of its own machine, whatever they carry."""
+    document["components"]["securitySchemes"] = {
+        SECURITY_SCHEME: {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "The token of the settings auth.token or auth.token.file. A service without one listens on "
+            "loopback only, and asks for none.",
+        }
+    }
+    document["security"] = [{SECURITY_SCHEME: []}] if needs_token else [{}, {SECURITY_SCHEME: []}]
+    for path in OPEN_PATHS:
+        document["paths"][path]["get"]["security"] = []
+
+
+def _give_examples(operation: dict[str, Any], found: dict[str, Any]) -> None:
+    """`found`: `body`, and by status what is answered."""
+    for place, example in found.items():
+        described_place = operation["requestBody"] if place == "body" else operation["responses"][place]
+        described_place["content"][_JSON]["example"] = example
+
+
+def _say_problems_once(operation: dict[str, Any]) -> None:
+    """An error comes as a problem. FastAPI describes it as plain JSON, too."""
+    for answer in operation["responses"].values():
+        content = answer.get("content", {})
+        if MEDIA_TYPE in content:
+            content.pop(_JSON, None)
 
 
 def _close_maps(schema: Any) -> None:

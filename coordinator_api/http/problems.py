@@ -201,7 +201,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = error.headers or {}
     if error.status_code == 404:
-        problem = Problem("RESOURCE_NOT_FOUND", "this service has no such address; /openapi.json lists them")
+        problem = Problem("RESOURCE_NOT_FOUND", "this service has no such address; /docs and /openapi.json list them")
     elif error.status_code == 405:
         allowed = ", ".join(_methods_of(request)) or "another method"
         problem = Problem(

@@ -238,8 +238,39 @@ class Health(_Body):
     status: Literal["ok"]
 
 
+class ServiceAnswer(_Body):
+    """`links`: where to go, by what is there."""
+
+    service: str
+    what: str
+    release: str
+    links: dict[str, str]
+
+
+class VersionAnswer(_Body):
+    """`api_versions`: how addresses begin. `kafka_version`: of the Kafka Streams whose assignments these are."""
+
+    version: str
+    api_versions: list[str]
+    kafka_version: str
+
+
 class ProblemDocument(BaseModel):
     """RFC 9457. `code`: Kafka's name of the error; `offset`: the byte at which reading failed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:assignor:error:GROUP_ID_NOT_FOUND",
+                    "title": "No such group",
+                    "status": 404,
+                    "code": "GROUP_ID_NOT_FOUND",
+                    "detail": "there is no group words: declare it by PUT",
+                }
+            ]
+        }
+    )
 
     type: str
     title: str

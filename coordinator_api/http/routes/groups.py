@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from coordinator_api.group import events
 from coordinator_api.group.image import GroupImage
@@ -12,6 +13,7 @@ from coordinator_api.group.outcome import Accepted, Declared, Rejected
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
+from coordinator_api.http.answer_schemas import GroupAnswer, GroupList
 from coordinator_api.http.bodies import documented, run_on_document
 from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
@@ -39,7 +41,11 @@ _THEN = {
     openapi_extra=documented(DefinitionBody),
 )
 async def declare_group(
-    request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator, replace: bool = False
+    request: Request,
+    response: Response,
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    replace: Annotated[bool, Query(description="Whether living members may be given another topology.")] = False,
 ) -> DeclareAnswer:
     """Declare a group (201) or give it another definition (200), which its next rebalance uses.
 
@@ -60,7 +66,7 @@ async def declare_group(
     return DeclareAnswer(group_id=group_id, revision=declared.revision)
 
 
-@router.get("")
+@router.get("", responses={200: {"model": GroupList}})
 async def list_groups(coordinator: TheCoordinator) -> Response:
     """Every group: id, state, generation, number of members, next probing rebalance, error, who else leads it.
 
@@ -70,7 +76,7 @@ async def list_groups(coordinator: TheCoordinator) -> Response:
     return json_response({"groups": entries})
 
 
-@router.get("/{group}")
+@router.get("/{group}", responses={200: {"model": GroupAnswer}})
 async def describe_group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
     """State, generation, members, every copy of every task with role and lag, next probing rebalance, what to do.
 

@@ -46,6 +46,7 @@ from coordinator_api.http.member_bodies import (
 from coordinator_api.http.problems import Problem, input_as_problems
 from coordinator_api.http.routes.surface import (
     GROUP_ID_SCHEMA,
+    GROUP_IS,
     MEMBER_ID_SCHEMA,
     accepted,
     group_id_in,
@@ -78,8 +79,10 @@ def _parameter(name: str, place: str, schema: Mapping[str, object], description:
     return {"name": name, "in": place, "required": place == "path", "schema": schema, **described}
 
 
-_GROUP = _parameter("group", "path", {"type": "string", **GROUP_ID_SCHEMA})
-_MEMBER = _parameter("member", "path", {"type": "string", **MEMBER_ID_SCHEMA})
+_GROUP = _parameter("group", "path", {"type": "string", **GROUP_ID_SCHEMA}, GROUP_IS)
+_MEMBER = _parameter(
+    "member", "path", {"type": "string", **MEMBER_ID_SCHEMA}, "The `member_id` of the subscription's answer."
+)
 _INSTANCE_ID = _parameter(
     "group_instance_id", "query", {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}
 )

@@ -12,9 +12,10 @@ from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import read_report
+from coordinator_api.http.answer_schemas import RebalanceExplanation, RebalanceList
 from coordinator_api.http.bodies import documented, run_in_worker, run_on_document
 from coordinator_api.http.computations import explain
-from coordinator_api.http.document_schemas import ReportBody
+from coordinator_api.http.document_schemas import RebalanceDocument, ReportBody
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
 from coordinator_api.http.schemas import TASK_PATTERN, ReportAnswer
@@ -28,8 +29,12 @@ MAX_PAGE = 1_000
 _ONE_OF_THEM = {"group": "$request.path.group", "generation": "$response.body#/rebalances/0/generation_id"}
 _THEN = {"links": {name: link(name, _ONE_OF_THEM) for name in ("show_rebalance", "explain_rebalance")}}
 
+_RECORDED = {
+    "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{RebalanceDocument.__name__}"}}}
+}
 
-@router.get("", responses={200: _THEN})
+
+@router.get("", responses={200: {"model": RebalanceList, **_THEN}})
 async def list_rebalances(
     group_id: GroupId,
     coordinator: TheCoordinator,
@@ -63,14 +68,14 @@ async def report_rebalance(
     return ReportAnswer(generation_id=reported.generation_id)
 
 
-@router.get("/{generation}")
+@router.get("/{generation}", responses={200: _RECORDED})
 async def show_rebalance(group_id: GroupId, generation: Generation, coordinator: TheCoordinator) -> Response:
     """One recorded rebalance (rebalance/1), enough to run it again."""
     stored = await _recorded(coordinator, group_id, generation)
     return StreamingResponse(coordinator.recordings.pieces(stored), media_type="application/json")
 
 
-@router.get("/{generation}/explain")
+@router.get("/{generation}/explain", responses={200: {"model": RebalanceExplanation}})
 async def explain_rebalance(
     request: Request,
     group_id: GroupId,

@@ -24,6 +24,7 @@ GROUP_ID_SCHEMA: dict[str, Any] = {
     "minLength": 1,
     "maxLength": MAX_NAME_LENGTH,
 }
+GROUP_IS = "The group: the application.id of its members."
 MEMBER_ID_SCHEMA: dict[str, Any] = {"pattern": r"^[^/]+$", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}
 
 
@@ -51,7 +52,7 @@ async def _coordinator(request: Request) -> Coordinator:
     return the_coordinator(request)
 
 
-async def _group_id(group: Annotated[str, Path(json_schema_extra=GROUP_ID_SCHEMA)]) -> str:
+async def _group_id(group: Annotated[str, Path(description=GROUP_IS, json_schema_extra=GROUP_ID_SCHEMA)]) -> str:
     return group_id_in(group)
 
 

@@ -1,0 +1,144 @@
+"""What is answered about groups and rebalances, for OpenAPI. Later releases may add fields.
+
+The answers are made elsewhere, as dictionaries, because large ones are encoded in pieces.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field, JsonValue
+
+_MS = "Milliseconds since the epoch."
+
+
+class GroupLine(BaseModel):
+    """One line of the list of groups."""
+
+    group_id: str
+    state: str
+    generation_id: int
+    members: int
+    draining: bool
+    probing_rebalance_at_ms: int | None = Field(description=_MS)
+    error: str | None = Field(description="Of the last rebalance.")
+    condition: str | None = Field(None, description="What is wrong although the state looks well, in a word or two.")
+    led_by: str | None = Field(description="Who else leads the group.")
+    notices: int = Field(0, description="How many notices its members told.")
+
+
+class GroupList(BaseModel):
+    groups: list[GroupLine]
+
+
+class GroupsCluster(BaseModel):
+    """The cluster that the definition names, and whether it answers."""
+
+    provider: str
+    bootstrap_servers: str | None
+    looked_at_ms: int | None = Field(description=_MS)
+    failing_since_ms: int | None = Field(description=_MS)
+    error: str | None
+
+
+class LastRebalanceAnswer(BaseModel):
+    generation_id: int
+    reason: str | None
+    outcome: str
+    error: str | None
+    error_code: int
+    missing_topics: list[str]
+    revision: int = Field(description="Of the definition that it was computed from.")
+
+
+class GroupMemberAnswer(BaseModel):
+    """One member. `active`, `standby`, `warm_up`: the tasks that its last assignment gives it."""
+
+    member_id: str
+    client_id: str | None
+    group_instance_id: str | None
+    incarnation: int | None
+    process_id: str | None
+    user_endpoint: str | None = Field(description="Where its instance answers queries.")
+    generation_id: int
+    joined: bool
+    fetched: bool = Field(description="Whether it has the assignment of the group's generation.")
+    last_heard_ms: int | None = Field(description=_MS)
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
+    active: list[str]
+    standby: list[str]
+    warm_up: list[str]
+
+
+class TaskCopyAnswer(BaseModel):
+    """One copy of a task. `lag`: records behind; -2 for an active that runs, null for a stateless task."""
+
+    task: str
+    role: str
+    member_id: str
+    process_id: str | None
+    lag: int | None
+
+
+class GroupAnswer(BaseModel):
+    """A group as operators see it. `advice`: what to do, in a sentence or two; null when there is nothing to do."""
+
+    group_id: str
+    state: str
+    generation_id: int
+    revision: int = Field(description="How many definitions the group has had.")
+    declared_by: str | None = Field(description="Who sent the present definition; null when that is not known.")
+    declared_at_ms: int | None = Field(description=_MS)
+    draining: bool
+    reason: str | None = Field(description="Why the present rebalance was started.")
+    settled: bool
+    probing_rebalance_at_ms: int | None = Field(description=_MS)
+    error: str | None
+    led_by: str | None
+    last_reported_ms: int | None = Field(description=_MS)
+    last_rebalance: LastRebalanceAnswer | None
+    application_id: str
+    assignor: str
+    configs: dict[str, JsonValue]
+    members: list[GroupMemberAnswer]
+    tasks: list[TaskCopyAnswer]
+    cluster: GroupsCluster | None
+    advice: str | None
+
+
+class RebalanceLine(BaseModel):
+    generation_id: int
+    now_ms: int = Field(description=_MS)
+    reason: str
+    outcome: str
+    members: int
+    definition_revision: int
+    probing_rebalance_at_ms: int | None = Field(description=_MS)
+    followup_rebalance: bool
+    error: str | None
+
+
+class RebalanceList(BaseModel):
+    """`next_before`: the `before` of the next page, null on the last one."""
+
+    rebalances: list[RebalanceLine]
+    next_before: int | None
+
+
+class TaskExplanation(BaseModel):
+    """Why a task is where it is: `text` in words, `steps` for programs."""
+
+    task: str
+    stateful: bool
+    outcome: str
+    text: str
+    steps: list[dict[str, JsonValue]]
+
+
+class RebalanceExplanation(BaseModel):
+    """`same_result`: whether the rebalance, computed again, decides the same."""
+
+    group_id: str
+    generation_id: int
+    error: str | None
+    same_result: bool
+    explanations: list[TaskExplanation]

@@ -1,0 +1,158 @@
+"""What the service says about itself: `/`, `/version`, the page `/docs`, and the examples of its OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from bs4 import BeautifulSoup
+from jsonschema import Draft202012Validator
+
+from coordinator_api.http.examples import examples
+from tests.coordinator_api.group_members import problem
+from tests.coordinator_api.http import example_story
+from tests.coordinator_api.service_process import ServiceProcess
+
+TOKEN = "a-token-for-tests"
+WITHOUT_EXAMPLE = {
+    ("fetch_assignment", "application/octet-stream"),
+    ("metrics", "text/plain"),
+    ("service", "text/html"),
+}
+"""Answers that are no JSON."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    with ServiceProcess(tmp_path_factory.mktemp("docs"), *example_story.FLAGS) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def document(service: ServiceProcess) -> Any:
+    with service.client() as client:
+        return client.get("/openapi.json").json()
+
+
+def operations(document: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method, path, operation
+
+
+def test_should_answer_each_example_as_the_document_says(service: ServiceProcess) -> None:
+    """The bodies are sent to a real service, and the answers are those of the document."""
+    with service.client() as client:
+        told = example_story.told(client)
+
+    assert told == examples(), "an answer has changed: run python -m tests.coordinator_api.http.example_story"
+
+
+def test_should_have_an_example_that_its_schema_takes_for_every_body_and_answer(document: Any) -> None:
+    missing, wrong = [], []
+    for _, _, operation in operations(document):
+        places = [operation.get("requestBody", {}), *(each for each in operation["responses"].values())]
+        for media_type, content in ((kind, one) for place in places for kind, one in place.get("content", {}).items()):
+            name = operation["operationId"]
+            if media_type == "application/problem+json" or (name, media_type) in WITHOUT_EXAMPLE:
+                continue
+            if "example" not in content:
+                missing.append((name, media_type))
+                continue
+            schema = {**content["schema"], "components": document["components"]}
+            assert content["schema"], name
+            wrong += [(name, error.message) for error in Draft202012Validator(schema).iter_errors(content["example"])]
+
+    assert (missing, wrong) == ([], [])
+
+
+def test_should_describe_every_error_as_a_problem_with_a_schema(document: Any) -> None:
+    for _, _, operation in operations(document):
+        errors = {status: answer for status, answer in operation["responses"].items() if int(status) >= 400}
+        assert {"401", "403", "500", "503"} <= errors.keys()
+        for answer in errors.values():
+            assert list(answer["content"]) == ["application/problem+json"]
+            assert answer["content"]["application/problem+json"]["schema"]["$ref"].endswith("/ProblemDocument")
+    schema = document["components"]["schemas"]["ProblemDocument"]
+    for example in schema["examples"]:
+        Draft202012Validator(schema).validate(example)
+
+
+def test_should_say_whether_calls_carry_a_token(document: Any, tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, "--auth-token", TOKEN) as guarded, guarded.client(TOKEN) as client:
+        with_token = client.get("/openapi.json").json()
+        page = client.get("/docs")
+        with guarded.client() as stranger:
+            refused = [problem(stranger.get(path)) for path in ("/", "/version", "/docs", "/redoc", "/openapi.json")]
+
+    scheme = {"type": "http", "scheme": "bearer"}
+    for each in (document, with_token):
+        (name,) = each["components"]["securitySchemes"]
+        assert scheme.items() <= each["components"]["securitySchemes"][name].items()
+        open_calls = [path for _, path, operation in operations(each) if operation.get("security") == []]
+        assert open_calls == ["/livez", "/readyz"]
+    assert with_token["security"] == [{name: []}]
+    assert document["security"] == [{}, {name: []}], "it is not needed"
+    assert refused == [(401, "SASL_AUTHENTICATION_FAILED")] * 5
+    assert "Every call has to carry it" in page.text
+
+
+def test_should_show_every_call_and_schema_on_a_page_that_needs_nothing_else(
+    service: ServiceProcess, document: Any
+) -> None:
+    with service.client() as client:
+        answer = client.get("/docs")
+        moved = client.get("/redoc")
+    page = BeautifulSoup(answer.text, "html.parser")
+
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert moved.headers["location"] == "/docs"
+    ids = [each["id"] for each in page.select("[id]")]
+    assert len(ids) == len(set(ids))
+    assert {operation["operationId"] for _, _, operation in operations(document)} <= set(ids)
+    assert {f"schema-{name}" for name in document["components"]["schemas"]} <= set(ids)
+    links = [str(each["href"]) for each in page.select("a[href]")]
+    assert [link for link in links if link.removeprefix("#") not in ids and link != "/openapi.json"] == []
+    assert page.select("[src], link, iframe, img") == [], "it loads nothing"
+    assert "https://" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_should_offer_to_send_each_call_with_its_example(service: ServiceProcess, document: Any) -> None:
+    with service.client() as client:
+        page = BeautifulSoup(client.get("/docs").text, "html.parser")
+
+    for method, path, operation in operations(document):
+        (form,) = page.select(f"#{operation['operationId']} form.try")
+        assert (form["data-method"], form["data-path"]) == (method.upper(), path)
+        wanted = {each["name"] for each in operation.get("parameters", ()) if each["in"] in ("path", "query")}
+        assert {str(each["name"]) for each in form.select("input")} == wanted
+        bodies = [json.loads(each.text) for each in form.select("textarea")]
+        assert bodies == [each["example"] for each in operation.get("requestBody", {}).get("content", {}).values()]
+
+
+def test_should_say_what_it_is_and_where_to_go(service: ServiceProcess) -> None:
+    with service.client() as client:
+        for_programs = client.get("/")
+        for_people = client.get("/", headers={"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"})
+        links = for_programs.json()["links"]
+        found = {path: client.get(path).status_code for path in links.values()}
+
+    assert for_programs.json()["service"] == "assignor coordinator"
+    assert set(found.values()) == {200}
+    assert for_people.headers["content-type"] == "text/html; charset=utf-8"
+    shown = {str(each["href"]) for each in BeautifulSoup(for_people.text, "html.parser").select("a")}
+    assert shown == set(links.values())
+    assert {for_programs.headers["vary"], for_people.headers["vary"]} == {"Accept"}
+
+
+def test_should_say_which_release_it_is_and_which_kafka_it_equals(service: ServiceProcess) -> None:
+    with service.client() as client:
+        answer: httpx.Response = client.get("/version")
+
+    assert answer.json() == {"version": version("assignor"), "api_versions": ["v1"], "kafka_version": "4.3.1"}
