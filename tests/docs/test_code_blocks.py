@@ -51,6 +51,7 @@ SHELL_NOT_RUN = {
     "docs/kafka/oracle.md": "needs a JDK and Maven: it is what `make test-kafka` runs",
     "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
+    "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
     "docs/how-to/change-a-running-application.md": "needs an application of the reader's own: tests/spark_jobs/workers",
     "docs/how-to/find-lost-records.md": "needs a running group: tests/docs/test_tutorial.py asks one",
     "docs/how-to/find-out-why-a-task-moved.md": "the first asks a running coordinator; the others are run here",

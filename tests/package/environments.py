@@ -1,7 +1,6 @@
 """Fresh environments: a Python with nothing but what is installed from the built wheel, and an empty directory.
 
-Everything but the wheel comes from the package registry, in the versions of requirements.lock. `uv` installs it when it
-is on the PATH (seconds, from its cache), else `pip`.
+Everything but the wheel comes from the package registry through `pip`, in the versions of requirements.lock.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ TRIED = ("3.11", "3.12", "3.13")
 
 _PIN = re.compile(r"^(?P<pin>[A-Za-z0-9._\[\],-]+==[^\\\s]+(?: ; [^\\]+)?)", re.MULTILINE)
 _KEPT = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR", "SSL_CERT_FILE")
-_PREFIXES = ("PIP_", "UV_")  # where the machine's registry is
+_PREFIX = "PIP_"  # where the machine's registry is
 
 
 def interpreter(version: str) -> Path | None:
@@ -40,6 +39,10 @@ class FreshEnvironment:
 
     bin: Path
     home: Path
+
+    def remove(self) -> None:
+        """All that was installed: with every extra it is a gigabyte."""
+        shutil.rmtree(self.bin.parent)
 
     def run(
         self, *command: str, stdin: str | None = None, timeout_s: float = 300.0
@@ -73,7 +76,7 @@ class FreshEnvironment:
 
     def variables(self) -> dict[str, str]:
         """Those of a login, and the registry's: no PYTHONPATH leads to the checkout, no setting is given."""
-        kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_PREFIXES)}
+        kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_PREFIX)}
         return {**kept, "VIRTUAL_ENV": str(self.bin.parent), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
 
 
@@ -86,14 +89,8 @@ def fresh_environment(directory: Path, python: Path, *requirements: str) -> Fres
         pinned((ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text())
     )
     place = str(environment.bin.parent)
-    wanted = ["--quiet", "--constraint", str(constraints), *requirements]
-    if uv := shutil.which("uv"):
-        steps = [
-            [uv, "venv", "--quiet", "--no-project", "--python", str(python), place],
-            [uv, "pip", "install", "--python", f"{place}/bin/python", *wanted],
-        ]
-    else:
-        steps = [[str(python), "-m", "venv", place], [f"{place}/bin/python", "-m", "pip", "install", *wanted]]
+    wanted = ["--quiet", "--no-compile", "--constraint", str(constraints), *requirements]
+    steps = [[str(python), "-m", "venv", place], [f"{place}/bin/python", "-m", "pip", "install", *wanted]]
     for step in steps:
         ended = subprocess.run(step, cwd=environment.home, env=environment.variables(), capture_output=True, text=True)
         assert ended.returncode == 0, f"{' '.join(step)}\n{ended.stdout}{ended.stderr}"

@@ -13,7 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -67,13 +67,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
-    """As both ways to deploy install it, but in the lock's versions; and with pip, as Python's images have it."""
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FreshEnvironment]:
+    """As both ways to deploy install it, but in the lock's versions."""
     python = next(found for version in ("3.13", "3.12", "3.11") if (found := interpreter(version)))
     extras = next(rest for rest in arguments("ARG") if rest.startswith("EXTRAS=")).removeprefix("EXTRAS=")
-    return fresh_environment(
-        tmp_path_factory.mktemp("deployed"), python, f"assignor[{extras}] @ {wheel.as_uri()}", "pip"
-    )
+    made = fresh_environment(tmp_path_factory.mktemp("deployed"), python, f"assignor[{extras}] @ {wheel.as_uri()}")
+    yield made
+    made.remove()
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""What the wheel and the sdist have in them."""
+"""What the wheel and the sdist have in them, and what is said of them."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -11,10 +12,9 @@ import pytest
 from tests.checkout import ROOT
 from tests.package.distributions import build, files_of, unpacked
 from tests.package.environments import TRIED
+from tests.package.extra_sizes import installable
 
 NAMES = {"assignor", "coordinator_api", "kafka_client", "kafka_groups", "spark_jobs", "streams_runtime"}
-
-pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
     return build(tmp_path_factory.mktemp("distributions"))
 
 
+@pytest.mark.long
 def test_should_install_nothing_at_top_level_but_packages_of_names_of_our_own(distributions: tuple[Path, Path]) -> None:
     wheel, _ = distributions
 
@@ -30,6 +31,7 @@ def test_should_install_nothing_at_top_level_but_packages_of_names_of_our_own(di
     assert {name for name in top if not name.endswith(".dist-info")} == NAMES
 
 
+@pytest.mark.long
 def test_should_have_every_file_of_the_packages_and_no_other(distributions: tuple[Path, Path]) -> None:
     wheel, _ = distributions
     tracked = subprocess.run(
@@ -44,6 +46,7 @@ def test_should_have_every_file_of_the_packages_and_no_other(distributions: tupl
     assert there == expected
 
 
+@pytest.mark.long
 def test_should_build_the_same_wheel_from_the_sdist(distributions: tuple[Path, Path], tmp_path: Path) -> None:
     wheel, sdist = distributions
 
@@ -60,3 +63,11 @@ def test_should_declare_the_pythons_that_it_is_tried_with() -> None:
 
     assert tuple(declared) == TRIED
     assert project["requires-python"] == f">={TRIED[0]}"
+
+
+def test_should_state_the_size_of_every_extra() -> None:
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+
+    stated = re.findall(r"^\| `(assignor\S*)` \| \d+ MB \|", page, re.MULTILINE)
+
+    assert sorted(stated) == sorted(installable())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=TRIED)
 def environment(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
-) -> FreshEnvironment:
+) -> Iterator[FreshEnvironment]:
     python = interpreter(request.param)
     if python is None:
         pytest.skip(f"no Python {request.param} on this machine")
-    return fresh_environment(tmp_path_factory.mktemp("python"), python, f"assignor[all] @ {wheel.as_uri()}")
+    made = fresh_environment(tmp_path_factory.mktemp("python"), python, f"assignor[all] @ {wheel.as_uri()}")
+    yield made
+    made.remove()
 
 
 def test_should_import_every_file_without_a_warning(environment: FreshEnvironment) -> None:
