@@ -16,10 +16,27 @@ _ENDS = {"|", ">", ">>", "<", "&", "&&", "||", ";", "2>&1"}
 def command_lines(block: Block) -> Iterator[str]:
     """Lines as they are typed: continued ones joined; of a console block those after the prompt, without its output."""
     lines = re.sub(r"\\\n\s*", " ", block.code).splitlines()
+    if block.language == "shell":
+        lines = list(_whole(lines))
     if block.language == "console":
         yield from (line.removeprefix("$ ") for line in lines if line.startswith("$ "))
     else:
         yield from (line for line in lines if line.strip() and not line.startswith("#"))
+
+
+def _whole(lines: list[str]) -> Iterator[str]:
+    """Lines with those that follow them within the same quotes."""
+    begun = ""
+    for line in lines:
+        begun += line
+        try:
+            shlex.split(begun, comments=True)
+        except ValueError:
+            begun += "\n"
+            continue
+        yield begun
+        begun = ""
+    assert begun == "", f"quotes that do not end: {begun}"
 
 
 def calls_of_assignor(line: str) -> Iterator[list[str]]:
