@@ -98,7 +98,8 @@ def read_token(token_file: Path | None) -> str | None:
         try:
             token = token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{token_file} cannot be read: {error}", where) from None
+            problem = "is not text" if isinstance(error, UnicodeDecodeError) else error.strerror
+            raise InputError(f"{token_file} cannot be read: {problem}", where) from None
     if token and not (token.isascii() and token.isprintable()):
         raise InputError("a token is one line of printable ASCII", where)
     return token

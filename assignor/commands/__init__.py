@@ -18,6 +18,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from assignor.commands import assign, decode, diff, explain, simulate, what_if
 from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NOBODY_READS, EXIT_UNUSABLE, exit_code_of, say
@@ -34,10 +35,25 @@ Every command explains itself: assignor COMMAND --help.
 _EXAMPLE = example("explain recordings/orders.jsonl.gz", "groups describe orders --watch", "--install-completion")
 
 
+class _ReaderGone(Exception):
+    """Nobody reads stdout any more. Not an OSError, of which typer would make exit code 1, which is an answer."""
+
+
+class _Program(TyperGroup):
+    """All commands, as one."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+
 def build_app() -> typer.Typer:
     """All commands. Those of a package that cannot be imported are left out, and the help says so."""
     app = typer.Typer(
         name="assignor",
+        cls=_Program,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -65,7 +81,7 @@ def main() -> None:
             build_app()(prog_name="assignor")
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_NOBODY_READS)
     except KeyboardInterrupt:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor.commands.console import EXIT_NO, LinesSetAside, leave, say
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, data_text, show
@@ -57,23 +57,22 @@ def assign_files(options: AssignOptions) -> None:
 
     A line that cannot be used is reported as file:line, and the next one is run; the exit code is then 2.
     """
-    tally = Tally()
+    tally, set_aside = Tally(), LinesSetAside()
     with _results_written(options) as write:
         for line in read_with_bar(options.files):
-            ran = _run(line, tally, tally.compare if options.check else _compare_not)
+            ran = _run(line, tally, set_aside, tally.compare if options.check else _compare_not)
             if ran is not None:
                 write(ran)
     if options.check:
         if tally.total == 0:
             raise InputError("there is no line to check", " ".join(map(shown, options.files)))
         show(tally.as_document(), tally.as_text(), options.format or Format.TEXT)
-    if tally.unusable:
-        leave(EXIT_UNUSABLE)
+    set_aside.leave_if_any()
     if tally.refused or not tally.all_equal:
         leave(EXIT_NO)
 
 
-def _run(line: Line, tally: Tally, compare: Callable[[str, Rerun], None]) -> Rerun | None:
+def _run(line: Line, tally: Tally, set_aside: LinesSetAside, compare: Callable[[str, Rerun], None]) -> Rerun | None:
     """None for a line that cannot be run: it is reported and counted."""
     tally.total += 1
     try:
@@ -85,7 +84,7 @@ def _run(line: Line, tally: Tally, compare: Callable[[str, Rerun], None]) -> Rer
         return None
     except AssignorFault as error:
         tally.unusable += 1
-        say(f"{line.where}: {error}")
+        set_aside(line.where, error)
         return None
     return ran
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import NoReturn
 
 import typer
@@ -37,16 +38,31 @@ def leave(code: int) -> NoReturn:
 
 
 class LinesSetAside:
-    """The lines that a command could not use: each is reported as file:line, and the command goes on with the next."""
+    """The lines that a command could not use: the first of each file are reported as file:line, the others are counted
+    at the end, and the command goes on with the next.
+    """
+
+    SHOWN = 5
 
     def __init__(self) -> None:
         self.count = 0
+        self._of_file: Counter[str] = Counter()
 
     def __call__(self, where: str, problem: object) -> None:
+        file = where.rpartition(":")[0]
         self.count += 1
-        say(f"{where}: {problem}")
+        self._of_file[file] += 1
+        if self._of_file[file] <= self.SHOWN:
+            say(f"{where}: {problem}")
+
+    def say_how_many_more(self) -> None:
+        for file, count in self._of_file.items():
+            if count > self.SHOWN:
+                more = count - self.SHOWN
+                say(f"{file}: {more:,} more {'line' if more == 1 else 'lines'} cannot be used: is this a recording?")
 
     def leave_if_any(self) -> None:
         """Ends the command with exit code 2 when a line was set aside."""
+        self.say_how_many_more()
         if self.count:
             leave(EXIT_UNUSABLE)

@@ -101,18 +101,19 @@ def shortened(name: str, width: int) -> str:
 
 
 def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Takes what is too much from the widest column that may give, again and again."""
+    """Takes what is too much from the widest column that may give, again and again: first words, then names."""
     excess = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - width
-    while excess > 0:
-        giving = [
-            index
-            for index, column in enumerate(columns)
-            if (column.shorten or column.wrap) and widths[index] > max(_SHORTEST, len(column.heading))
-        ]
-        if not giving:
-            return
-        widths[max(giving, key=widths.__getitem__)] -= 1
-        excess -= 1
+    for may_give in ([column.wrap for column in columns], [column.shorten for column in columns]):
+        while excess > 0:
+            giving = [
+                index
+                for index, column in enumerate(columns)
+                if may_give[index] and widths[index] > max(_SHORTEST, len(column.heading))
+            ]
+            if not giving:
+                break
+            widths[max(giving, key=widths.__getitem__)] -= 1
+            excess -= 1
 
 
 def _lines(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> list[str]:

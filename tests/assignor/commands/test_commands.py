@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pty
+import signal
 import subprocess
 import textwrap
 from pathlib import Path
@@ -246,6 +247,41 @@ class TestProgram:
         assert "absent (No module named 'no_such_package')" in " ".join(helped.stdout.split())
         hello = subprocess.run([*PROGRAM, "hello"], capture_output=True, text=True, env=env, cwd=ROOT)
         assert (hello.returncode, hello.stdout) == (0, "hi\n")
+
+    @pytest.mark.parametrize("command", ["explain", "assign", "simulate"])
+    def test_should_say_in_a_few_lines_that_a_file_is_garbage(self, command: str, tmp_path: Path) -> None:
+        file = tmp_path / "garbage.bin"
+        file.write_bytes(b"\x80\xff\n" * 1000)
+        ran = assignor(command, str(file))
+        assert (ran.returncode, ran.stdout) == (2, "")
+        said = ran.stderr.splitlines()
+        assert len(said) == 6
+        assert said[0] == f"{file}:1: is not UTF-8 text: invalid start byte at byte 0"
+        assert said[5] == f"{file}: 995 more lines cannot be used: is this a recording?"
+
+    def test_should_end_quietly_when_nobody_reads_on(self) -> None:
+        lines = str(VECTORS / "recordings/threads2.jsonl.gz")
+        command = [*PROGRAM, "assign", lines, lines]  # more than a pipe holds
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as ran:
+            assert ran.stdout is not None
+            assert ran.stderr is not None
+            ran.stdout.readline()
+            ran.stdout.close()
+            assert ran.stderr.read() == b""
+        assert ran.returncode == 141, "as a shell reports SIGPIPE"
+
+    def test_should_end_quietly_at_ctrl_c(self) -> None:
+        command = [*PROGRAM, "explain", "-"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe) as ran:
+            assert ran.stdin is not None
+            assert ran.stderr is not None
+            ran.stdin.write(b"nonsense\n")
+            ran.stdin.flush()
+            assert ran.stderr.readline().startswith(b"stdin:1: is not a line of JSON"), "it waits for more"
+            ran.send_signal(signal.SIGINT)
+            assert ran.stderr.read() == b""
+        assert ran.returncode == 130
 
     def test_should_build_the_same_app_again(self) -> None:
         names = [[command.name for command in build_app().registered_commands] for _ in range(2)]
