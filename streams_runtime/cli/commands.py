@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import typer
 
+from assignor.commands.extras import Extra
 from assignor.commands.help_texts import example
 from streams_runtime.cli import topic_commands
 from streams_runtime.cli.consume_command import consume
 from streams_runtime.cli.produce_command import produce
 from streams_runtime.cli.reset_command import reset
+
+STREAMS = Extra("streams", ("httpx",))
+"""`reset` asks the coordinator. The others work on an embedded log without any extra."""
 
 
 def register(app: typer.Typer) -> None:
@@ -17,4 +21,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(topic_commands.topics, name="topics", epilog=example(f"topics list {at}"))
     app.command("produce", epilog=example(f"produce lines a.txt --key-separator : {at}"))(produce)
     app.command("consume", epilog=example(f"consume counts --from-beginning {at}"))(consume)
+    if STREAMS.is_missing:
+        STREAMS.register_missing(app, "reset")
+        return
     app.command("reset", epilog=example("reset --application-id words --bootstrap-server embedded:log"))(reset)
