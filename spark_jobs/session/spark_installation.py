@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -17,6 +18,8 @@ from assignor.errors import InputError
 from spark_jobs.session.java_home import find_java_home
 
 _HOME, _SETTINGS, _PYTHON = "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"
+_OPTIONS = "SPARK_SUBMIT_OPTS"
+_LOG4J_FILE = "log4j2.properties"
 _LOG4J = """rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -39,6 +42,10 @@ def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, st
             raise InputError(f"there is no directory {settings}", _SETTINGS)
     elif not given:
         environment[_SETTINGS] = str(_own_settings(directory, log_level))
+    if _SETTINGS not in environment and not any(_settings_directory(environment).glob("log4j2*")):
+        # Spark's own default in a shell, which PySpark's driver is to Spark, shows warnings and no more at any level
+        log4j = _own_settings(directory, log_level) / _LOG4J_FILE
+        environment[_OPTIONS] = f"{os.environ.get(_OPTIONS, '')} -Dlog4j2.configurationFile={log4j}".strip()
     java_home = find_java_home(directory)
     if java_home is not None:
         environment["JAVA_HOME"] = str(java_home)
@@ -68,8 +75,13 @@ def _checked_home(home: Path) -> Path:
     return home
 
 
+def _settings_directory(environment: Mapping[str, str]) -> Path:
+    """Of the user."""
+    return Path(os.environ.get(_SETTINGS) or Path(environment[_HOME]) / "conf")
+
+
 def _own_settings(directory: Path, log_level: str) -> Path:
     settings = directory / "conf"
     settings.mkdir()
-    (settings / "log4j2.properties").write_text(_LOG4J.format(level=log_level.lower()))
+    (settings / _LOG4J_FILE).write_text(_LOG4J.format(level=log_level.lower()))
     return settings

@@ -34,8 +34,8 @@ from spark_jobs.session.spark_installation import spark_environment
 from spark_jobs.session.spark_options import LOOPBACK, SparkOptions, is_on_loopback, standalone_addresses
 
 CONNECT_TIMEOUT_S = 5.0
-_UI_PORT, _UI_PORTS = 4040, 17
-"""Spark tries this port and the next ones, and ends when all are taken."""
+_UI_PORT, _RETRIES = 4040, 16
+"""Spark tries this port and so many after it, and ends when all are taken."""
 _NAME_OF_A_SHELL = "pyspark-shell"
 
 ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
@@ -125,7 +125,8 @@ def _has_free_ui_port(conf: SparkConf) -> bool:
     first = conf.get("spark.ui.port", str(_UI_PORT))
     if not str(first).isdigit() or first == "0":
         return True
-    for port in range(int(str(first)), int(str(first)) + _UI_PORTS):
+    tries = int(str(conf.get("spark.port.maxRetries", str(_RETRIES)))) + 1
+    for port in range(int(str(first)), int(str(first)) + tries):
         with contextlib.suppress(OSError), socket.create_server((os.environ.get("SPARK_LOCAL_IP", ""), port)):
             return True
     return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 
 from assignor.errors import InputError
 from spark_jobs.session.spark_options import LOCAL_MASTER
@@ -25,12 +25,15 @@ _SPECULATION = "spark.speculation"
 _IDLE_KILL, _IDLE_TIMEOUT = "spark.python.worker.killOnIdleTimeout", "spark.python.worker.idleTimeoutSeconds"
 
 
-def with_defaults(conf: SparkConf, *, instances: int = 1) -> SparkConf:
-    """The same `conf`, completed for `instances` instances; what it has stays.
+def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> SparkConf:
+    """`conf`, completed for `instances` instances; what it has stays.
 
-    For a driver that builds its session itself, such as one that spark-submit starts. Raises InputError for settings
-    under which instances cannot run.
+    For a driver that builds its session itself. None: what Spark's own configuration says, and under spark-submit all
+    that it was given. Raises InputError for settings under which instances cannot run.
     """
+    if conf is None:
+        SparkContext._ensure_initialized()  # without its JVM, PySpark knows no settings but those of this program
+        conf = SparkConf()
     for key, value in {**checked_defaults(conf, instances), _MAX_FAILURES: "1000000"}.items():
         conf.setIfMissing(key, value)
     return conf

@@ -21,6 +21,7 @@ LANGUAGES = {"python", "text", "json", "toml", "properties", "ini", *SHELL}
 RUN_ELSEWHERE = {
     "docs/runtime/index.md": "tests/streams_runtime/test_runtime_guide.py",
     "docs/how-to/use-avro-or-protobuf.md": "tests/streams_runtime/serdes/test_how_to_page.py",
+    "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
 }
 """Pages whose Python is run by a test of its own."""
 PYTHON_NOT_RUN = {
@@ -32,6 +33,7 @@ PYTHON_NOT_RUN = {
 _ON_DATA = ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")
 SHELL_RUN_ELSEWHERE = {
     "docs/tutorial/first-hour.md": "tests/docs/test_tutorial.py",
+    "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
     **{f"docs/how-to/{page}.md": "tests/streams_runtime/cli/test_how_to_pages.py" for page in _ON_DATA},
 }
 """Pages whose commands are run, all of them and in their order, by a test of its own."""

@@ -14,7 +14,7 @@ from spark_jobs.session.spark_installation import spark_environment
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_SUBMIT_OPTS"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -42,8 +42,10 @@ def test_should_take_what_the_user_names(tmp_path: Path, monkeypatch: pytest.Mon
     assert environment["SPARK_HOME"] == str(home)
     assert "SPARK_CONF_DIR" not in environment, "Spark looks below its home"
     assert environment["PYSPARK_PYTHON"] == "/opt/python"
+    assert "-Dlog4j2.configurationFile=" in environment["SPARK_SUBMIT_OPTS"], "it says nothing of logging"
+    (tmp_path / "log4j2.xml").write_text("")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert "SPARK_CONF_DIR" not in spark_environment(tmp_path), "it is there already"
+    assert spark_environment(tmp_path).keys().isdisjoint({"SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS"}), "both are there"
 
 
 def test_should_refuse_a_spark_of_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

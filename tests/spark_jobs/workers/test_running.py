@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,10 +36,9 @@ from tests import warm_program
 from tests.checkout import ROOT
 from tests.spark_jobs.quick_java import OPTIONS
 from tests.spark_jobs.small_application import STORES, TASKS, counted, small_application, write_records
+from tests.spark_jobs.talk import TIMEOUT_S, Talk
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
 
-TIMEOUT_S = 240.0
-"""Spark starts within seconds, and on a machine that is busy with other tests within minutes."""
 PROGRAM = "from assignor.commands import main; main()"
 
 
@@ -163,7 +165,7 @@ def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_e
     assert "stopping: instances commit, checkpoint and leave" in talk.text
     # the third got its slot when the others had ended, and was told the same
     assert [json.loads(line) for line in stdout.splitlines()] == [
-        {"partition": partition, "state": "not-running", "errors": []} for partition in range(3)
+        {"partition": partition, "state": "not-running", "errors": [], "notices": []} for partition in range(3)
     ]
     last = {line.thread: line.event for line in read_ownership(tmp_path / "log")}
     assert last == {f"{GROUP_ID}-p{partition}-t0": OwnershipEvent.CLOSED for partition in range(3)}
@@ -196,6 +198,78 @@ def test_should_fail_when_the_job_is_cancelled(
 
 
 @pytest.mark.spark
+def test_should_give_an_instance_up_that_fails_at_each_start(
+    spark: SparkSession,
+    coordinator: CoordinatorProcess,
+    log_directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its module is in no file, so executors have not got it."""
+    module = types.ModuleType("only_on_the_driver")
+    exec("def handle(error): raise error", vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    application = replace(small_application("hopeless", log_directory), processing_exception_handler=module.handle)
+    said: list[str] = []
+    workers = run(
+        spark,
+        application,
+        instances=1,
+        coordinator_url=coordinator.url,
+        state_dir=str(tmp_path),
+        say=said.append,
+    )
+    reason = (
+        r"instance 0 failed on executor \d+ on 127\.0\.0\.1: ModuleNotFoundError: No module named 'only_on_the_driver'"
+    )
+    with pytest.raises(WorkersFailed, match=f"^{reason}; it failed at each of the last starts and is given up$"):
+        workers.wait(TIMEOUT_S)
+    assert [re.fullmatch(f"{reason}; Spark starts it again", line) is not None for line in said] == [True] * 3
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_should_leave_nothing_behind_when_it_is_interrupted_while_spark_starts(
+    number: signal.Signals, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
+) -> None:
+    mark = f"spark.test.mark={tmp_path}"
+    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--master", "local[1]", "--conf", mark]
+    running = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *command, "--coordinator", coordinator.url],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
+    )
+    talk = Talk(running)
+    try:
+        talk.wait_for(r"starting Spark on local\[1\]")
+        while not processes_with(mark) - {running.pid}:
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(number)
+        stdout = talk.wait_for_end()
+    finally:
+        running.kill()
+        running.wait()
+    assert (running.returncode, stdout) == (1, "")
+    assert talk.text.splitlines() == ["starting Spark on local[1]", "interrupted; Spark is stopped"]
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while processes_with(mark) and time.monotonic() < deadline_s:
+        time.sleep(0.01)  # what was killed is still there for a moment
+    assert processes_with(mark) == set()
+
+
+def processes_with(argument: str) -> set[int]:
+    found = set()
+    for directory in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if directory.name.isdigit() and argument in (directory / "cmdline").read_text(errors="replace").split("\0"):
+                found.add(int(directory.name))
+    return found
+
+
+@pytest.mark.spark
 def test_should_refuse_an_application_that_cannot_run_elsewhere(
     spark: SparkSession, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
 ) -> None:
@@ -225,6 +299,8 @@ def test_should_allow_one_session_at_a_time(spark: SparkSession) -> None:
         (["tests.spark_jobs.user_app:GROUP_ID"], "GROUP_ID is a str; it must be an Application"),
         (["tests.spark_jobs.user_app:with_relative_log"], "'embedded:records' is relative"),
         (["tests.spark_jobs.user_app:application", "--token-file", "/dev/null/token"], "cannot be read"),
+        (["tests.spark_jobs.user_app:application", "--conf", "spark.ui.enabled"], "--conf: must be key=value"),
+        (["tests.spark_jobs.user_app:application", "--properties-file", "/nowhere"], "there is no file /nowhere"),
     ],
 )
 def test_should_exit_with_two_when_the_command_line_cannot_be_used(
@@ -233,47 +309,30 @@ def test_should_exit_with_two_when_the_command_line_cannot_be_used(
     environment = os.environ | {LOG_VARIABLE: str(tmp_path)}
     ran = warm_program.run(["workers", "run", *arguments], cwd=ROOT, environment=environment)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert message in ran.stderr
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (
+            ["--coordinator", "http://127.0.0.1:1", "--wait-for-coordinator", "0"],
+            "no coordinator answers at http://127.",
+        ),
+        (
+            ["--master", "spark://127.0.0.1:1"],
+            "no Spark master answers at 127.0.0.1:1 (Connection refused): is --master",
+        ),
+    ],
+)
+def test_should_exit_with_one_line_when_nobody_answers(
+    arguments: list[str], message: str, coordinator: CoordinatorProcess, log_directory: Path
+) -> None:
+    environment = os.environ | {LOG_VARIABLE: str(log_directory)}
+    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--coordinator", coordinator.url, *arguments]
+    ran = warm_program.run(command, cwd=ROOT, environment=environment)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.splitlines()[-1].startswith(f"error: {message}")
     assert "Traceback" not in ran.stderr
-
-
-class Talk:
-    """What a process says on stderr, read while it runs."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.text = ""
-        self._process = process
-        self._changed = threading.Condition()
-        self._ended = False
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def wait_for(self, pattern: str) -> str:
-        """The first line so far, or to come, that matches from its beginning to its end."""
-        found: list[str] = []
-
-        def said() -> bool:
-            found[:] = re.findall(rf"^{pattern}$", self.text, re.MULTILINE)[:1]
-            return bool(found) or self._ended
-
-        with self._changed:
-            self._changed.wait_for(said, TIMEOUT_S)
-        assert found, f"{pattern!r} did not come:\n{self.text}"
-        return found[0]
-
-    def wait_for_end(self) -> str:
-        """Its stdout."""
-        self._process.wait(TIMEOUT_S)
-        self._reader.join(TIMEOUT_S)
-        assert self._process.stdout is not None
-        return self._process.stdout.read()
-
-    def _read(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            with self._changed:
-                self.text += line
-                self._changed.notify_all()
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()

@@ -1,0 +1,242 @@
+"""docs/how-to/run-on-a-spark-cluster.md on a real standalone master with two workers, as processes on loopback.
+
+Its application runs by both of its commands. Instances spread over the workers, one executor gets SIGKILL in the middle
+of the work, a standby takes over, and every count is exact.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.demo.takeovers import takeovers
+from spark_jobs.session.spark_installation import spark_environment
+from spark_jobs.session.spark_options import LOOPBACK
+from spark_jobs.workers.group_view import GroupView, wait_for_group, wait_until_held
+from spark_jobs.workers.ownership_history import gaps, overlaps, ownership_intervals
+from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.record_producer import RecordProducer
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.topic_reading import read_topic
+from tests.checkout import ROOT
+from tests.docs.pages import blocks
+from tests.spark_jobs.quick_java import OPTIONS, quick_java
+from tests.spark_jobs.standalone_cluster import standalone_cluster
+from tests.spark_jobs.talk import TIMEOUT_S, Talk
+from tests.warm_coordinator import WarmCoordinator
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+PAGE = "docs/how-to/run-on-a-spark-cluster.md"
+PARTITIONS = 4
+TASKS = {f"{subtopology}_{partition}" for subtopology in range(2) for partition in range(PARTITIONS)}
+LINES = 1_000
+DEFAULTS = """# what an administrator has set
+spark.executor.memory           600m
+spark.test.of.defaults          defaults
+spark.test.of.command           defaults
+spark.executor.extraJavaOptions -Dmine=1
+"""
+SETTINGS = {
+    "spark.executor.memory": "600m",
+    "spark.test.of.defaults": "defaults",
+    "spark.test.of.command": "command",
+    "spark.cores.max": "2",
+}
+"""What becomes of them with `--conf spark.test.of.command=command` and our own defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageInUse:
+    """The page's files in `directory`, and its commands, with the names of this machine instead of its own."""
+
+    directory: Path
+    commands: tuple[str, ...]
+    log: str
+    coordinator: CoordinatorProcess
+
+    def start(self, beginning: str, environment: dict[str, str], *more: str) -> subprocess.Popen[str]:
+        """The command of the page that begins so."""
+        (command,) = (each for each in self.commands if each.startswith(beginning))
+        return subprocess.Popen(
+            [*shlex.split(command), *more],
+            cwd=self.directory,
+            env={**os.environ, **OPTIONS, **environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@pytest.fixture(scope="module")
+def master() -> Iterator[str]:
+    with quick_java(), standalone_cluster(cores=1, workers=2) as url:
+        yield url
+
+
+@pytest.fixture
+def page(master: str, tmp_path: Path) -> Iterator[PageInUse]:
+    log = f"embedded:{tmp_path / 'log'}"
+    settings = {"group.initial.rebalance.delay.ms": 3_000, "cluster.bootstrap.servers": log}
+    with WarmCoordinator(tmp_path / "coordinator", settings) as coordinator:
+        names = {"spark://master:7077": master, "http://coordinator:8080": coordinator.url, "broker:9092": log}
+
+        def of_this_machine(text: str) -> str:
+            for name, here in names.items():
+                text = text.replace(name, here)
+            return text
+
+        for block in blocks(PAGE):
+            if block.language == "python":
+                name = re.match(r"# (\w+\.py)\n", block.code)
+                assert name is not None, "every block of code begins with the name of its file"
+                (tmp_path / name[1]).write_text(of_this_machine(block.code), encoding="utf-8")
+        commands = tuple(of_this_machine(block.code) for block in blocks(PAGE) if block.language == "shell")
+        with closing(open_log(log)) as opened:
+            opened.create_topics([NewTopic("lines", PARTITIONS), NewTopic("word-counts", PARTITIONS)])
+        yield PageInUse(tmp_path, commands, log, coordinator)
+
+
+def test_should_spread_over_the_workers_and_count_exactly_when_one_executor_is_killed(page: PageInUse) -> None:
+    expected = write_lines(page.log, LINES)
+    settings = page.directory / "conf"
+    settings.mkdir()
+    (settings / "spark-defaults.conf").write_text(DEFAULTS)
+    owned = page.directory / "owned"
+    own = ["--conf", "spark.test.of.command=command", "--state-dir", str(page.directory / "state")]
+    own += ["--log-dir", str(owned)]
+    driver = page.start("assignor workers run", {"SPARK_CONF_DIR": str(settings)}, *own)
+    talk = Talk(driver)
+    try:
+        started = talk.wait_for(r"Spark \S+ runs as app-\S+, its UI is http://127\.0\.0\.1:\d+")
+        told = settings_of(started)
+        assert {name: told.get(name) for name in SETTINGS} == SETTINGS
+        # Spark itself puts options of its own before it
+        assert re.search(r"(^| )-Dmine=1$", told["spark.executor.extraJavaOptions"]), "and none of ours"
+        with CoordinatorClient(page.coordinator.url) as client:
+            wait_until_held(client, "words", owned, owned_once_by(2), "both instances", TIMEOUT_S)
+            lines = read_ownership(owned)
+            victim = lines[-1]
+            assert victim.jvm_pid is not None
+            assert len({worker_of(pid) for pid in {line.jvm_pid for line in lines}}) == 2, "one on each worker"
+
+            died_ms = time.time() * 1000
+            os.kill(victim.jvm_pid, signal.SIGKILL)
+            expected += write_lines(page.log, LINES)
+            gone = {line.member_id for line in lines if line.jvm_pid == victim.jvm_pid}
+            wait_until_held(
+                client,
+                "words",
+                owned,
+                lambda view: owned_once_by(2)(view) and gone.isdisjoint(one.member_id for one in view.members),
+                "Spark to have started the lost instance again",
+                TIMEOUT_S,
+            )
+            wait_for_group(client, "words", lambda _: counts(page.log) == expected, "every count", TIMEOUT_S)
+        assert_taken_over_from_standbys(read_ownership(owned), victim, died_ms)
+        talk.wait_for(r"instance \d was lost with executor \d+ on 127\.0\.0\.1: .*; Spark starts it again")
+        driver.send_signal(signal.SIGINT)
+        stdout = talk.wait_for_end()
+    finally:
+        driver.kill()
+        driver.wait()
+    assert (driver.returncode, stdout.splitlines()) == (0, ["instance 0: not-running", "instance 1: not-running"])
+    assert counts(page.log) == expected
+    assert "Traceback" not in talk.text
+
+
+def test_should_run_from_a_program_that_spark_submit_starts(page: PageInUse) -> None:
+    expected = write_lines(page.log, LINES)
+    environment = {**spark_environment(page.directory), "SPARK_LOCAL_IP": LOOPBACK, "PYTHONPATH": str(ROOT)}
+    submit = f"spark-submit --conf spark.executor.memory=600m --conf spark.driver.host={LOOPBACK}"
+    program = PageInUse(
+        page.directory,
+        tuple(each.replace("spark-submit", submit) for each in page.commands),
+        page.log,
+        page.coordinator,
+    ).start("spark-submit", environment)
+    talk = Talk(program)
+    try:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while counts(page.log) != expected:
+            assert program.poll() is None, talk.text
+            assert time.monotonic() < deadline_s, talk.text
+            time.sleep(0.2)
+        with CoordinatorClient(page.coordinator.url) as client:
+            wait_for_group(client, "words", owned_once_by(2), "both instances", TIMEOUT_S)
+            client.drain("words")
+        stdout = talk.wait_for_end()
+    finally:
+        program.kill()
+        program.wait()
+    assert program.returncode == 0, talk.text
+    assert stdout.splitlines() == ["instance 0: not-running", "instance 1: not-running"]
+    assert "it should be" not in talk.text
+
+
+def write_lines(log: str, number: int) -> Counter[str]:
+    """Lines of three words each; gives how often each word is in them."""
+    words: Counter[str] = Counter()
+    with RecordProducer(log, STRING, STRING) as lines:
+        for each in range(number):
+            line = [f"word-{each % 7}", f"word-{each % 11}", "all"]
+            lines.send("lines", f"line-{each}", " ".join(line))
+            words.update(line)
+    return words
+
+
+def counts(log: str) -> dict[str, int]:
+    """The last count of each word."""
+    return {str(record.key): int(record.value or 0) for record in read_topic(log, "word-counts", STRING, LONG)}
+
+
+def owned_once_by(members: int) -> Callable[[GroupView], bool]:
+    def wanted(view: GroupView) -> bool:
+        owners = view.owners()
+        return len(view.members) == members and {task: len(names) for task, names in owners.items()} == dict.fromkeys(
+            TASKS, 1
+        )
+
+    return wanted
+
+
+def settings_of(started: str) -> dict[str, str]:
+    """What Spark's UI, whose address the driver has told, says of the application's settings."""
+    url = started.rpartition(" ")[2]
+    application = started.partition("runs as ")[2].partition(",")[0]
+    with urllib.request.urlopen(f"{url}/api/v1/applications/{application}/environment") as answer:
+        return dict(json.load(answer)["sparkProperties"])
+
+
+def worker_of(jvm_pid: int | None) -> str:
+    """The worker that has started this executor."""
+    command = Path(f"/proc/{jvm_pid}/cmdline").read_text().split("\0")
+    return command[command.index("--worker-url") + 1]
+
+
+def assert_taken_over_from_standbys(lines: list[OwnershipLine], victim: OwnershipLine, died_ms: float) -> None:
+    intervals = ownership_intervals(lines)
+    assert [gap for gap in gaps(intervals) if gap.end_ms is None] == []
+    assert overlaps(intervals) == []
+    lost = takeovers(lines, died_ms, {line.pid: died_ms for line in lines if line.jvm_pid == victim.jvm_pid})
+    with_state = [one for one in lost if one.task.startswith("1_")]
+    assert with_state
+    assert [one for one in with_state if not one.had_standby or one.thread is None] == []

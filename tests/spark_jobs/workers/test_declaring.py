@@ -1,0 +1,129 @@
+"""What happens before instances start: a coordinator that is not up yet, and instances that run already."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assignor.errors import InputError
+from spark_jobs.workers import declaring
+from spark_jobs.workers.declaring import declare
+from spark_jobs.workers.member_process import InstanceSettings
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
+from tests.spark_jobs.log_directories import LogDirectories
+from tests.spark_jobs.running_instance import RunningInstance
+from tests.spark_jobs.small_application import small_application
+from tests.warm_coordinator import WarmCoordinator
+
+NOBODY = "http://127.0.0.1:1"
+
+
+class Lines:
+    """What was said, and a signal at each line."""
+
+    def __init__(self, at: Callable[[str], None] = lambda _line: None) -> None:
+        self.said: list[str] = []
+        self._at = at
+
+    def __call__(self, line: str) -> None:
+        self.said.append(line)
+        self._at(line)
+
+
+def test_should_say_what_to_do_when_no_coordinator_answers(log_directory: Path) -> None:
+    lines = Lines()
+    with (
+        CoordinatorClient(NOBODY) as client,
+        pytest.raises(
+            CoordinatorUnavailable, match=rf"no coordinator answers at {NOBODY} \(.*refused.*`assignor serve`"
+        ),
+    ):
+        declare(small_application("nobody", log_directory), client, NOBODY, instances=1, say=lines)
+    assert lines.said == []
+
+
+def test_should_end_after_the_time_that_it_states(log_directory: Path) -> None:
+    lines = Lines()
+    with CoordinatorClient(NOBODY) as client, pytest.raises(CoordinatorUnavailable, match="no coordinator answers"):
+        declare(small_application("nobody", log_directory), client, NOBODY, instances=1, say=lines, wait_s=0.2)
+    (line,) = lines.said
+    assert line.startswith(f"waiting for the coordinator at {NOBODY}, for 0.2 s at most (")
+
+
+def test_should_go_on_once_the_coordinator_is_up(
+    log_directories: LogDirectories, log_directory: Path, tmp_path: Path
+) -> None:
+    with WarmCoordinator(tmp_path, log_directories.setting) as coordinator:
+        coordinator.kill()
+        lines = Lines(lambda line: coordinator.start() if line.startswith("waiting") else None)
+        with CoordinatorClient(coordinator.url) as client:
+            declare(
+                small_application("late", log_directory), client, coordinator.url, instances=1, say=lines, wait_s=60
+            )
+    assert [line.partition(",")[0] for line in lines.said] == [
+        f"waiting for the coordinator at {coordinator.url}",
+        f"the coordinator at {coordinator.url} answers",
+    ]
+
+
+@pytest.fixture
+def running(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path
+) -> InstanceSettings:
+    settings = InstanceSettings(
+        small_application("twice", log_directory), coordinator.url, 1, str(tmp_path / "state"), None
+    )
+    declare(settings.application, client, coordinator.url, instances=1, say=Lines())
+    return settings
+
+
+def test_should_refuse_instances_that_are_alive(
+    running: InstanceSettings, client: CoordinatorClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(declaring, "ALIVE_MS", 500)
+    instance = RunningInstance(running)
+    wait_until_joined(client)
+    lines = Lines()
+    with pytest.raises(
+        InputError, match=r"^twice: its instances run already, started by another driver \(twice-p0-t0\)"
+    ):
+        declare(running.application, client, running.coordinator_url, instances=1, say=lines)
+    assert lines.said == ["twice-p0-t0 are in the group already: waiting until they have left"]
+    client.drain("twice")
+    instance.wait()
+
+
+def test_should_wait_for_instances_that_are_about_to_leave(
+    running: InstanceSettings, client: CoordinatorClient
+) -> None:
+    instance = RunningInstance(running)
+    wait_until_joined(client)
+    lines = Lines(lambda _line: client.drain("twice"))
+    declare(running.application, client, running.coordinator_url, instances=1, say=lines)
+    assert len(lines.said) == 1
+    instance.wait()
+
+
+def test_should_leave_instances_of_other_numbers_alone(running: InstanceSettings, client: CoordinatorClient) -> None:
+    instance = RunningInstance(running, partition=1)
+    wait_until_joined(client)
+    lines = Lines()
+    declare(running.application, client, running.coordinator_url, instances=1, say=lines)
+    assert lines.said == []
+    client.drain("twice")
+    instance.wait()
+
+
+def wait_until_joined(client: CoordinatorClient) -> None:
+    looked = threading.Event()
+    for _ in range(600):
+        if re.search(r"'fetched': True", str(client.describe("twice")["members"])):
+            return
+        looked.wait(0.05)
+    raise AssertionError("it did not join")
