@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from assignor.commands.console import EXIT_NO, leave, say
+from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NO, leave, say
 from assignor.commands.extras import Extra
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
@@ -148,7 +148,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
             ends = _run_until_ended(application, token, options, spark)
     except KeyboardInterrupt:
         say("interrupted; Spark is stopped")
-        leave(EXIT_NO)
+        leave(EXIT_INTERRUPTED)
     if not ends:
         raise WorkersFailed("the instances did not end in time and were killed")
     for end in ends:

@@ -252,7 +252,7 @@ def test_should_leave_nothing_behind_when_it_is_interrupted_while_spark_starts(
     finally:
         running.kill()
         running.wait()
-    assert (running.returncode, stdout) == (1, "")
+    assert (running.returncode, stdout) == (130, "")
     assert talk.text.splitlines() == ["starting Spark on local[1]", "interrupted; Spark is stopped"]
     deadline_s = time.monotonic() + TIMEOUT_S
     while processes_with(mark) and time.monotonic() < deadline_s:
