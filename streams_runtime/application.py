@@ -20,6 +20,7 @@ from types import ModuleType
 from assignor.errors import InputError, TopologyError
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.instance_states import StateListener
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import RestoreListener
@@ -58,7 +59,8 @@ class Application:
 
     `topology`: the one given, with the default serdes of the configs where it names none.
     `processing_exception_handler` decides on errors of processors and sinks, `deserialization_exception_handler` on
-    errors of serdes and timestamp extractors when records are read.
+    errors of serdes and timestamp extractors when records are read. `state_listener`: called by each instance with its
+    new and its old state.
     """
 
     topology: Topology
@@ -67,6 +69,7 @@ class Application:
     deserialization_exception_handler: ExceptionHandler
     uncaught_exception_handler: UncaughtExceptionHandler
     restore_listener_factory: RestoreListenerFactory | None
+    state_listener: StateListener | None
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class Application:
         deserialization_exception_handler: ExceptionHandler = fail,
         uncaught_exception_handler: UncaughtExceptionHandler = shut_down_client,
         restore_listener_factory: RestoreListenerFactory | None = None,
+        state_listener: StateListener | None = None,
     ) -> None:
         """`configs`: a StreamsConfig, or values by Kafka's dotted names. Raises InputError that says what is wrong."""
         handlers = {
@@ -94,6 +98,9 @@ class Application:
                 "restore_listener_factory",
             )
         object.__setattr__(self, "restore_listener_factory", restore_listener_factory)
+        if state_listener is not None and not callable(state_listener):
+            raise InputError(f"must be a function of new and old state, not {state_listener!r}", "state_listener")
+        object.__setattr__(self, "state_listener", state_listener)
         object.__setattr__(self, "configs", _checked_configs(configs))
         topology = _checked_topology(topology)
         _check_optimizations(topology, self.configs)

@@ -1,10 +1,11 @@
 """One instance of an application in one process: a state directory, a process id, and stream threads.
 
-    CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING, or ERROR when an error ended it
-
 Rules:
 - A second process in the same state directory is refused. The process id stays with the directory.
-- The instance is RUNNING when every thread is, and REBALANCING otherwise. It ends with its last thread.
+- The instance is RUNNING when every thread is, and REBALANCING otherwise (`instance_states`). It ends with its last
+  thread, unless that was removed.
+- Threads can be added and removed while it runs (KIP-663). A thread that is removed drains and leaves the group.
+- A paused instance stays in the group, but its tasks are neither processed, punctuated nor restored (KIP-834).
 - The user decides what happens after a thread failed: another thread takes its place, this instance ends (the default),
   or the whole application ends.
 - `close` drains: it commits everything before the members leave the group, and closes it before it returns.
@@ -18,12 +19,13 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from itertools import count
 
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application, ThreadErrorResponse
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.instance_states import InstanceState, StateListener, ToldStates
 from streams_runtime.logged_notices import OWN, ROOT, LoggedNotices
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
@@ -48,18 +50,10 @@ _logger = logging.getLogger(__name__)
 _SYSTEM_CLOCK = SystemClock()
 
 
-class InstanceState(StrEnum):
-    CREATED = "created"
-    REBALANCING = "rebalancing"
-    RUNNING = "running"
-    PENDING_SHUTDOWN = "pending-shutdown"
-    NOT_RUNNING = "not-running"
-    ERROR = "error"
-
-
 _ERRORS_KEPT = 20
 """An error keeps its stack frames in memory, and with REPLACE_THREAD there may be any number of errors."""
 
+_ALIVE = (InstanceState.REBALANCING, InstanceState.RUNNING)
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
@@ -112,8 +106,11 @@ class StreamsInstance:
         self._options = options or InstanceOptions()
         self._coordinator = coordinator
         self._changed = threading.Condition()
-        self._state = InstanceState.CREATED
-        self._threads: list[StreamThread] = []
+        self._states = ToldStates(application.state_listener)
+        self._threads: Mapping[int, StreamThread] = {}  # by index; never changed in place, because others read it
+        self._removed: set[StreamThread] = set()
+        self._resizing = threading.Lock()
+        self._paused = threading.Event()
         self._errors: list[Exception] = []
         self._closing = False
         self._failed = False
@@ -133,7 +130,11 @@ class StreamsInstance:
 
     @property
     def state(self) -> InstanceState:
-        return self._state
+        return self._states.state
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused.is_set()
 
     @property
     def errors(self) -> tuple[Exception, ...]:
@@ -149,19 +150,21 @@ class StreamsInstance:
         return InstanceStatus(
             self.application_id,
             self._process_id,
-            self._state,
+            self.state,
             self._options.endpoint,
-            tuple(thread.status() for thread in self._threads),
+            tuple(thread.status() for thread in self._threads.values()),
         )
 
     def metadata(self) -> PartitionHosts:
         """Which instance has which partitions, by the newest assignment of any thread."""
-        held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
+        held = max(
+            (thread.held() for thread in self._threads.values()), key=lambda one: one.generation_id, default=None
+        )
         return PartitionHosts() if held is None else held.hosts
 
     def copies(self) -> tuple[TaskCopy, ...]:
         """All tasks of this instance that have open stores."""
-        return tuple(copy for thread in self._threads for copy in thread.copies())
+        return tuple(copy for thread in self._threads.values() for copy in thread.copies())
 
     # --- its life
 
@@ -171,17 +174,18 @@ class StreamsInstance:
         Raises LockError when another process has the directory, InputError, LogError, StreamsRuntimeError.
         """
         with self._changed:
-            if self._state is not InstanceState.CREATED:
-                raise StreamsRuntimeError(f"an instance starts once; this one is {self._state}")
-            self._state = InstanceState.REBALANCING
+            if self.state is not InstanceState.CREATED:
+                raise StreamsRuntimeError(f"an instance starts once; this one is {self.state}")
+            self._states.change(InstanceState.REBALANCING)
+        self._states.tell()
         self._logged.start()
         try:
             self._open()
         except BaseException:
             self._logged.close()
-            self._state = InstanceState.ERROR
+            self._change_state(InstanceState.ERROR)
             raise
-        for thread in self._threads:
+        for thread in self._threads.values():
             thread.start()
         self._housekeeping.start()
         self._supervisor.start()
@@ -190,25 +194,94 @@ class StreamsInstance:
         """Drain and leave; whether it has ended within the time. Called on one of its own threads, it does not wait."""
         with self._changed:
             self._closing = True
-            if self._state is InstanceState.CREATED:
-                self._state = InstanceState.NOT_RUNNING
+            if self.state is InstanceState.CREATED:
+                self._states.change(InstanceState.NOT_RUNNING)
             self._changed.notify_all()
-        own = {self._supervisor.name, *(thread.name for thread in self._threads)}
-        if threading.current_thread().name in own:
-            return self._state in _ENDED
+        self._states.tell()
+        if self._is_own(threading.current_thread().name):
+            return self.state in _ENDED
         return self.wait(timeout_s) in _ENDED
 
     def wait(self, timeout_s: float | None = None) -> InstanceState:
         """Return the state when it has ended, or when time is up."""
         with self._changed:
-            self._changed.wait_for(lambda: self._state in _ENDED, timeout_s)
-            return self._state
+            self._changed.wait_for(lambda: self.state in _ENDED, timeout_s)
+            return self.state
 
     def wait_until_running(self, timeout_s: float | None = None) -> bool:
         """Whether every thread runs everything it was assigned; False when time is up or the instance ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self._state in (InstanceState.RUNNING, *_ENDED), timeout_s)
-            return self._state is InstanceState.RUNNING
+            self._changed.wait_for(lambda: self.state in (InstanceState.RUNNING, *_ENDED), timeout_s)
+            return self.state is InstanceState.RUNNING
+
+    # --- what its user may change
+
+    def set_state_listener(self, listener: StateListener | None) -> None:
+        """Call `listener` with new and old state at each change. Raises StreamsRuntimeError once it has started.
+
+        It takes the place of the application's own listener. Source: `KafkaStreams.setStateListener`.
+        """
+        with self._changed:
+            if self.state is not InstanceState.CREATED:
+                raise StreamsRuntimeError(f"a state listener is set before the start; this instance is {self.state}")
+            self._states.listener = listener
+
+    def pause(self) -> None:
+        """Stop processing, punctuating and restoring until `resume`; also before the start. Members stay in the group.
+
+        What was processed is committed, and stores can still be queried. Source: `KafkaStreams.pause` (KIP-834).
+        """
+        self._paused.set()
+
+    def resume(self) -> None:
+        """Go on after `pause`. Nothing happens when it is not paused."""
+        self._paused.clear()
+        for thread in self._threads.values():
+            thread.wake()
+
+    def add_stream_thread(self) -> str | None:
+        """Start one more thread and give its name; None, and nothing happens, unless it is rebalancing or running.
+
+        Source: `KafkaStreams.addStreamThread` (KIP-663).
+        """
+        with self._resizing:
+            if self._closing or self.state not in _ALIVE:
+                _logger.warning("no thread is added: the instance is %s", self.state)
+                return None
+            index = next(free for free in count() if free not in self._threads)
+            thread = self._new_thread(index)
+            with self._changed:
+                self._threads = {**self._threads, index: thread}
+            thread.start()
+        self._thread_changed()
+        return thread.name
+
+    def remove_stream_thread(self, timeout_s: float | None = None) -> str | None:
+        """Have one thread commit, leave the group and end; its name, when it has ended or time is up.
+
+        None when there is none to remove, or the instance is neither rebalancing nor running. Called on a stream
+        thread, it removes another one if there is one, and does not wait. Source: `KafkaStreams.removeStreamThread`.
+        """
+        own = threading.current_thread().name
+        with self._resizing, self._changed:
+            if self._closing or self.state not in _ALIVE:
+                _logger.warning("no thread is removed: the instance is %s", self.state)
+                return None
+            alive = [
+                thread
+                for thread in self._threads.values()
+                if thread.state is not ThreadState.DEAD and thread not in self._removed
+            ]
+            thread = next((each for each in alive if each.name != own), alive[0] if alive else None)
+            if thread is None:
+                _logger.warning("no thread is removed: there is none")
+                return None
+            self._removed.add(thread)
+        thread.ask_to_close()
+        if not self._is_own(own):
+            with self._changed:
+                self._changed.wait_for(lambda: thread not in self._removed or self.state in _ENDED, timeout_s)
+        return thread.name
 
     # --- inside
 
@@ -244,7 +317,7 @@ class StreamsInstance:
             heartbeat_interval_ms=configs.heartbeat_interval_ms,
             notices=self.notices,
         )
-        self._threads = [self._new_thread(index) for index in range(configs.num_stream_threads)]
+        self._threads = {index: self._new_thread(index) for index in range(configs.num_stream_threads)}
 
     def _new_thread(self, index: int) -> StreamThread:
         configs = self.application.configs
@@ -286,21 +359,33 @@ class StreamsInstance:
                 metrics=self.metrics.thread(name),
                 notices=self.notices,
                 state_changed=self._thread_changed,
+                is_paused=self._paused.is_set,
             )
         )
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a thread of this name must not wait for the instance, because the instance waits for it."""
+        return name in {self._supervisor.name, *(thread.name for thread in self._threads.values())}
 
     def _is_own_thread(self, name: str) -> bool:
         if self._options.owns_process or name.startswith(f"{self.application_id}-"):
             return True
-        return any(thread.name == name for thread in self._threads)
+        return any(thread.name == name for thread in self._threads.values())
 
     def _thread_changed(self) -> None:
         with self._changed:
-            if self._state in (InstanceState.REBALANCING, InstanceState.RUNNING):
-                alive = [thread.state for thread in self._threads if thread.state is not ThreadState.DEAD]
-                runs = bool(alive) and all(state is ThreadState.RUNNING for state in alive)
-                self._state = InstanceState.RUNNING if runs else InstanceState.REBALANCING
+            if self.state in _ALIVE:
+                alive = [thread.state for thread in self._threads.values() if thread.state is not ThreadState.DEAD]
+                runs = bool(alive or not self._threads) and all(state is ThreadState.RUNNING for state in alive)
+                self._states.change(InstanceState.RUNNING if runs else InstanceState.REBALANCING)
             self._changed.notify_all()
+        self._states.tell()
+
+    def _change_state(self, state: InstanceState) -> None:
+        with self._changed:
+            self._states.change(state)
+            self._changed.notify_all()
+        self._states.tell()
 
     def _supervise(self) -> None:
         """Replace threads that failed, or end the instance, until no thread is left; then close everything."""
@@ -310,47 +395,61 @@ class StreamsInstance:
                 self._changed.wait_for(
                     lambda: self._closing or any(thread not in handled for thread in self._dead_threads())
                 )
-                if self._closing:
-                    self._state = InstanceState.PENDING_SHUTDOWN
             if self._closing:
+                self._change_state(InstanceState.PENDING_SHUTDOWN)
                 break
             for thread in self._dead_threads():
                 if thread not in handled:
                     handled.add(thread)
                     self._after(thread)
-            handled.intersection_update(self._threads)  # a replaced thread must not stay in memory
-            if all(thread.state is ThreadState.DEAD for thread in self._threads):
+            handled.intersection_update(self._threads.values())  # a replaced thread must not stay in memory
+            if self._threads and all(thread.state is ThreadState.DEAD for thread in self._threads.values()):
                 break
         self._end()
 
     def _dead_threads(self) -> list[StreamThread]:
-        return [thread for thread in self._threads if thread.state is ThreadState.DEAD]
+        return [thread for thread in self._threads.values() if thread.state is ThreadState.DEAD]
 
     def _after(self, thread: StreamThread) -> None:
         thread.join()
         if thread.end is MemberEnd.SHUTDOWN_REQUESTED:
             self._failed = self._closing = True
+        if thread.error is not None:
+            self._errors.append(thread.error)
+            del self._errors[:-_ERRORS_KEPT]
+        if thread in self._removed:
+            self._forget(thread)
+            return
         if thread.error is None:
             return
-        self._errors.append(thread.error)
-        del self._errors[:-_ERRORS_KEPT]
         if thread.response is ThreadErrorResponse.REPLACE_THREAD:
-            index = self._threads.index(thread)
-            self._threads[index] = self._new_thread(index)
-            self._threads[index].start()
+            with self._resizing:
+                index = next(index for index, each in self._threads.items() if each is thread)
+                replacement = self._new_thread(index)
+                self._threads = {**self._threads, index: replacement}
+                replacement.start()
             return
         if thread.response is ThreadErrorResponse.SHUTDOWN_APPLICATION and thread.end is None:
-            for other in self._threads:  # its own member could not ask the group for it
+            for other in self._threads.values():  # its own member could not ask the group for it
                 other.request_shutdown()
         self._failed = self._closing = True
 
+    def _forget(self, thread: StreamThread) -> None:
+        """The thread that was removed has ended. If it failed on its way, that is logged, and ends nothing else."""
+        with self._changed:
+            self._threads = {index: each for index, each in self._threads.items() if each is not thread}
+            self._removed.discard(thread)
+        self._thread_changed()
+
     def _end(self) -> None:
-        for thread in self._threads:  # all of them at the same time
+        with self._resizing:  # a thread that is being added is there now, or it will not be
+            threads = tuple(self._threads.values())
+        for thread in threads:  # all of them at the same time
             thread.ask_to_close()
-        for thread in self._threads:
+        for thread in threads:
             thread.join()
         self._membership.close()
-        self._errors += [thread.error for thread in self._threads if thread.error and thread.error not in self._errors]
+        self._errors += [thread.error for thread in threads if thread.error and thread.error not in self._errors]
         self._housekeeping.close()
         for name, closing in (("state directory", self._directory.close), ("log", self._log.close)):
             try:
@@ -364,10 +463,8 @@ class StreamsInstance:
                 told = (self.application_id, notice.code, f"{notice.count:,}", notice.text)
                 _logger.warning("%s has ended; %s %s in all: %s", *told, extra=TOLD_AS_NOTICE)
         self._logged.close()
-        with self._changed:
-            ended_by_error = self._failed or any(thread.error is not None for thread in self._threads)
-            self._state = InstanceState.ERROR if ended_by_error else InstanceState.NOT_RUNNING
-            self._changed.notify_all()
+        ended_by_error = self._failed or any(thread.error is not None for thread in threads)
+        self._change_state(InstanceState.ERROR if ended_by_error else InstanceState.NOT_RUNNING)
 
 
 def _restore_listener_of(application: Application) -> RestoreListener:

@@ -107,12 +107,15 @@ class Restoration:
         reading = sum(self._reader.restored_records(partition) for partition in task.changelog_partitions)
         return self._restored.get(task.id, 0) + reading
 
-    def initialise_and_restore(self) -> int:
-        """Make one pass; the number of changelog records applied. Raises TaskCorrupted, StreamsRuntimeError."""
+    def initialise_and_restore(self, *, paused: bool = False) -> int:
+        """Make one pass; the number of changelog records applied, none while paused.
+
+        Raises TaskCorrupted, StreamsRuntimeError.
+        """
         self.waits_for_lock = self.waits_for_log = False
         if self._tasks.to_initialise:
             self._initialise()
-        restored = self._restore()
+        restored = 0 if paused else self._restore()
         if self._tasks.restoring:
             self._start_restored()
         return restored

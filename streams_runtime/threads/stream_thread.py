@@ -92,6 +92,10 @@ class StreamThread:
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
 
+    def wake(self) -> None:
+        """Have it look again at what there is to do. From any thread."""
+        self._work.wakeup()
+
     def request_shutdown(self) -> None:
         """Have the leader end the whole application."""
         self._member.request_shutdown()

@@ -22,7 +22,8 @@ from streams_runtime.tasks.state_directory import StateDirectory
 class ThreadSetting:
     """`transactional_id` None: at-least-once.
 
-    `state_changed`: called on the stream thread after each change of its state; it must not block.
+    `state_changed`: called on the stream thread after each change of its state; it must not block. `is_paused`: whether
+    tasks are to stand still; asked in each pass.
     """
 
     name: str
@@ -39,3 +40,4 @@ class ThreadSetting:
     metrics: ThreadMetrics
     notices: NoticeBoard
     state_changed: Callable[[], None]
+    is_paused: Callable[[], bool] = lambda: False

@@ -4,6 +4,7 @@ Rules:
 - `poll` waits only when the last pass had nothing to do: for `poll.ms` at most, and not past the next wall-clock
   punctuation or the next commit. When the thread only reads changelogs, the restore waits instead.
 - A thread with standbys opens its producer before it needs it: it may have to take a task over at once.
+- While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
 - `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
   it deletes repartition records that were processed.
 
@@ -90,6 +91,7 @@ class ThreadWork:
             self._producer,
             exactly_once=configs.exactly_once,
         )
+        self._is_paused = setting.is_paused
         self._busy = False
         self._last_commit_ms = self._clock.monotonic_ms()
         self._last_purge_ms = self._last_commit_ms
@@ -126,7 +128,7 @@ class ThreadWork:
                 task.add_records(batch)
 
     def initialise_and_restore(self) -> None:
-        if self.restoration.initialise_and_restore():
+        if self.restoration.initialise_and_restore(paused=self._is_paused()):
             self._busy = True
 
     def get_ready(self) -> None:
@@ -141,12 +143,16 @@ class ThreadWork:
                 _logger.info("the producer is opened later: %s", timeout)
 
     def process(self) -> None:
-        processed = self._executor.process(self._tasks.running) if self._tasks.running else 0
+        if not self._tasks.running or self._is_paused():
+            return
+        processed = self._executor.process(self._tasks.running)
         if processed:
             self._busy = True
             self._metrics.processed(processed)
 
     def punctuate(self) -> None:
+        if self._is_paused():
+            return
         punctuated = self._executor.punctuate(self._tasks.running)
         if punctuated:
             self._busy = True
@@ -209,7 +215,8 @@ class ThreadWork:
 
     def _wait_ms(self) -> int:
         tasks = self._tasks
-        if not tasks.running and not self._reader.is_empty() and not self.restoration.waits_for_log:
+        paused = self._is_paused()
+        if not tasks.running and not self._reader.is_empty() and not self.restoration.waits_for_log and not paused:
             return 0
         wait_ms = self._configs.poll_ms
         if self.restoration.waits_for_lock:
@@ -217,7 +224,7 @@ class ThreadWork:
         if any(task.commit_needed() for task in tasks.running):
             due_ms = self._last_commit_ms + self._configs.effective_commit_interval_ms
             wait_ms = min(wait_ms, due_ms - self._clock.monotonic_ms())
-        punctuations = [task.next_wall_clock_punctuation_ms() for task in tasks.running]
+        punctuations = [] if paused else [task.next_wall_clock_punctuation_ms() for task in tasks.running]
         due = [at_ms for at_ms in punctuations if at_ms is not None]
         if due:
             wait_ms = min(wait_ms, min(due) - self._clock.now_ms())

@@ -20,9 +20,9 @@ from spark_jobs.workers.group_view import GroupView, listed_rebalances
 from spark_jobs.workers.member_process import EXECUTOR_TAG, InstanceEnd
 from spark_jobs.workers.ownership_history import executors_of_members
 from spark_jobs.workers.running import run
+from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.streams_instance import InstanceState
 from tests.acceptance.group_under_test import THREADS, GroupUnderTest
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.quick_java import quick_java

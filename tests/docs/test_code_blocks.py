@@ -20,6 +20,9 @@ SHELL = ("shell", "console")
 LANGUAGES = {"python", "text", "json", "toml", "properties", "ini", *SHELL}
 RUN_ELSEWHERE = {
     "docs/runtime/index.md": "tests/streams_runtime/test_runtime_guide.py",
+    "docs/how-to/add-and-remove-threads.md": "tests/streams_runtime/test_how_to_control_pages.py",
+    "docs/how-to/listen-to-states.md": "tests/streams_runtime/test_how_to_control_pages.py",
+    "docs/how-to/pause-and-resume.md": "tests/streams_runtime/test_how_to_control_pages.py",
     "docs/how-to/use-avro-or-protobuf.md": "tests/streams_runtime/serdes/test_how_to_page.py",
     "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
 }

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
-from streams_runtime.streams_instance import InstanceState, StreamsInstance
+from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import RestoreOrigin
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.threads.thread_work import ThreadWork

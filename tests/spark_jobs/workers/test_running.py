@@ -27,11 +27,11 @@ from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipEvent, read_ownership
 from spark_jobs.workers.running import WorkersFailed, run
+from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.processors.api import HandlerResponse
-from streams_runtime.streams_instance import InstanceState
 from tests import warm_program
 from tests.checkout import ROOT
 from tests.spark_jobs.quick_java import OPTIONS

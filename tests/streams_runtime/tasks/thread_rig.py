@@ -5,6 +5,7 @@ The test is the stream thread, and says when a pass is made.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -61,13 +62,17 @@ def inputs(tasks: Iterable[TaskId]) -> dict[TaskId, frozenset[TopicPartition]]:
 
 @dataclass(slots=True)
 class Rig:
-    """One thread's work. `clock` moves by the commit interval with each pass, so that each pass commits."""
+    """One thread's work. `paused`: set it to pause the tasks.
+
+    `clock` moves by the commit interval with each pass, so that each pass commits.
+    """
 
     directory: StateDirectory
     work: ThreadWork
     log: Log
     clock: MovableClock
     told: RememberingListener
+    paused: threading.Event
     words: Counter[str] = field(default_factory=Counter)
     commits: bool = True
 
@@ -146,7 +151,7 @@ def rig(
     **configs: Any,
 ) -> Rig:
     """`log`, `directory`: of another rig, whose instance or cluster this one shares."""
-    clock, told = MovableClock(), RememberingListener()
+    clock, told, paused = MovableClock(), RememberingListener(), threading.Event()
     shared = log if log is not None else InMemoryLog()
     if topics:
         create_topics(shared, APPLICATION)
@@ -168,6 +173,7 @@ def rig(
             metrics=InstanceMetrics().thread(name),
             notices=NoticeBoard(clock),
             state_changed=lambda: None,
+            is_paused=paused.is_set,
         )
     )
-    return Rig(held, work, shared, clock, told)
+    return Rig(held, work, shared, clock, told, paused)

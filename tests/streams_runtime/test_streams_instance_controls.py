@@ -1,0 +1,216 @@
+"""What the user of an instance may change while it runs: its number of threads, whether it is paused, its listener.
+
+Kafka's: `KafkaStreamsTest`, `AdjustStreamThreadCountTest`, `PauseResumeIntegrationTest`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assignor.types import TaskId
+from streams_runtime.application import Application
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.instance_states import InstanceState
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.records import Record
+from streams_runtime.streams_instance import StreamsInstance
+from streams_runtime.task_states import TaskState
+from streams_runtime.threads.thread_status import ThreadState
+from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
+from tests.streams_runtime.word_counting import TIMEOUT_S, SplitLine, totals, wait_for
+
+STATES = InstanceState
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
+    with running_group(request.node.name, EXACTLY_ONCE, client, tmp_path) as made:
+        made.declare(standbys=0)
+        yield made
+
+
+def threads_of(instance: StreamsInstance) -> list[str]:
+    return [thread.name for thread in instance.status().threads if thread.state is not ThreadState.DEAD]
+
+
+def tasks_of(instance: StreamsInstance) -> dict[str, set[TaskId]]:
+    return {thread.name: {task.task_id for task in thread.tasks} for thread in instance.status().threads}
+
+
+def spread_over(instance: StreamsInstance, *names: str) -> None:
+    """Wait until these threads are all there are, and share all tasks evenly."""
+
+    def spread() -> bool:
+        held = tasks_of(instance)
+        return (
+            sorted(held) == sorted(names)
+            and set().union(*held.values()) == ALL_TASKS
+            and {len(tasks) for tasks in held.values()} == {len(ALL_TASKS) // len(names)}
+            and instance.state is STATES.RUNNING
+        )
+
+    wait_for(spread, instance.status)
+
+
+def test_should_add_and_remove_threads_while_it_counts(group: Group) -> None:
+    group.write(SOME_LINES)
+    instance = group.start(num_stream_threads=1)
+    spread_over(instance, "a-0")
+    group.wait_until_counted()
+
+    assert instance.add_stream_thread() == "a-1"
+    spread_over(instance, "a-0", "a-1")
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+
+    assert instance.remove_stream_thread(TIMEOUT_S) == "a-0"
+    assert threads_of(instance) == ["a-1"]
+    spread_over(instance, "a-1")
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+
+    assert instance.add_stream_thread() == "a-0", "the lowest number that is free"
+    spread_over(instance, "a-0", "a-1")
+    assert instance.errors == ()
+
+
+def test_should_live_on_without_threads_and_take_new_ones(group: Group) -> None:
+    instance = group.start(num_stream_threads=1)
+    assert instance.wait_until_running(TIMEOUT_S)
+    assert instance.remove_stream_thread(TIMEOUT_S) == "a-0"
+    assert (threads_of(instance), instance.state) == ([], STATES.RUNNING)
+    assert instance.remove_stream_thread(TIMEOUT_S) is None
+
+    assert instance.add_stream_thread() == "a-0"
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    assert instance.close(TIMEOUT_S)
+    assert instance.state is STATES.NOT_RUNNING
+
+
+def test_should_neither_add_nor_remove_threads_before_the_start_and_after_the_end(group: Group) -> None:
+    instance = StreamsInstance(group.application(), group.client)
+    assert (instance.add_stream_thread(), instance.remove_stream_thread()) == (None, None)
+    instance.close()
+    assert (instance.add_stream_thread(), instance.remove_stream_thread()) == (None, None)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_should_remove_another_thread_if_there_is_one_when_a_stream_thread_asks(
+    group: Group, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[tuple[str | None, str]] = []
+    process = SplitLine.process
+
+    def removing_first(self: SplitLine, record: Record[str, str]) -> None:
+        if not removed:
+            removed.append((instance.remove_stream_thread(), threading.current_thread().name))
+        process(self, record)
+
+    monkeypatch.setattr(SplitLine, "process", removing_first)
+    instance = group.start(num_stream_threads=threads)
+    assert instance.wait_until_running(TIMEOUT_S)
+    group.write(["one line"])
+    wait_for(lambda: len(threads_of(instance)) == threads - 1, instance.status)
+
+    ((name, own),) = removed
+    assert (name == own) == (threads == 1)
+    assert instance.errors == ()
+
+
+def test_should_stand_still_while_paused_and_go_on_where_it_stopped(group: Group) -> None:
+    instance = group.start()
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    instance.pause()
+    before = totals(group.log)
+    assert (instance.is_paused, instance.state) == (True, STATES.RUNNING)
+
+    group.write(SOME_LINES)
+    before_ms = _published_at_ms(instance)
+    wait_for(lambda: _published_at_ms(instance) > before_ms, instance.status)  # its threads went round
+    assert totals(group.log) == before
+    instance.resume()
+    group.wait_until_counted()
+    assert not instance.is_paused
+
+
+def _published_at_ms(instance: StreamsInstance) -> int:
+    """When the thread that looked around longest ago did so."""
+    return min(thread._work._last_publish_ms for thread in instance._threads.values())
+
+
+def test_should_start_paused_without_restoring_and_leave_paused(group: Group) -> None:
+    group.write(SOME_LINES)
+    first = group.start("a")
+    group.wait_until_counted()
+    first.close(TIMEOUT_S)
+    second = StreamsInstance(group.application("b"), group.client)
+    group.instances.append(second)
+    second.pause()
+    second.start()
+    wait_for(
+        lambda: {task.state for thread in second.status().threads for task in thread.tasks} >= {TaskState.RESTORING},
+        second.status,
+    )
+    assert second.status().state is STATES.REBALANCING
+    assert {task.restored for thread in second.status().threads for task in thread.tasks} == {0}
+    assert second.close(TIMEOUT_S)
+    assert second.state is STATES.NOT_RUNNING
+
+
+def test_should_tell_its_listener_of_each_state(group: Group) -> None:
+    told: list[tuple[InstanceState, InstanceState]] = []
+    ended = threading.Event()
+
+    def listener(new: InstanceState, old: InstanceState) -> None:
+        told.append((new, old))
+        if new is STATES.NOT_RUNNING:
+            ended.set()
+
+    instance = StreamsInstance(group.application(), group.client)
+    group.instances.append(instance)
+    instance.set_state_listener(listener)
+    instance.start()
+    assert instance.wait_until_running(TIMEOUT_S)
+    assert instance.close(TIMEOUT_S)
+    assert ended.wait(TIMEOUT_S)
+
+    assert told[0] == (STATES.REBALANCING, STATES.CREATED)
+    assert (STATES.RUNNING, STATES.REBALANCING) in told
+    assert told[-2:] == [(STATES.PENDING_SHUTDOWN, STATES.RUNNING), (STATES.NOT_RUNNING, STATES.PENDING_SHUTDOWN)]
+    assert [old for _, old in told[1:]] == [new for new, _ in told[:-1]], "without a gap"
+    with pytest.raises(StreamsRuntimeError, match="a state listener is set before the start; this instance is not-run"):
+        instance.set_state_listener(listener)
+
+
+def test_should_tell_the_applications_listener_of_an_error(group: Group) -> None:
+    told: list[InstanceState] = []
+    failed = threading.Event()
+
+    def listener(new: InstanceState, _old: InstanceState) -> None:
+        told.append(new)
+        if new is STATES.ERROR:
+            failed.set()
+
+    plain = group.application()
+    application = Application(plain.topology, plain.configs, state_listener=listener)
+    instance = StreamsInstance(application, group.client)
+    group.instances.append(instance)
+    instance.start()
+    group.write(["poison"])
+
+    assert failed.wait(TIMEOUT_S)
+    assert told[-2:] == [STATES.PENDING_SHUTDOWN, STATES.ERROR]
+
+
+def test_should_say_that_a_listener_is_a_function(group: Group) -> None:
+    plain = group.application()
+    nothing: Any = "listener"
+    with pytest.raises(ValueError, match="state_listener: must be a function of new and old state, not 'listener'"):
+        Application(plain.topology, plain.configs, state_listener=nothing)
