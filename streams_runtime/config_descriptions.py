@@ -39,6 +39,8 @@ RUNTIME: dict[str, str] = {
     "errors.dead.letter.queue.topic.name": "The topic to which the handler `dead_letter` sends records that failed.",
     "topology.optimization": "`all`, `none`, or a list of `reuse.ktable.source.topics`, `merge.repartition.topics` and "
     "`single.store.self.join`. Give the same configs to `StreamsBuilder.build`. Without it: `none`.",
+    "rocksdb.config.setter": "A function of a store's name and its `rocksdict.Options`, which it may change before the "
+    "store is opened; or a class with such a method `set_config`; or the full name of one.",
     "default.key.serde": "The serde of keys where a call of the DSL is given none: a serde, `string`, `long`, "
     "`double`, `bytes`, `json`, or the full name of a serde or its class.",
     "default.value.serde": "The same for values.",

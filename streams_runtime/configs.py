@@ -8,7 +8,7 @@ key, or the place where Kafka's key has its meaning here.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,7 @@ from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
+from streams_runtime.configured_objects import imported_object, made
 from streams_runtime.logs.kafka.settings import LOG_KEYS, REPLICATION_FACTOR, log_settings
 from streams_runtime.logs.opening import kafka_servers
 from streams_runtime.serdes import DefaultSerdes, Serde
@@ -78,6 +79,7 @@ class StreamsConfig:
     leave_on_disconnect: bool = True
     errors_dead_letter_queue_topic_name: str | None = None
     topology_optimization: frozenset[str] | None = None
+    rocksdb_config_setter: Callable[[str, Any], object] | None = None
     default_key_serde: Serde[Any] | None = None
     default_value_serde: Serde[Any] | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
@@ -177,6 +179,7 @@ _OPTIONAL = frozenset(
         "heartbeat.interval.ms",
         "errors.dead.letter.queue.topic.name",
         "topology.optimization",
+        "rocksdb.config.setter",
         *_SERDES,
     }
 )
@@ -211,6 +214,8 @@ def _read(key: str, value: object, where: str) -> object:
         return _choice(key, value, where)
     if key == "topology.optimization":
         return _optimization(value, where)
+    if key == "rocksdb.config.setter":
+        return _config_setter(key, value, where)
     if key in _SERDES:
         return configured_serde(key, value, where)
     if key == "state.dir":
@@ -220,6 +225,19 @@ def _read(key: str, value: object, where: str) -> object:
     if not isinstance(value, str) or not value:
         raise InputError(f"{key} must be text, not {value!r}", where)
     return value
+
+
+def _config_setter(key: str, value: object, where: str) -> object:
+    found = imported_object(key, value, where) if isinstance(value, str) else value
+    found = made(key, found, where)
+    setter = getattr(found, "set_config", found)
+    if not callable(setter):
+        raise InputError(
+            f"{key} must be a function of a store's name and its options, a class with set_config, or the full name "
+            f"of one, not {value!r}",
+            where,
+        )
+    return setter
 
 
 def _optimization(value: object, where: str) -> frozenset[str]:
@@ -327,7 +345,6 @@ _INSTEAD = {
     "group.instance.id": "use InstanceOptions(incarnation=...), which makes threads static members",
     "default.dsl.store": _STORES,
     "dsl.store.suppliers.class": _STORES,
-    "rocksdb.config.setter": "RocksDB's options are fixed",
     "group.protocol": "the coordinator of this project speaks the classic protocol",
 }
 _CLIENT_PREFIXES = ("consumer.", "main.consumer.", "restore.consumer.", "global.consumer.", "producer.", "admin.")

@@ -8,10 +8,10 @@ read from other threads at the same time, so reads have to be thread-safe. Sourc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
@@ -29,18 +29,25 @@ class ChangeLogger(Protocol):
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None: ...
 
 
+RocksDBConfigSetter = Callable[[str, Any], object]
+"""A store's name and the `rocksdict.Options` it is opened with, which the call may change. Source:
+`RocksDBConfigSetter.setConfig`.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreContext:
     """What a store gets when it is opened.
 
     `directory`: of the task; a store keeps its files in `rocksdb/<name>` there. `changes`: None for a store that is
-    not logged.
+    not logged. `rocksdb_config_setter`: `rocksdb.config.setter`.
     """
 
     task_id: TaskId
     directory: Path
     changes: ChangeLogger | None
     clock: RecordClock
+    rocksdb_config_setter: RocksDBConfigSetter | None = None
 
 
 class RecordClock(Protocol):

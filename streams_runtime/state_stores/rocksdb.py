@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rocksdict import DbClosedError, Rdict, WriteBatch
+from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
 from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.base import RocksDBConfigSetter, StoreContext
 from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
 from streams_runtime.state_stores.rocksdb_cursors import Cursors, Entry
 from streams_runtime.state_stores.rocksdb_options import store_options, write_options
@@ -67,7 +67,10 @@ class RocksDBStore:
         self._directory = context.directory / ROCKSDB_DIRECTORY / self._name
         try:
             self._directory.parent.mkdir(parents=True, exist_ok=True)
-            database = Rdict(str(self._directory), store_options())
+            options = self._options(context.rocksdb_config_setter)
+            database = Rdict(str(self._directory), options)
+        except ProcessorStateError:
+            raise
         except Exception as error:  # rocksdict raises plain Exception
             raise self._cannot_open(error) from error
         database.set_write_options(self._write_options)
@@ -189,6 +192,17 @@ class RocksDBStore:
     def _read(self, entries_of: Callable[[Any], Iterator[Entry]]) -> Iterator[Entry]:
         database = self._database
         return self._cursors.read(lambda: entries_of(database))
+
+    def _options(self, change: RocksDBConfigSetter | None) -> Options:
+        options = store_options()
+        if change is not None:
+            try:
+                change(self._name, options)
+            except Exception as error:
+                raise ProcessorStateError(
+                    f"store {self._name}: rocksdb.config.setter failed: {type(error).__name__}: {error}"
+                ) from error
+        return options
 
     def _cannot_open(self, error: Exception) -> ProcessorStateError:
         said = str(error)

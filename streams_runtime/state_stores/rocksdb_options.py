@@ -4,6 +4,8 @@ All stores of a process share one block cache (indexes and filters count into it
 memory does not grow with the number of tasks, nor while tens of millions of records are restored. There is no
 write-ahead log: the changelog is the log, and `flush` comes before a checkpoint is written. Source:
 `RocksDBStore.openDB`. Differs from Kafka: by default each of its stores has its own cache of 50 MiB.
+
+`rocksdb.config.setter` changes these options for a store before it is opened.
 """
 
 from __future__ import annotations

@@ -96,4 +96,5 @@ class TaskCreator:
             source_changelogs=frozenset(
                 TopicPartition(topic, task.partition) for topic in graph.source_changelogs.values()
             ),
+            rocksdb_config_setter=self.application.configs.rocksdb_config_setter,
         )

@@ -49,7 +49,7 @@ class OwnedState:
         Raises TaskCorrupted, ProcessorStateError.
         """
         manager = self.manager
-        context = StoreContext(manager.task_id, manager.task_directory, changes, clock)
+        context = StoreContext(manager.task_id, manager.task_directory, changes, clock, manager.rocksdb_config_setter)
         if manager.task_type is not self._task_type:
             manager.transition_to(self._task_type, context)
         manager.open_stores(context)

@@ -33,7 +33,7 @@ from assignor.errors import AssignorFault
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted, TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StateStore, StoreContext
+from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
@@ -94,8 +94,10 @@ class StateManager:
         stores: Sequence[StateStore],
         changelogs: Mapping[str, TopicPartition | None],
         source_changelogs: frozenset[TopicPartition] = frozenset(),
+        rocksdb_config_setter: RocksDBConfigSetter | None = None,
     ) -> None:
         self.task_id = task_id
+        self.rocksdb_config_setter = rocksdb_config_setter
         self.task_type = task_type
         self.exactly_once = exactly_once
         self.set_aside_checkpoint: Path | None = None
