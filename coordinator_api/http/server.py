@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -194,14 +195,30 @@ def _listen(settings: Settings) -> socket.socket:
         )[0]
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise CannotListen(f"{settings.host}:{settings.port}: {error.strerror or error}") from None
+        raise _cannot_listen(settings, error) from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
     except OSError as error:
         listening.close()
-        raise CannotListen(f"{settings.host}:{settings.port}: {error.strerror or error}") from None
+        raise _cannot_listen(settings, error) from None
     return listening
+
+
+def _cannot_listen(settings: Settings, error: OSError) -> CannotListen:
+    address = f"{settings.host}:{settings.port}"
+    if error.errno == errno.EADDRINUSE:
+        return CannotListen(
+            f"{address} is in use, perhaps by another coordinator: stop that program, or choose another --port "
+            "(0 takes a free one)"
+        )
+    if error.errno == errno.EACCES:
+        return CannotListen(f"{address} needs more rights than this program has: choose a --port above 1023")
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return CannotListen(
+            f"{settings.host} is no address of this machine ({error.strerror or error}): choose another --host"
+        )
+    return CannotListen(f"{address}: {error.strerror or error}")
 
 
 def _greeting(settings: Settings, listening: socket.socket) -> str:

@@ -6,6 +6,7 @@ says otherwise.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,23 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.errors import UnusableDatabase
 
+_MAGIC = b"SQLite format 3\0"
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 
 
 def parse_url(text: str) -> URL:
-    """`sqlite:///file` or `postgresql://...` with the asynchronous driver filled in. Raises StoreError."""
+    """`sqlite:///file` or `postgresql://...` with the asynchronous driver filled in. Raises UnusableDatabase."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise StoreError("database.url is not a URL: expected sqlite:///file or postgresql://host/name") from None
+        raise UnusableDatabase("database.url is not a URL: expected sqlite:///file or postgresql://host/name") from None
     backend = url.drivername.partition("+")[0]
     if backend not in _DRIVERS:
-        raise StoreError(f"database.url: {backend} is not supported: expected sqlite:///file or postgresql://host/name")
+        raise UnusableDatabase(
+            f"database.url: {backend} is not supported: expected sqlite:///file or postgresql://host/name"
+        )
     return url.set(drivername=_DRIVERS[backend])
 
 
@@ -39,18 +43,41 @@ def sqlite_file(url: URL) -> Path | None:
 
 
 def create_engine(settings: Settings) -> AsyncEngine:
-    """Connects when it is first used. Raises StoreError."""
+    """Connects when it is first used. Raises UnusableDatabase."""
     url = parse_url(settings.database_url)
     file = sqlite_file(url)
-    if file is not None and not file.parent.is_dir():
-        raise StoreError(f"database.url: the directory {file.parent} does not exist: create it, or name another file")
+    if file is not None:
+        _check_file(file)
     try:
         engine = create_async_engine(url)
     except ModuleNotFoundError as error:
-        raise StoreError(f"database.url: {url.drivername} needs the package {error.name}: install it") from None
+        raise UnusableDatabase(f"database.url: {url.drivername} needs the package {error.name}: install it") from None
     if url.drivername.startswith("sqlite"):
         _set_up_sqlite(engine, settings)
     return engine
+
+
+def _check_file(file: Path) -> None:
+    """What SQLite would say of each of these is that it is "unable to open database file"."""
+    if not file.parent.is_dir():
+        problem = f"the directory {file.parent} does not exist: create it, or name another file"
+    elif file.is_dir():
+        problem = f"{file} is a directory: name a file in it"
+    elif not os.access(file.parent, os.W_OK):  # SQLite and the lease write files beside the database
+        problem = f"the directory {file.parent} cannot be written: name a file elsewhere, or change its permissions"
+    elif file.exists() and not os.access(file, os.R_OK | os.W_OK):
+        problem = f"{file} cannot be read and written: name another file, or change its permissions"
+    elif file.exists() and not _begins_like_a_database(file):
+        problem = f"{file} is not an SQLite database, and is left as it is: name another file"
+    else:
+        return
+    raise UnusableDatabase(f"database.url: {problem}")
+
+
+def _begins_like_a_database(file: Path) -> bool:
+    """An empty file becomes one."""
+    with file.open("rb") as opened:
+        return opened.read(len(_MAGIC)) in (b"", _MAGIC)
 
 
 def reason(error: SQLAlchemyError | OSError) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignor.errors import AssignorFault
+from assignor.errors import AssignorFault, InputError
 
 
 class StoreError(AssignorFault):
@@ -15,3 +15,7 @@ class StoreInUse(StoreError):
 
 class ConcurrentWriter(StoreError):
     """Another process wrote this group. Nothing was written, and the group in memory is out of date."""
+
+
+class UnusableDatabase(InputError, StoreError):
+    """What the setting database.url names cannot be a coordinator's database: another one has to be named."""

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.store.engine import reason, sqlite_file
-from coordinator_api.store.errors import StoreError, StoreInUse
+from coordinator_api.store.errors import StoreError, StoreInUse, UnusableDatabase
 
 _ADVISORY_KEY = zlib.crc32(b"assignor coordinator")
 
@@ -48,7 +48,10 @@ def _locked_file(database: Path) -> Iterator[None]:
     try:
         handle = path.open("a+", encoding="utf-8")
     except OSError as error:
-        raise StoreError(f"the lock file {path} of the database cannot be opened: {error.strerror}") from None
+        raise UnusableDatabase(
+            f"database.url: the lock file {path} beside the database cannot be opened: {error.strerror}: "
+            "name a file in another directory"
+        ) from None
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -92,5 +92,5 @@ async def test_should_refuse_a_schema_of_a_newer_release(tmp_path: Path) -> None
 async def test_should_say_that_a_file_is_no_database(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"not a database, only some text that is long enough" * 40)
 
-    with pytest.raises(StoreError, match="file is not a database"):
+    with pytest.raises(StoreError, match="is not an SQLite database, and is left as it is"):
         await upgrade(tmp_path)

@@ -1,0 +1,79 @@
+"""`assignor serve` that cannot start: one line that says what, where and what to do, and the exit code of its kind."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.coordinator_api.service_process import run_command
+
+USE_ANOTHER_FILE = "is not an SQLite database, and is left as it is: name another file"
+
+
+@pytest.mark.parametrize(
+    "url, line",
+    [
+        ("nonsense", "database.url is not a URL: expected sqlite:///file or postgresql://host/name"),
+        ("mysql://h/n", "database.url: mysql is not supported: expected sqlite:///file or postgresql://host/name"),
+        ("sqlite:///garbage", f"database.url: {{here}}/garbage {USE_ANOTHER_FILE}"),
+        ("sqlite:///.", "database.url: {here} is a directory: name a file in it"),
+        (
+            "sqlite:///nowhere/file",
+            "database.url: the directory {here}/nowhere does not exist: create it, or name another file",
+        ),
+        (
+            "sqlite:////proc/file",  # which is not writable for root either
+            "database.url: the lock file /proc/file.lock beside the database cannot be opened: "
+            "No such file or directory: name a file in another directory",
+        ),
+    ],
+)
+def test_should_say_which_database_it_cannot_use_and_leave_it_alone(tmp_path: Path, url: str, line: str) -> None:
+    garbage = tmp_path / "garbage"
+    garbage.write_bytes(bytes(range(256)) * 20)
+
+    done = run_command(tmp_path, "serve", "--port", "0", "--database-url", url)
+
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {line.format(here=tmp_path)}\n")
+    assert garbage.read_bytes() == bytes(range(256)) * 20
+    assert os.listdir(tmp_path) == ["garbage"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_should_say_which_directory_it_cannot_write(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        done = run_command(tmp_path, "serve", "--port", "0")
+    finally:
+        tmp_path.chmod(0o700)
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"error: database.url: the directory {tmp_path} cannot be written: "
+        "name a file elsewhere, or change its permissions\n"
+    )
+
+
+def test_should_name_the_port_that_is_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_command(tmp_path, "serve", "--port", str(port))
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"error: 127.0.0.1:{port} is in use, perhaps by another coordinator: stop that program, "
+        "or choose another --port (0 takes a free one)\n",
+    )
+    assert os.listdir(tmp_path) == [], "it asked for its address first"
+
+
+def test_should_name_an_address_that_is_not_of_this_machine(tmp_path: Path) -> None:
+    done = run_command(tmp_path, "serve", "--host", "192.0.2.1", "--auth-token", "t")
+
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: 192.0.2.1 is no address of this machine (")
+    assert line.endswith("): choose another --host")
