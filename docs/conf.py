@@ -25,8 +25,16 @@ extensions = [
 ]
 
 root_doc = "docs/index"
-include_patterns = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/**.md"]
-exclude_patterns = [".*", "build", "dist", "tests", "benchmarks", "examples"]
+include_patterns = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "docs/**.md",
+    "examples/README.md",
+]
+exclude_patterns = [".*", "build", "dist", "tests", "benchmarks"]
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
 myst_heading_anchors = 4  # `page.md#a-heading` as on a git forge, checked

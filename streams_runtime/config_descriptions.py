@@ -26,7 +26,7 @@ RUNTIME: dict[str, str] = {
     "state.cleanup.delay.ms": "How long the directory of a task that is not here any more is kept.",
     "repartition.purge.interval.ms": "How often records that all tasks have read are deleted from repartition topics.",
     "application.server": "`host:port` under which the instance answers queries. Port 0 takes a free one. Without it, "
-    "an instance serves nothing.",
+    "an instance on Spark takes a free port, and a `StreamsInstance` in a program of yours answers none.",
     "client.id": "The beginning of the names of the instance's members and clients. Without it: the application id "
     "and the process id.",
     "session.timeout.ms": "How long a member that is silent stays in the group.",

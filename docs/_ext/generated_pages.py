@@ -32,6 +32,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "instance metrics": instance_metrics,
     "names of assignor": partial(public_names, "assignor"),
     "names of streams_runtime": partial(public_names, "streams_runtime"),
+    "names of spark_jobs": partial(public_names, "spark_jobs.workers"),
 }
 _COMMENT = re.compile(r"^<!-- generated: (?P<name>[\w ]+) -->$", re.MULTILINE)
 

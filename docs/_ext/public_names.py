@@ -29,7 +29,9 @@ def public_names(package: str) -> str:
 
 
 def _directive(package: str, name: str, found: object, home: str) -> str:
-    options = "" if home.partition(".")[0] == package else "   :no-index:\n"  # it is indexed on its own package's page
+    options = (
+        "" if home.partition(".")[0] == package.partition(".")[0] else "   :no-index:\n"
+    )  # it is indexed on its own package's page
     if isinstance(found, type) and not isinstance(found, GenericAlias):
         return f".. autoclass:: {package}.{name}\n{options}{'' if issubclass(found, tuple) else _OPTIONS}"
     if inspect.isfunction(found):

@@ -29,8 +29,9 @@ class Block:
 
 
 def pages() -> list[str]:
-    """README, its neighbours, and everything below docs/, relative to the root."""
-    return [str(page.relative_to(ROOT)) for page in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")))]
+    """README, its neighbours, those of the examples, and everything below docs/, relative to the root."""
+    found = [page for pattern in ("*.md", "docs/**/*.md", "examples/*.md") for page in sorted(ROOT.glob(pattern))]
+    return [str(page.relative_to(ROOT)) for page in found]
 
 
 def read(page: str) -> str:

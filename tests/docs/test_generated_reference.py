@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from importlib import import_module
 
 import pytest
 from sphinx.errors import ExtensionError
@@ -117,9 +118,9 @@ def test_should_have_every_call_of_the_coordinator() -> None:
     assert [each for each in named if f"{each}\n" not in found] == []
 
 
-@pytest.mark.parametrize("package", ["assignor", "streams_runtime"])
+@pytest.mark.parametrize("package", ["assignor", "streams_runtime", "spark_jobs.workers"])
 def test_should_have_every_public_name(package: str) -> None:
-    module = __import__(package)
+    module = import_module(package)
     named = re.findall(rf"^\.\. (?:auto\w+|py:data):: {package}\.(\w+)$", public_names(package), re.MULTILINE)
 
     assert sorted(named) == sorted(module.__all__)
