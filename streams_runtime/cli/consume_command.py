@@ -14,9 +14,9 @@ import typer
 from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_READS, EXIT_UNUSABLE, leave, say
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, data_text
-from assignor.errors import InputError
+from assignor.errors import AssignorFault, InputError
 from assignor.types import TopicPartition
-from streams_runtime.cli.log_options import LogAddress
+from streams_runtime.cli.log_options import LogAddress, SchemaRegistry
 from streams_runtime.cli.named_serdes import NAMES, named_serde
 from streams_runtime.cli.time_options import time_ms
 from streams_runtime.logs.base import Consumer, IsolationLevel, Log, RecordBatch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 _POLL_RECORDS = 2_000
 
-_SERDE_HELP = "string, integer, long, double, json, bytes (base64), or time-windowed-string and so on"
+_SERDE_HELP = "string, integer, long, double, json, bytes (base64), avro, or time-windowed-string and so on"
 _OFFSET_HELP = "earliest, latest, an offset, or -N for the last N records of each partition. Default: latest."
 _SINCE_HELP = "From the first record of this time on: milliseconds, or 2026-11-22T19:00:00Z."
 _ISOLATION_HELP = (
@@ -101,6 +101,7 @@ class LineOptions:
 
     key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of keys: {_SERDE_HELP}.")] = "string"
     value_deserializer: Annotated[str, typer.Option(metavar="NAME", help="Of values: the same names.")] = "string"
+    schema_registry: SchemaRegistry = None
     print_key: Annotated[bool, typer.Option("--print-key", help="Key and value.")] = False
     print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Milliseconds since the epoch.")] = False
     print_partition: Annotated[bool, typer.Option("--print-partition", help="The partition's number.")] = False
@@ -112,14 +113,14 @@ class LineOptions:
     null_marker: Annotated[str, typer.Option(metavar="TEXT", help="What is printed for null.")] = "null"
     format: FormatOption = Format.TEXT
 
-    def writer(self) -> LineWriter:
+    def writer(self, topic: str) -> LineWriter:
         """Raises InputError for a name that no serde has."""
         from streams_runtime.cli.record_lines import LineWriter
 
         everything = self.format is Format.WIDE
         return LineWriter(
-            named_serde(self.key_deserializer, "--key-deserializer"),
-            named_serde(self.value_deserializer, "--value-deserializer"),
+            named_serde(self.key_deserializer, "--key-deserializer", topic, self.schema_registry),
+            named_serde(self.value_deserializer, "--value-deserializer", topic, self.schema_registry),
             timestamp=self.print_timestamp or everything,
             partition=self.print_partition or everything,
             offset=self.print_offset or everything,
@@ -136,7 +137,7 @@ def consume(options: ConsumeOptions, lines: LineOptions, address: LogAddress) ->
 
     Without --from-beginning, --offset or --since, those that come from now on. No group's offsets move.
     """
-    writer = lines.writer()
+    writer = lines.writer(options.topic)
     with address.opened() as log:
         partitions = _partitions(options, address.checked_topic(log, options.topic))
         ends = log.end_offsets(partitions, options.isolation_level)
@@ -239,7 +240,8 @@ class _Consumption:
     def _unreadable(self, error: UndecodableRecord) -> None:
         option = f"--{error.part}-deserializer"
         named = self._writer.key if error.part == "key" else self._writer.value
-        problem = f"{error}; {option} {named.name} does not fit: one of {', '.join(NAMES)}?"
+        reason = f" ({error.__cause__})" if isinstance(error.__cause__, AssignorFault) else ""
+        problem = f"{error}{reason}; {option} {named.name} does not fit: one of {', '.join(NAMES)}?"
         if not self._options.skip_bad_records:
             raise InputError(f"{problem} --skip-bad-records goes on without it") from error
         self._bad += 1

@@ -18,6 +18,7 @@ from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
 
 ADDRESS_VARIABLE = "ASSIGNOR_BOOTSTRAP_SERVER"
+REGISTRY_VARIABLE = "SCHEMA_REGISTRY_URL"
 _CONNECT_S = 3.0
 
 BootstrapServer = Annotated[
@@ -28,6 +29,16 @@ BootstrapServer = Annotated[
         envvar=ADDRESS_VARIABLE,
         show_envvar=False,
         help=f"Brokers of Kafka, or the directory of an embedded log. Default: {ADDRESS_VARIABLE}.",
+    ),
+]
+SchemaRegistry = Annotated[
+    str | None,
+    typer.Option(
+        "--schema-registry",
+        metavar="URL",
+        envvar=REGISTRY_VARIABLE,
+        show_envvar=False,
+        help=f"Of the schemas of avro. Default: {REGISTRY_VARIABLE}.",
     ),
 ]
 ClientProperties = Annotated[

@@ -19,7 +19,7 @@ from streams_runtime import serdes
 from streams_runtime.serdes import Serde
 
 _WINDOWED = "time-windowed-"
-_KAFKA_CLASS = re.compile(r"(?:org\.apache\.kafka\.[\w.]+\.)?(\w+?)(?:Serializer|Deserializer|Serde)\Z")
+_KAFKA_CLASS = re.compile(r"(?:[\w.]+\.)?(\w+?)(?:Serializer|Deserializer|Serde)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,18 @@ class NamedSerde:
     to_json: Callable[[Any], Any]
 
 
-def named_serde(name: str, option: str) -> NamedSerde:
-    """Raises InputError that lists the names. `option`: where the name was given."""
+def named_serde(name: str, option: str, topic: str, schema_registry: str | None = None) -> NamedSerde:
+    """For the keys or the values of a topic. Raises InputError that lists the names. `option`: where the name was
+    given. `schema_registry`: its URL, which `avro` needs.
+    """
     match = _KAFKA_CLASS.match(name)
     short = (match[1] if match else name).lower()
+    if short in ("avro", "kafkaavro"):
+        return _avro(option, topic, schema_registry)
     inner = short.removeprefix(_WINDOWED)
     found = _SERDES.get({"bytearray": "bytes"}.get(inner, inner))
     if found is None:
-        raise InputError(f"must be one of {', '.join(_SERDES)}, or {_WINDOWED}string and so on, not {name!r}", option)
+        raise InputError(f"must be one of {', '.join(NAMES)}, or {_WINDOWED}string and so on, not {name!r}", option)
     return found if inner == short else _windowed(found, option)
 
 
@@ -64,6 +68,26 @@ def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
         lambda window: f"{inner.to_text(window.key)}@{window.start_ms}",
         refused,
         lambda window: {"key": inner.to_json(window.key), "window_start_ms": window.start_ms},
+    )
+
+
+def _avro(option: str, topic: str, schema_registry: str | None) -> NamedSerde:
+    """Read as they were written, and written with the latest schema of the topic."""
+    if schema_registry is None:
+        raise InputError("avro needs the URL of the schema registry: --schema-registry", option)
+    try:
+        from streams_runtime.serdes.schema_registry import AvroSerde
+    except ModuleNotFoundError as error:
+        raise InputError(f"avro needs pip install 'assignor[schema-registry]' ({error})", option) from None
+    serde: Serde[Any] = AvroSerde(None, {"schema.registry.url": schema_registry, "use.latest.version": "true"})
+    bound = serdes.serde_for_topic(serde, topic, is_key="key" in option)
+    return NamedSerde("avro", bound, _of_json_text, lambda value: _json_text(_plain(value)), _same, _plain)
+
+
+def _plain(value: Any) -> Any:
+    """With nothing that JSON has not, such as times; bytes become base64."""
+    return json.loads(
+        json.dumps(value, default=lambda each: _to_base64(each) if isinstance(each, bytes) else str(each))
     )
 
 
@@ -138,4 +162,4 @@ _SERDES = {
         NamedSerde("bytes", serdes.BYTES, _of_base64, _to_base64, _of_base64, _to_base64),
     )
 }
-NAMES = tuple(_SERDES)
+NAMES = (*_SERDES, "avro")

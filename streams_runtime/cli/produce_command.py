@@ -13,7 +13,7 @@ from assignor.commands.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, sa
 from assignor.commands.option_groups import options_of
 from assignor.errors import AssignorFault, InputError
 from streams_runtime.cli.input_lines import STDIN, input_lines, name_of
-from streams_runtime.cli.log_options import LogAddress
+from streams_runtime.cli.log_options import LogAddress, SchemaRegistry
 from streams_runtime.cli.time_options import checked_timestamp_ms, time_ms
 from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
 
@@ -29,7 +29,7 @@ _SHOWN_EVERY_S = 0.5
 _FILE_HELP = "Lines to write; - or nothing for stdin."
 _SEPARATOR_HELP = "Text between key and value; \\t for a tab. Default: the whole line is the value."
 _JSON_HELP = "Each line is an object with key, value, headers, timestamp, partition, as `consume -o json` writes it."
-_SERDE_HELP = "string, integer, long, double, json or bytes (base64)"
+_SERDE_HELP = "string, integer, long, double, json, bytes (base64) or avro"
 _TIMESTAMP_HELP = "Of every record that has none: milliseconds, or 2026-11-22T19:00:00Z. Default: the time of writing."
 _FROM_LINE_HELP = "Leave out the lines before this one: an earlier run has written them."
 
@@ -45,6 +45,7 @@ class ProduceOptions:
     null_marker: Annotated[str | None, typer.Option(metavar="TEXT", help="Key or value that stands for null.")] = None
     key_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of keys: {_SERDE_HELP}.")] = "string"
     value_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of values: {_SERDE_HELP}.")] = "string"
+    schema_registry: SchemaRegistry = None
     timestamp: Annotated[str | None, typer.Option(metavar="TIME", help=_TIMESTAMP_HELP)] = None
     partition: Annotated[
         int | None, typer.Option(min=0, help="Write everything here. Default: the key decides, as in Kafka.")
@@ -69,8 +70,8 @@ class ProduceOptions:
 
         separator = self.key_separator
         return LineReader(
-            named_serde(self.key_serializer, "--key-serializer"),
-            named_serde(self.value_serializer, "--value-serializer"),
+            named_serde(self.key_serializer, "--key-serializer", self.topic, self.schema_registry),
+            named_serde(self.value_serializer, "--value-serializer", self.topic, self.schema_registry),
             None if separator is None else separator.replace("\\t", "\t"),
             self.null_marker,
             self.json,

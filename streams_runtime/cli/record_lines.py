@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from assignor.errors import AssignorFault
 from streams_runtime.cli.named_serdes import NamedSerde
+from streams_runtime.errors import SerializationError
 from streams_runtime.records import Headers
 from streams_runtime.topic_reading import ConsumedRecord
 
@@ -99,8 +100,9 @@ class LineReader:
     def _serialized(self, part: str, make: Any, named: NamedSerde) -> bytes:
         try:
             return named.serde.serialize(make())
-        except (ValueError, TypeError) as error:
-            raise BadLine(f"its {part} {error} (--{part}-serializer {named.name})") from None
+        except (ValueError, TypeError, SerializationError) as error:
+            colon = ":" if isinstance(error, SerializationError) else ""
+            raise BadLine(f"its {part}{colon} {error} (--{part}-serializer {named.name})") from None
 
 
 @dataclass(frozen=True, slots=True)
