@@ -96,6 +96,11 @@ class TaskLosses:
         """As `dropped`; the level at which the record is to be logged."""
         return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
 
+    def expired(self, store: str) -> None:
+        """A window store was given something for a window that it keeps no more."""
+        level = self.log_level(DropReason.LATE, store)
+        _logger.log(level, "task %s: store %s skips an expired window", self._task, store, extra=TOLD_AS_NOTICE)
+
     def deleted_unread(self, partition: TopicPartition, begin: int) -> None:
         """The group begins to read a partition that has lost its first records."""
         self._passed_over(partition, begin, f"were deleted before this group read any; it begins at offset {begin}")

@@ -35,12 +35,17 @@ RocksDBConfigSetter = Callable[[str, Any], object]
 """
 
 
+def nobody_asks(_store: str) -> None:
+    """For a store that is used without a task."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreContext:
     """What a store gets when it is opened.
 
     `directory`: of the task; a store keeps its files in `rocksdb/<name>` there. `changes`: None for a store that is
-    not logged. `rocksdb_config_setter`: `rocksdb.config.setter`.
+    not logged. `rocksdb_config_setter`: `rocksdb.config.setter`. `expired`: called with its name when a store leaves
+    out what was put for a window that has expired.
     """
 
     task_id: TaskId
@@ -48,6 +53,7 @@ class StoreContext:
     changes: ChangeLogger | None
     clock: RecordClock
     rocksdb_config_setter: RocksDBConfigSetter | None = None
+    expired: Callable[[str], None] = nobody_asks
 
 
 class RecordClock(Protocol):

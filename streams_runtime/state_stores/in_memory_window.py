@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from typing import Generic, TypeVar
 
 from streams_runtime.errors import InvalidStateStore, ProcessorStateError
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.base import StoreContext, nobody_asks
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, next_sequence, suffix_of
 from streams_runtime.state_stores.window_retention import WindowRetention
 
@@ -77,7 +77,7 @@ class WindowBuckets(Generic[Entry]):
 class _InMemoryWindows(ABC, Generic[Entry]):
     """What both kinds share. `Entry`: what is kept of one key and window start."""
 
-    __slots__ = ("_buckets", "_name", "_open", "_retention")
+    __slots__ = ("_buckets", "_expired", "_name", "_open", "_retention")
 
     persistent = False
 
@@ -86,6 +86,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
         self._open = False
         self._retention = WindowRetention(retention_ms)
         self._buckets: WindowBuckets[Entry] = WindowBuckets()
+        self._expired: Callable[[str], None] = nobody_asks
 
     @property
     def name(self) -> str:
@@ -97,9 +98,10 @@ class _InMemoryWindows(ABC, Generic[Entry]):
 
     def open(self, context: StoreContext) -> None:
         self._open = True
+        self._expired = context.expired
 
     def rebind(self, context: StoreContext) -> None:
-        """Nothing here depends on the context."""
+        self._expired = context.expired
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         self._require_open()
@@ -200,6 +202,8 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
         self._require_open()
         if self._is_live(start_ms):
             self._set(key, value, start_ms, 0)
+        else:
+            self._expired(self._name)
         return 0
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
@@ -230,6 +234,8 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
         if self._is_live(start_ms):
             self._sequence = self._free_sequence(key, start_ms)
             self._set(key, value, start_ms, self._sequence)
+        else:
+            self._expired(self._name)
         return self._sequence
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:

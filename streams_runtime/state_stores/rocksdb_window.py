@@ -8,14 +8,14 @@ sequence numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 from operator import add, itemgetter
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.errors import ProcessorStateError
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.base import StoreContext, nobody_asks
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.window_keys import (
     MAX_SEQUENCE,
@@ -35,7 +35,7 @@ _window_starts = itemgetter(START)
 class RocksDBWindowStore:
     """`WindowBytesStore` on disk."""
 
-    __slots__ = ("_database", "_retain_duplicates", "_retention", "_segments", "_sequence")
+    __slots__ = ("_database", "_expired", "_retain_duplicates", "_retention", "_segments", "_sequence")
 
     persistent = True
 
@@ -46,6 +46,7 @@ class RocksDBWindowStore:
         self._segments: tuple[int, ...] = ()
         """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
         self._sequence = 0
+        self._expired: Callable[[str], None] = nobody_asks
 
     @property
     def name(self) -> str:
@@ -59,12 +60,13 @@ class RocksDBWindowStore:
         if self.is_open:
             return
         self._database.open(context)
+        self._expired = context.expired
         self._retention = WindowRetention(self._retention.retention_ms)
         self._segments = tuple(self._existing_segments())
         self._sequence = 0
 
     def rebind(self, context: StoreContext) -> None:
-        """Nothing here depends on the context."""
+        self._expired = context.expired
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         if value is None and self._retain_duplicates:
@@ -78,6 +80,7 @@ class RocksDBWindowStore:
             self._sequence = next_sequence(self._sequence)
         if start_ms < retention.earliest_readable_ms:
             self._database.require_open()
+            self._expired(self.name)
             return self._sequence
         if self._retain_duplicates:
             self._sequence = self._free_sequence(prefixed, start_ms)

@@ -22,7 +22,8 @@ class WindowBytesStore(StateStore, Protocol):
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         """Gives the sequence number to log the change with (0 without duplicates). None: there is nothing to log.
 
-        The value None deletes; in a store with duplicates it does nothing. An expired window is dropped.
+        The value None deletes; in a store with duplicates it does nothing. An expired window is dropped, and the
+        context hears of it.
         """
         ...
 

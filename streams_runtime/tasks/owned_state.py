@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StoreContext
+from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StoreContext, nobody_asks
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.state_manager import StateManager
 
@@ -43,13 +43,18 @@ class OwnedState:
         self.manager.lock()
         self._is_held = True
 
-    def open(self, changes: ChangeLogger | None, clock: RecordClock) -> None:
-        """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the present record.
+    def open(
+        self, changes: ChangeLogger | None, clock: RecordClock, expired: Callable[[str], None] = nobody_asks
+    ) -> None:
+        """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the present record;
+        `expired`: hears of what stores leave out as too old.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
         manager = self.manager
-        context = StoreContext(manager.task_id, manager.task_directory, changes, clock, manager.rocksdb_config_setter)
+        context = StoreContext(
+            manager.task_id, manager.task_directory, changes, clock, manager.rocksdb_config_setter, expired
+        )
         if manager.task_type is not self._task_type:
             manager.transition_to(self._task_type, context)
         manager.open_stores(context)

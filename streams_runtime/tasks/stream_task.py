@@ -201,7 +201,7 @@ class StreamTask:
         self.lock()
         self._producer.initialize()
         self._claim.take_if_needed(self._input_partitions)
-        self._own_state.open(self._collector, self.runtime)
+        self._own_state.open(self._collector, self.runtime, self._losses.expired)
         self.runtime.stores = dict(self.state_manager.stores)
         self._lifecycle.to(TaskState.RESTORING)
 

@@ -81,6 +81,13 @@ def test_should_say_where_the_group_goes_on_when_it_skips_more_than_was_deleted(
     assert kept.told()[NoticeCode.RECORDS_PASSED_OVER][1].endswith(" and goes on at 9, by auto.offset.reset")
 
 
+def test_should_count_what_a_window_store_keeps_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    kept = Kept()
+    kept.losses.expired("clicks")
+    assert kept.told() == {NoticeCode.RECORDS_DROPPED: (1, "late for a closed window, clicks: 1")}
+    assert caplog.messages == ["task 1_2: store clicks skips an expired window"]
+
+
 def test_should_tell_of_a_log_that_ends_before_the_group(caplog: pytest.LogCaptureFixture) -> None:
     kept = Kept()
     kept.losses.beyond_end(ORDERS, position=500, end=20, resumed_at=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,19 @@ def test_should_restore_windows_of_several_segments_in_one_batch(open_store: Ope
     store.restore(batch([*records, (window_key(b"a", 4 * SEGMENT_MS, 0), None, 0), (None, b"nobody", 0)]))
 
     assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == [(3 * SEGMENT_MS + 1, "4"), (5 * SEGMENT_MS, "5")]
+
+
+@pytest.mark.parametrize("retain_duplicates", [False, True])
+def test_should_tell_its_context_what_it_drops_as_expired(
+    open_store: Open, tmp_path: Path, retain_duplicates: bool
+) -> None:
+    expired: list[str] = []
+    store = open_store(retain_duplicates)
+    store.rebind(replace(context(tmp_path), expired=expired.append))  # as a task does that takes it over
+    store.put("a", "new", RETENTION_MS)
+    store.put("a", "kept", 1)
+    store.put("a", "late", 0)
+    assert (expired, everything(store)) == (["windows"], [("a", 1, "kept"), ("a", RETENTION_MS, "new")])
 
 
 def test_should_restore_nothing_from_expired_windows(open_store: Open) -> None:
