@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,7 +12,9 @@ from assignor.commands.console import EXIT_NO, leave
 from assignor.commands.help_texts import example
 from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
+from assignor.commands.tables import View, fitted
 from assignor.errors import AssignorFault, InputError
+from assignor.names import short_members
 from assignor.reading.task_owners import TaskOwners, owners_in
 from assignor.types import TaskId
 
@@ -33,9 +36,8 @@ def diff_files(
     for name, before, after in _pairs(_lines_of(a), _lines_of(b)):
         moves = list(_moves(before, after))
         moved += len(moves)
-        texts = [*map(_move_text, moves), _summary(moves, before, after)]
         document = {"id": name, "tasks": len(_tasks(before, after)), "moves": moves}
-        show(document, "\n".join(f"{name} {text}" for text in texts), format)
+        show(document, partial(_text, name, moves, _summary(moves, before, after)), format)
     if moved:
         leave(EXIT_NO)
 
@@ -96,13 +98,30 @@ def _move(task: TaskId, before: TaskOwners, after: TaskOwners) -> dict[str, obje
     }
 
 
-def _move_text(move: Mapping[str, object]) -> str:
+def _text(name: str, moves: list[dict[str, object]], summary: str, view: View) -> str:
+    """A line for each task, below what is compared; with `-o wide` each line says what is compared."""
+    short = {} if view.wide else short_members(_members(moves))
+    lines = [*(_move_text(move, short) for move in moves), summary]
+    if view.wide:
+        return "\n".join(f"{name} {line}" for line in lines)
+    return fitted("\n".join([name, *(f"  {line}" for line in lines)]), view)
+
+
+def _members(moves: Iterable[Mapping[str, object]]) -> set[str]:
+    sides = (side for move in moves for side in (move["active"], move["standby"]) if isinstance(side, dict))
+    return {member for side in sides for members in side.values() for member in members}
+
+
+def _move_text(move: Mapping[str, object], short: Mapping[str, str]) -> str:
     parts = []
     active, standby = move["active"], move["standby"]
     if isinstance(active, dict):
-        parts.append(f"active {_names(active['from'])} -> {_names(active['to'])}")
+        parts.append(f"active {_names(active['from'], short)} -> {_names(active['to'], short)}")
     if isinstance(standby, dict):
-        parts += [f"standby {sign} {name}" for key, sign in (("gone", "-"), ("new", "+")) for name in standby[key]]
+        changed = [
+            f"{sign}{short.get(name, name)}" for key, sign in (("gone", "-"), ("new", "+")) for name in standby[key]
+        ]
+        parts += [f"standby {' '.join(changed)}"] if changed else []
     return f"{move['task']}: {'; '.join(parts)}"
 
 
@@ -112,5 +131,5 @@ def _summary(moves: list[dict[str, object]], before: TaskOwners, after: TaskOwne
     return f"{active} of {every} active tasks moved, {len(moves) - active} changed only their standbys"
 
 
-def _names(names: object) -> str:
-    return ", ".join(names) if isinstance(names, list) and names else "nobody"
+def _names(names: object, short: Mapping[str, str]) -> str:
+    return ", ".join(short.get(name, name) for name in names) if isinstance(names, list) and names else "nobody"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
 from assignor.commands.simulate_picture import draw
 from assignor.commands.simulate_text import forecast_text
+from assignor.commands.tables import fitted
 from assignor.commands.what_if_text import changes_text
 from assignor.errors import AssignorFault, InputError
 from assignor.figures import check_picture_path, save_figure
@@ -80,7 +82,7 @@ def simulate_files(
             continue
         document = {"id": last.id, "forecast": forecast_document(last.forecast, ahead.model)}
         text = f"{chr(10) if count else ''}{forecast_text(last.title, last.forecast)}"
-        show(document, text, options.format)
+        show(document, partial(fitted, text), options.format)
         count += 1
         stable &= last.forecast.end is End.STABLE
     if not count and not set_aside.count:

@@ -12,7 +12,7 @@ from assignor.types import TaskId
 MAX_ROWS = 60
 _FIRST_ROWS = 40
 MAX_TASKS = 12
-_HEADINGS = ("rebalance", "at", "because", "moved", "warming up", "standby moves", "no owner", "to restore", "skew")
+_HEADINGS = ("#", "at", "because", "moved", "warm-ups", "standbys", "no owner", "restore", "skew")
 _WORDS = 2
 
 

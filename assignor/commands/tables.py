@@ -75,6 +75,29 @@ def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
     )
 
 
+def fitted(text: str, view: View) -> str:
+    """Each line that is wider than the view goes on in the next one, two columns to the right of where it began. With
+    `-o wide`: as it is.
+    """
+    if view.wide:
+        return text
+    return "\n".join(_fitted_line(line, view.width) for line in text.split("\n"))
+
+
+def _fitted_line(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    start = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line.strip(),
+        width,
+        initial_indent=start,
+        subsequent_indent=f"{start}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def age_text(since_ms: int | None, now_ms: int) -> str:
     """As kubectl writes it: 8s, 3m12s, 12m, 5h3m, 9h, 2d4h, 30d. Empty for None."""
     if since_ms is None:

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,6 +20,7 @@ from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.reading_bar import read_with_bar
+from assignor.commands.tables import fitted
 from assignor.commands.what_if_history import History
 from assignor.commands.what_if_picture import draw
 from assignor.commands.what_if_text import difference_text
@@ -128,7 +130,8 @@ def _show_each(compared: Iterator[_Compared], changes: Changes, options: WhatIfO
     for last in compared:
         count += 1
         text = difference_text(last.before, last.after, last.difference, changes)
-        show({"id": last.before.id, **difference_document(last.difference)}, text, options.format)
+        document = {"id": last.before.id, **difference_document(last.difference)}
+        show(document, partial(fitted, text), options.format)
     return last, count
 
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from assignor.commands.output import Format, data_text
+from assignor.commands.output import Format, data_text, view_of
+from assignor.commands.tables import fitted, shortened
 from assignor.commands.what_if_text import UNKNOWN, count_text, seconds_text
 from assignor.rerun import Rerun
 from assignor.what_if import ComparedRebalance, Difference, difference_document
 
-_ID_WIDTH = 24
-_COLUMNS = (
+_Columns = tuple[tuple[str, int], ...]
+
+_ID_WIDTH = 15
+_WIDE_ID_WIDTH = 24
+_COLUMNS: _Columns = (
+    ("moves", 10),
+    ("standbys", 10),
+    ("warm-ups", 8),
+    ("elsewhere", 9),
+    ("to restore", 18),
+)
+_WIDE_COLUMNS: _Columns = (
     ("active moves", 15),
     ("standby moves", 15),
     ("warm-ups", 15),
@@ -75,8 +86,12 @@ class History:
             print(data_text({"id": before.id, **difference_document(difference)}, format))
             return
         if self._rebalances == 1:
-            print(_line("as it is -> what if", [name for name, _ in _COLUMNS]))
-        print(_line(before.id, _cells(difference)) if comparable else _not_comparable(before.id, difference))
+            columns = _WIDE_COLUMNS if format is Format.WIDE else _COLUMNS
+            print(_line("as is > what if", [name for name, _ in columns], format))
+        if comparable:
+            print(_line(before.id, _cells(difference), format))
+        else:
+            print(fitted(_not_comparable(before.id, difference), view_of(format)))
 
     def print_totals(self, format: Format) -> None:
         if format.is_data:
@@ -93,7 +108,7 @@ class History:
             _pair(before.records_to_restore, after.records_to_restore),
             "",
         ]
-        print(_line(f"{self._rebalances:,} rebalances", cells))
+        print(_line(f"{self._rebalances:,} rebalances", cells, format))
         for count, what in (
             (self._not_placed, "placed no tasks, as they are or what if, and are not in the sums"),
             (
@@ -130,12 +145,16 @@ def _cells(difference: Difference) -> list[str]:
 
 def _not_comparable(id: str, difference: Difference) -> str:
     which, error = ("what if", difference.after.error) if difference.before.error is None else ("as it is", None)
-    return f"{id:<{_ID_WIDTH}}  {which}, no task is placed: {error or difference.before.error}"
+    return f"{id}  {which}, no task is placed: {error or difference.before.error}"
 
 
-def _line(name: str, cells: list[str]) -> str:
-    texts = (f"{cell:>{width}}" for cell, (_, width) in zip(cells, _COLUMNS, strict=True))
-    return f"{name:<{_ID_WIDTH}}  {'  '.join(texts)}".rstrip()
+def _line(name: str, cells: list[str], format: Format) -> str:
+    """Cells that have no column are left out: the time is the last one, and only shown when wide."""
+    columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
+    if format is Format.WIDE:
+        columns, first = _WIDE_COLUMNS, f"{name:<{_WIDE_ID_WIDTH}}"
+    texts = (f"{cell:>{width}}" for cell, (_, width) in zip(cells, columns, strict=False))
+    return f"{first}  {'  '.join(texts)}".rstrip()
 
 
 def _pair(before: int | None, after: int | None) -> str:

@@ -57,11 +57,12 @@ class TestDiff:
     def test_should_name_the_tasks_that_moved_between_two_rounds(self) -> None:
         ran = assignor("diff", f"{SMOKE}#smoke.3", f"{SMOKE}#smoke.4")
         assert ran.returncode == 1
-        assert (
-            ran.stdout.splitlines()[-1]
-            == "smoke.3 -> smoke.4 6 of 12 active tasks moved, 0 changed only their standbys"
-        )
-        assert "smoke.3 -> smoke.4 0_1: active nobody -> b-StreamThread-1-consumer" in ran.stdout
+        told = ran.stdout.splitlines()
+        assert told[:2] == ["smoke.3 -> smoke.4", "  0_1: active nobody -> b-StreamThread-1"]
+        assert told[-1] == "  6 of 12 active tasks moved, 0 changed only their standbys"
+        wide = assignor("diff", f"{SMOKE}#smoke.3", f"{SMOKE}#smoke.4", "-o", "wide").stdout.splitlines()
+        assert wide[0].startswith("smoke.3 -> smoke.4 0_1: active nobody -> b-StreamThread-1-consumer-")
+        assert len(wide[0]) > len("smoke.3 -> smoke.4 0_1: active nobody -> b-StreamThread-1-consumer-")
 
     def test_should_find_a_recording_and_what_was_assigned_the_same(self, tmp_path: Path) -> None:
         output = tmp_path / "out.jsonl"

@@ -33,15 +33,22 @@ def lines_of(*arguments: str, exit_code: int = 0) -> list[dict[str, Any]]:
 
 class TestText:
     def test_should_print_a_table_of_rounds_and_one_sentence(self) -> None:
-        ran = assignor("simulate", THREADS, "--id", "threads2.9")
+        ran = assignor("simulate", THREADS, "--id", "threads2.9", "-o", "wide")
         assert (ran.returncode, ran.stderr) == (0, "")
         assert ran.stdout.splitlines() == [
             "threads2.9",
-            "  rebalance      at  because    moved  warming up  standby moves  no owner  to restore  skew",
-            "          1    0 ms  recorded      17           0              2         0       4,837     1",
-            "          2  500 ms  follow-up      0           0              0        17       4,837     1",
+            "  #      at  because    moved  warm-ups  standbys  no owner  restore  skew",
+            "  1    0 ms  recorded      17         0         2         0    4,837     1",
+            "  2  500 ms  follow-up      0         0         0        17    4,837     1",
             "stable after 1 rebalance, 1 follow-up and 500 ms: 17 moves, 0 warm-ups, 2 standby moves; longest without "
             "owner: 3_3 for 527 ms (all tasks together 8.6 s); all caught up after 1 s",
+        ]
+        narrow = assignor("simulate", THREADS, "--id", "threads2.9").stdout.splitlines()
+        assert narrow[:4] == ran.stdout.splitlines()[:4]
+        assert narrow[4:] == [
+            "stable after 1 rebalance, 1 follow-up and 500 ms: 17 moves, 0 warm-ups, 2",
+            "  standby moves; longest without owner: 3_3 for 527 ms (all tasks together 8.6",
+            "  s); all caught up after 1 s",
         ]
 
     def test_should_say_what_is_changed(self) -> None:
@@ -55,7 +62,7 @@ class TestText:
     def test_should_name_the_tasks_that_are_still_behind_when_rounds_run_out(self, tmp_path: Path) -> None:
         recorded = write_lines(tmp_path / "grown.jsonl", [_line(grown_by_one(clients=1, tasks=4).snapshot)])
         slow = ("--standby-rate", "1000", "--append-rate", "2000", "--max-rounds", "3")
-        ran = assignor("simulate", recorded, *slow)
+        ran = assignor("simulate", recorded, *slow, "-o", "wide")
         assert ran.returncode == 1
         assert ran.stdout.splitlines()[-1] == (
             "not stable after 3 rebalances and 20 min: 0 moves, 2 warm-ups, 0 standby moves; no task without owner; "
@@ -63,7 +70,7 @@ class TestText:
         )
 
     def test_should_say_that_a_group_goes_in_circles(self) -> None:
-        ran = assignor("simulate", SMOKE, "--id", "smoke.2", "--assignor", "FallbackPriorTaskAssignor")
+        ran = assignor("simulate", SMOKE, "--id", "smoke.2", "--assignor", "FallbackPriorTaskAssignor", "-o", "wide")
         assert ran.returncode == 1
         assert ran.stdout.splitlines()[-1] == (
             "never stable: rebalance 1 comes again for ever, every 1 min, though nothing moves or warms up: each asks "
@@ -83,7 +90,7 @@ class TestText:
     def test_should_say_why_a_round_fails(self, tmp_path: Path) -> None:
         broken = document("recordings/smoke.jsonl.gz", "smoke.3")
         broken["input"]["cluster"]["topics"] = {}
-        ran = assignor("simulate", write_lines(tmp_path / "broken.jsonl", [broken]))
+        ran = assignor("simulate", write_lines(tmp_path / "broken.jsonl", [broken]), "-o", "wide")
         assert (ran.returncode, ran.stdout.splitlines()) == (
             1,
             [
