@@ -79,7 +79,26 @@ def test_should_help_by_the_short_flag_too(flag: str) -> None:
         assert max(map(len, ran.stdout.splitlines())) <= 80
 
 
-def test_should_offer_completion_for_shells() -> None:
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_should_write_the_completion_of_a_shell_that_is_named(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ASSIGNOR_COMPLETE", f"source_{shell}")
+    ran = assignor()
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert f"_ASSIGNOR_COMPLETE=complete_{shell}" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "place", "offered"), [("assignor gr", "1", {"groups"}), ("assignor explain --f", "2", {"--format"})]
+)
+def test_should_complete_commands_and_options(
+    typed: str, place: str, offered: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_ASSIGNOR_COMPLETE", "complete_bash"), ("COMP_WORDS", typed), ("COMP_CWORD", place)):
+        monkeypatch.setenv(name, value)
+
+    assert set(assignor().stdout.split()) == offered
+    monkeypatch.delenv("_ASSIGNOR_COMPLETE")
     assert "--install-completion" in assignor("--help").stdout
 
 
