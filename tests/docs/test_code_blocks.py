@@ -55,7 +55,7 @@ SHELL_NOT_RUN = {
     "docs/kafka/topology.md": "needs the log of a JVM application: tests/assignor/recording",
     "docs/kafka/oracle.md": "needs a JDK and Maven: it is what `make test-kafka` runs",
     "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
-    "docs/how-to/complete-commands-in-the-shell.md": "writes to the shell's files: tests/assignor/commands/test_help.py",
+    "docs/how-to/complete-commands-in-the-shell.md": "writes shell files: tests/assignor/commands/test_help.py",
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
     "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
     "docs/how-to/change-a-running-application.md": "needs an application of the reader's own: tests/spark_jobs/workers",
