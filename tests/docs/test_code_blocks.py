@@ -63,6 +63,8 @@ SHELL_NOT_RUN = {
     "docs/how-to/find-out-why-a-task-moved.md": "the first asks a running coordinator; the others are run here",
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
     "docs/how-to/stop-an-application.md": "needs a running group: tests/coordinator_api/cli",
+    "docs/how-to/upgrade-an-application.md": "an application of the reader's own: tests/acceptance/test_upgrades.py",
+    "docs/how-to/upgrade-the-coordinator.md": "a running service: tests/acceptance/test_upgrades.py",
     "docs/how-to/watch-a-group.md": "needs a running group: tests/coordinator_api/cli",
 }
 RECORDED = "tests/vectors/"
