@@ -19,8 +19,12 @@ from spark_jobs.session.java_home import find_java_home
 
 _HOME, _SETTINGS, _PYTHON = "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"
 _OPTIONS = "SPARK_SUBMIT_OPTS"
+# The second logger is that of the program which PySpark's driver is to Spark: Spark takes it for a shell, and shows of
+# a shell only warnings unless this logger has another level.
 _LOG4J_FILE = "log4j2.properties"
 _LOG4J = """rootLogger.level = {level}
+logger.driver.name = org.apache.spark.api.python.PythonGatewayServer
+logger.driver.level = {level}
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -43,7 +47,6 @@ def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, st
     elif not given:
         environment[_SETTINGS] = str(_own_settings(directory, log_level))
     if _SETTINGS not in environment and not any(_settings_directory(environment).glob("log4j2*")):
-        # Spark's own default in a shell, which PySpark's driver is to Spark, shows warnings and no more at any level
         log4j = _own_settings(directory, log_level) / _LOG4J_FILE
         environment[_OPTIONS] = f"{os.environ.get(_OPTIONS, '')} -Dlog4j2.configurationFile={log4j}".strip()
     java_home = find_java_home(directory)

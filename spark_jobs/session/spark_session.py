@@ -83,6 +83,8 @@ def spark_session(
             raise SparkNotStarted(reason_of(fault)) from fault
         session = SparkSession(context)
         undo.callback(session.stop)
+        if options.log_level is not None:
+            context.setLogLevel(options.log_level.upper())  # a log4j2.properties of the user's may show less
         send_packages(context)
         yield session
 

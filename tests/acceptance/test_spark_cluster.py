@@ -183,7 +183,7 @@ def test_should_run_from_a_program_that_spark_submit_starts(page: PageInUse) -> 
     try:
         deadline_s = time.monotonic() + TIMEOUT_S
         while counts(page.log) != expected:
-            assert program.poll() is None, talk.text
+            assert program.poll() is None, talk.wait_for_end() + talk.text
             assert time.monotonic() < deadline_s, talk.text
             time.sleep(0.2)
         with CoordinatorClient(page.coordinator.url) as client:
