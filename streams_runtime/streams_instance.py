@@ -114,6 +114,7 @@ class StreamsInstance:
         self._errors: list[Exception] = []
         self._closing = False
         self._failed = False
+        self._ended = False
         self._process_id: ProcessId | None = None
         self.metrics = InstanceMetrics()
         self.notices = NoticeBoard(self._options.clock)
@@ -194,10 +195,12 @@ class StreamsInstance:
         """Drain and leave; whether it has ended within the time. Called on one of its own threads, it does not wait."""
         with self._changed:
             self._closing = True
-            if self.state is InstanceState.CREATED:
+            never_started = self.state is InstanceState.CREATED
+            if never_started:
                 self._states.change(InstanceState.NOT_RUNNING)
             self._changed.notify_all()
-        self._states.tell()
+        if never_started:
+            self._change_state(InstanceState.NOT_RUNNING)
         if self._is_own(threading.current_thread().name):
             return self.state in _ENDED
         return self.wait(timeout_s) in _ENDED
@@ -205,13 +208,13 @@ class StreamsInstance:
     def wait(self, timeout_s: float | None = None) -> InstanceState:
         """Return the state when it has ended, or when time is up."""
         with self._changed:
-            self._changed.wait_for(lambda: self.state in _ENDED, timeout_s)
+            self._changed.wait_for(lambda: self._ended, timeout_s)
             return self.state
 
     def wait_until_running(self, timeout_s: float | None = None) -> bool:
         """Whether every thread runs everything it was assigned; False when time is up or the instance ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self.state in (InstanceState.RUNNING, *_ENDED), timeout_s)
+            self._changed.wait_for(lambda: self.state is InstanceState.RUNNING or self._ended, timeout_s)
             return self.state is InstanceState.RUNNING
 
     # --- what its user may change
@@ -280,7 +283,7 @@ class StreamsInstance:
         thread.ask_to_close()
         if not self._is_own(own):
             with self._changed:
-                self._changed.wait_for(lambda: thread not in self._removed or self.state in _ENDED, timeout_s)
+                self._changed.wait_for(lambda: thread not in self._removed or self._ended, timeout_s)
         return thread.name
 
     # --- inside
@@ -382,10 +385,15 @@ class StreamsInstance:
         self._states.tell()
 
     def _change_state(self, state: InstanceState) -> None:
+        """Who waits for the end goes on when the listener was told of it: his program may end then."""
         with self._changed:
             self._states.change(state)
             self._changed.notify_all()
         self._states.tell()
+        if state in _ENDED:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
 
     def _supervise(self) -> None:
         """Replace threads that failed, or end the instance, until no thread is left; then close everything."""
