@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from typer.main import get_command
@@ -17,6 +18,7 @@ _REMARKS = re.compile(r"\s*\[(?P<remarks>[^\[\]]*(?:default: |required|x>=|x<=|<
 """What typer puts at the end of an option's text."""
 
 
+@cache
 def commands() -> dict[str, Any]:
     """Every command that runs something, by its words after `assignor`, in the order of the alphabet.
 

@@ -70,8 +70,12 @@ SHELL_NOT_RUN = {
 RECORDED = "tests/vectors/"
 """A command on files below this one needs nothing else, and is run here whatever the page."""
 SLOW = ("replay", "sweep")
-WITH_A_COORDINATOR = ("docs/how-to/run-on-one-machine.md", "docs/how-to/read-a-store-from-outside.md")
-"""Their programs start processes, and take seconds."""
+TAKES_SECONDS = (
+    "docs/how-to/run-on-one-machine.md",
+    "docs/how-to/read-a-store-from-outside.md",
+    "docs/how-to/see-a-topology.md",
+)
+"""Their programs start processes, or draw."""
 
 
 def recorded_document() -> dict[str, Any]:
@@ -105,7 +109,7 @@ def test_should_say_in_which_language_a_block_is(page: str) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.long] if page in WITH_A_COORDINATOR else []) for page in PYTHON_PAGES],
+    [pytest.param(page, marks=[pytest.mark.long] if page in TAKES_SECONDS else []) for page in PYTHON_PAGES],
 )
 def test_should_run_the_python_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
