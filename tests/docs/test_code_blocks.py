@@ -59,7 +59,6 @@ SHELL_NOT_RUN = {
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
     "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
     "docs/how-to/change-a-running-application.md": "needs an application of the reader's own: tests/spark_jobs/workers",
-    "docs/how-to/complete-commands-in-the-shell.md": "changes the reader's shell: tests/assignor/commands",
     "docs/how-to/find-lost-records.md": "needs a running group: tests/docs/test_tutorial.py asks one",
     "docs/how-to/find-out-why-a-task-moved.md": "the first asks a running coordinator; the others are run here",
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
