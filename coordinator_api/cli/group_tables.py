@@ -90,7 +90,7 @@ def _heading(document: Any, view: View) -> list[str]:
         ("error", document["error"], document["error"]),
         ("cluster", _cluster(document["cluster"]), document["cluster"]),
         ("what to do", document["advice"], document["advice"]),
-        ("next probing", f"in {_until(probing_at_ms, view)}, at {_time(probing_at_ms)}", probing_at_ms),
+        ("next probing", f"{_time(probing_at_ms)} ({_until(probing_at_ms, view)})", probing_at_ms),
     )
     title = paragraph("", f"{document['group_id']}: {state}", view, indent=0)
     lines = [title, *(paragraph(f"{name}:", text, view, indent=_INDENT) for name, text, holds in notes if holds)]
@@ -186,7 +186,10 @@ def _lag(lag: int | None) -> str:
 
 
 def _until(time_ms: int | None, view: View) -> str:
-    return "" if time_ms is None else age_text(view.now_ms, time_ms)
+    """`5m12s`; `due` when the time has come."""
+    if time_ms is None:
+        return ""
+    return "due" if time_ms <= view.now_ms else age_text(view.now_ms, time_ms)
 
 
 def _time(time_ms: int | None) -> str:
