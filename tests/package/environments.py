@@ -40,6 +40,11 @@ class FreshEnvironment:
     bin: Path
     home: Path
 
+    @property
+    def scratch(self) -> Path:
+        """Where its programs have their temporary files: what others left on the machine is not in their way."""
+        return self.home.parent / "scratch"
+
     def remove(self) -> None:
         """All that was installed: with every extra it is a gigabyte."""
         shutil.rmtree(self.bin.parent)
@@ -77,13 +82,14 @@ class FreshEnvironment:
     def variables(self) -> dict[str, str]:
         """Those of a login, and the registry's: no PYTHONPATH leads to the checkout, no setting is given."""
         kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_PREFIX)}
-        return {**kept, "VIRTUAL_ENV": str(self.bin.parent), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
+        return {**kept, "TMPDIR": str(self.scratch), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
 
 
 def fresh_environment(directory: Path, python: Path, *requirements: str) -> FreshEnvironment:
     """`requirements` as pip takes them, such as `assignor[all] @ file:///…whl`; in the lock's versions."""
     environment = FreshEnvironment(directory / "environment" / "bin", directory / "empty")
     environment.home.mkdir(parents=True)
+    environment.scratch.mkdir()
     constraints = directory / "constraints.txt"
     constraints.write_text(
         pinned((ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text())
