@@ -228,7 +228,7 @@ def test_should_give_an_instance_up_that_fails_at_each_start(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_should_leave_nothing_behind_when_it_is_interrupted_while_spark_starts(
     number: signal.Signals, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
 ) -> None:
