@@ -206,16 +206,8 @@ class TestStory:
             assert "Traceback" not in application.said
 
     def test_should_count_again_after_a_reset(self, stranger: Stranger) -> None:
-        reset = [
-            "reset",
-            "--application-id",
-            "words",
-            "--input-topics",
-            "lines",
-            "--coordinator",
-            stranger.coordinator_url,
-        ]
-        stranger.on_log(*reset)  # says what it would do
+        reset = ["reset", "--application-id", "words", "--coordinator", stranger.coordinator_url]
+        assert "nothing is changed" in stranger.on_log(*reset)
         stranger.on_log(*reset, "--execute")
         stranger.on_log("topics", "delete", "word-counts")
         stranger.on_log("topics", "create", "word-counts", "--partitions", str(PARTITIONS))
