@@ -22,7 +22,7 @@ STATELESS, STATEFUL = "0", "1"
 """Its subtopologies: the first splits lines into words, the second counts them."""
 INSTANCES, THREADS = 3, 2
 
-_BLOCK = r"^## An application\n\n```python\n(?P<code>.*?)^```\n\n```\n(?P<commands>.*?)^```$"
+_BLOCK = r"^## An application\n\n```python\n(?P<code>.*?)^```\n\n```shell\n(?P<commands>.*?)^```$"
 _ASSIGNOR = [sys.executable, "-c", "from assignor.commands import main; main()"]
 
 
@@ -33,9 +33,9 @@ def module_text(bootstrap_servers: str) -> str:
 
 def create_topics(bootstrap_servers: str) -> None:
     """README's first command. Raises CalledProcessError."""
-    python, *arguments = _commands(bootstrap_servers)[0]
-    assert python == "python", "the first command creates the topics"
-    subprocess.run([sys.executable, *arguments], check=True)  # noqa: S603
+    assignor, *arguments = _commands(bootstrap_servers)[0]
+    assert (assignor, *arguments[:2]) == ("assignor", "topics", "create"), "the first command creates the topics"
+    subprocess.run([*_ASSIGNOR, *arguments], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
 
 
 def coordinator_settings(bootstrap_servers: str) -> Mapping[str, object]:

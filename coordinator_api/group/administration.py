@@ -75,7 +75,8 @@ def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejec
         RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
         f"the group has {whose} another topology: {shortened(differing, MOST_DIFFERENCES_NAMED, '; ')}. "
         "If this is another application, give it another application.id. If it is the next version, drain the group "
-        "first; ?replace=true replaces the topology under living members, and those that cannot run it end",
+        "first, or replace the topology under living members (PUT with ?replace=true, `assignor workers run "
+        "--replace`), which ends those that cannot run it",
     )
 
 

@@ -125,7 +125,7 @@ def _refusal(refused: Rejected, image: GroupImage) -> Problem:
     at = datetime.fromtimestamp(origin.declared_at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     return Problem(
         refused.code.value,
-        f"{refused.detail}. The group's was declared at {at} by {origin.declared_by}",
+        f"{refused.detail}. What the group runs was declared at {at} by {origin.declared_by}",
         extensions={
             "revision": image.revision,
             "declared_by": origin.declared_by,
