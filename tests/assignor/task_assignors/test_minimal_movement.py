@@ -273,7 +273,7 @@ def test_should_tell_the_whole_story_in_words() -> None:
         f"its share: active should go to {second}; active stays with {first} (running it) until {second} (lag 100000) "
         f"has caught up; {second} (lag 100000) warms up meanwhile",
         f"0_1 started: active on {first} – caught up: {first} (running it); active belongs on {first}, which has it "
-        f"and no more than its share; active stays with {first} (running it), which is caught up",
+        f"and no more than its share; active goes to {first} (running it), which is caught up",
         f"1_0 started: active on {first} – no caught-up client runs it: active belongs on {first}; it has no state "
         "to wait for",
     ]

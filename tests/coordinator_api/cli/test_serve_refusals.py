@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_api.settings import Settings
+from coordinator_api.store.engine import create_engine
+from coordinator_api.store.errors import UnusableDatabase
 from tests.coordinator_api.service_process import run_command
 
 USE_ANOTHER_FILE = "is not an SQLite database, and is left as it is: name another file"
@@ -42,18 +45,15 @@ def test_should_say_which_database_it_cannot_use_and_leave_it_alone(tmp_path: Pa
     assert os.listdir(tmp_path) == ["garbage"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_should_say_which_directory_it_cannot_write(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        done = run_command(tmp_path, "serve", "--port", "0")
-    finally:
-        tmp_path.chmod(0o700)
+def test_should_say_which_directory_it_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write everywhere, so the answer of the system is a mock."""
+    monkeypatch.setattr("coordinator_api.store.engine.os.access", lambda path, _mode: path != tmp_path)
 
-    assert done.returncode == 2
-    assert done.stderr == (
-        f"error: database.url: the directory {tmp_path} cannot be written: "
-        "name a file elsewhere, or change its permissions\n"
+    with pytest.raises(UnusableDatabase) as refused:
+        create_engine(Settings(database_url=f"sqlite:///{tmp_path}/coordinator.sqlite3"))
+
+    assert str(refused.value) == (
+        f"database.url: the directory {tmp_path} cannot be written: name a file elsewhere, or change its permissions"
     )
 
 

@@ -280,7 +280,6 @@ def test_should_refuse_a_body_of_very_many_gzip_members_in_a_moment(client: http
 @pytest.mark.parametrize(
     "method, path, status",
     [
-        ("GET", "/", 404),
         ("GET", "/v1", 404),
         ("GET", "/v2/groups", 404),
         ("GET", "/v1/groups/g/nothing", 404),

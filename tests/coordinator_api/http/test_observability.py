@@ -14,6 +14,8 @@ from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess
 
 CALLS = {
+    "/": {"get"},
+    "/version": {"get"},
     "/v1/groups": {"get"},
     "/v1/groups/{group}": {"put", "get", "delete"},
     "/v1/groups/{group}/drain": {"post"},
