@@ -56,6 +56,7 @@ def test_should_end_after_the_time_that_it_states(log_directory: Path) -> None:
     assert line.startswith(f"waiting for the coordinator at {NOBODY}, for 0.2 s at most (")
 
 
+@pytest.mark.long
 def test_should_go_on_once_the_coordinator_is_up(
     log_directories: LogDirectories, log_directory: Path, tmp_path: Path
 ) -> None:

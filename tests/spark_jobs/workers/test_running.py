@@ -197,6 +197,7 @@ def test_should_fail_when_the_job_is_cancelled(
         workers.wait(0.0)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_should_give_an_instance_up_that_fails_at_each_start(
     spark: SparkSession,

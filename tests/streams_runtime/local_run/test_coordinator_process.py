@@ -46,6 +46,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.long
 def test_should_end_with_the_process_that_started_it_also_when_that_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _STARTS_ONE, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:

@@ -71,6 +71,7 @@ def test_should_use_the_coordinator_that_runs_already(tmp_path: Path, coordinato
         pass
 
 
+@pytest.mark.long
 def test_should_say_what_ended_an_instance(tmp_path: Path) -> None:
     feed(tmp_path, 1, "the")
     builder = StreamsBuilder()
@@ -85,6 +86,7 @@ def test_should_say_what_ended_an_instance(tmp_path: Path) -> None:
         run.wait_until_caught_up()
 
 
+@pytest.mark.long
 def test_should_say_how_far_it_came_when_time_is_up(tmp_path: Path) -> None:
     feed(tmp_path, 3, "the")
     never = application(tmp_path, **{"commit.interval.ms": 600_000})
