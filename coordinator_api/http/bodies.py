@@ -24,7 +24,7 @@ _GZIP_HEADER = {
     "name": "Content-Encoding",
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "enum": ["identity", "gzip"]},
+    "schema": {"type": "string", "enum": ["identity", "gzip", "x-gzip", ""]},  # a header without a value names none
 }
 
 
