@@ -24,6 +24,7 @@ QUIET_S = 1.5
 
 _LONGEST_EVENT_S = 120.0
 _NOT_SOON_MS = 20_000
+_OVERTAKEN = "rebalance failed due to 'The group is rebalancing"
 _TOPICS_CHANGED = "Request joining group due to: cached metadata has changed"
 
 Placement = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
@@ -33,10 +34,15 @@ Placement = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
 @dataclass(frozen=True, slots=True)
 class EventResult:
     """`rounds`: generations, without `own`: those that the leader caused for itself. `moved`: active tasks that are now
-    elsewhere, with the instances before and after. `probing`: who was given a time for the next round."""
+    elsewhere, with the instances before and after. `probing`: who was given a time for the next round.
+
+    `overtaken`: how often a member asked for its assignment when the next round had begun already. Whoever is faster,
+    which the machine decides, it is told only then what to revoke, and that may take a round more.
+    """
 
     name: str
     rounds: int
+    overtaken: int
     own: int
     moved: tuple[str, ...]
     placement: Placement
@@ -124,6 +130,7 @@ class GroupScenario:
         """Do it, wait until the group has settled, and note what happened. `probing`: a later round may be due."""
         last = self._watch.latest(self.application_id)
         before, noticed, started = self._placement, self._noticed_topics(), time.monotonic()
+        overtaken = self._overtaken()
         action()
         self._settle(name, probing)
         seconds = time.monotonic() - started - QUIET_S
@@ -136,7 +143,8 @@ class GroupScenario:
         rounds = generations[-1].id - first - own
         self._placement = placement(generations[-1])
         moved = _moved(before, self._placement)
-        result = EventResult(name, rounds, own, moved, self._placement, _probing(generations[-1]), seconds)
+        overtaken = self._overtaken() - overtaken
+        result = EventResult(name, rounds, overtaken, own, moved, self._placement, _probing(generations[-1]), seconds)
         self.results.append(result)
         return result
 
@@ -221,6 +229,9 @@ class GroupScenario:
         generation = self._watch.latest(self.application_id)
         assert generation is not None
         return generation
+
+    def _overtaken(self) -> int:
+        return sum(instance.log().count(_OVERTAKEN) for instance in self.instances.values())
 
     def _noticed_topics(self) -> int:
         return sum(instance.log().count(_TOPICS_CHANGED) for instance in self.instances.values())

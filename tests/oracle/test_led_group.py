@@ -21,7 +21,7 @@ from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.group_watch import Generation, GroupWatch
 from tests.oracle.oracle import Oracle
-from tests.oracle.scenario import GroupScenario
+from tests.oracle.scenario import EventResult, GroupScenario
 from tests.oracle.scenario_feed import LineFeed, create_topics, wait_for_counts, write
 from tests.oracle.scenario_script import (
     KEYS,
@@ -85,7 +85,8 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
         recorder.wait_until(lambda: _recorded(tmp_path) == numbers, f"lines of {numbers}", _LONGEST_RECORDING_S)
     for own, python in (groups.words, groups.keys):
         compared = python.results[: len(own.results)]
-        assert [(each.name, each.rounds) for each in compared] == [(each.name, each.rounds) for each in own.results]
+        assert [each.name for each in compared] == [each.name for each in own.results]
+        assert [pair for pair in zip(compared, own.results, strict=True) if not _as_many_rounds(*pair)] == []
         assert [each.placement for each in compared] == [each.placement for each in own.results]
         assert [each.probing for each in compared] == [each.probing for each in own.results]
     assert [each.probing for each in groups.keys[1].results] == [(), ("a",), (), (), ()]
@@ -105,6 +106,11 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
         name = group.application_id
         led = [(name, generation.id) for generation in rounds[name] if generation.is_led_from_outside]
         assert _assignments(_led(group)) == {each: delivered[each] for each in led}
+
+
+def _as_many_rounds(one: EventResult, other: EventResult) -> bool:
+    """Exactly, unless members were overtaken: each time may have cost a round."""
+    return one.rounds - one.overtaken <= other.rounds and other.rounds - other.overtaken <= one.rounds
 
 
 def _rounds(watch: GroupWatch, group: GroupScenario) -> list[Generation]:
