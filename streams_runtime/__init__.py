@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from streams_runtime.errors import LockError as LockError
     from streams_runtime.errors import ProcessingFailed as ProcessingFailed
     from streams_runtime.errors import StreamsRuntimeError as StreamsRuntimeError
+    from streams_runtime.instance_resources import InstanceOptions as InstanceOptions
     from streams_runtime.instance_states import InstanceState as InstanceState
     from streams_runtime.local_run.coordinator_process import CoordinatorProcess as CoordinatorProcess
     from streams_runtime.local_run.local_run import LocalRun as LocalRun
@@ -100,7 +101,6 @@ if TYPE_CHECKING:
     from streams_runtime.state_stores import timestamped_key_value_store as timestamped_key_value_store
     from streams_runtime.state_stores import timestamped_window_store as timestamped_window_store
     from streams_runtime.state_stores import window_store as window_store
-    from streams_runtime.streams_instance import InstanceOptions as InstanceOptions
     from streams_runtime.streams_instance import StreamsInstance as StreamsInstance
     from streams_runtime.tasks.exception_handling import dead_letter as dead_letter
     from streams_runtime.tasks.exception_handling import fail as fail
@@ -162,7 +162,8 @@ _NAMES_OF = {
         "timestamped_window_store",
         "window_store",
     ),
-    "streams_runtime.streams_instance": ("InstanceOptions", "StreamsInstance"),
+    "streams_runtime.instance_resources": ("InstanceOptions",),
+    "streams_runtime.streams_instance": ("StreamsInstance",),
     "streams_runtime.tasks.exception_handling": ("dead_letter", "fail", "log_and_continue"),
     "streams_runtime.processors.topology": ("Topology",),
     "streams_runtime.testing.topology_test_driver": ("TopologyTestDriver",),

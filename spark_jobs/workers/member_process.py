@@ -33,11 +33,12 @@ from spark_jobs.workers.ownership_listener import OwnershipListener
 from spark_jobs.workers.ownership_log import Holder, OwnershipLog
 from streams_runtime.application import Application
 from streams_runtime.errors import LockError
+from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.logs.opening import open_log
 from streams_runtime.queries.instance_view import InstanceView
 from streams_runtime.queries.server import QueryServer
-from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
+from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 
 HOST_TAG = "host"

@@ -23,6 +23,7 @@ from typing import Self
 from assignor.errors import InputError
 from streams_runtime.application import Application
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import LOOPBACK, CoordinatorProcess
 from streams_runtime.local_run.progress import Progress, ProgressMeter
@@ -32,7 +33,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.group_definition import group_body
 from streams_runtime.queries.instance_view import InstanceView
 from streams_runtime.queries.server import QueryServer
-from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
+from streams_runtime.streams_instance import StreamsInstance
 
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 """All instances are started together, by one process: nobody has to wait for more of them."""

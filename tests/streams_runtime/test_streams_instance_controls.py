@@ -142,7 +142,7 @@ def test_should_stand_still_while_paused_and_go_on_where_it_stopped(group: Group
 
 def _published_at_ms(instance: StreamsInstance) -> int:
     """When the thread that looked around longest ago did so."""
-    return min(thread._work._last_publish_ms for thread in instance._threads.values())
+    return min(thread._work._last_publish_ms for thread in instance._threads)
 
 
 def test_should_start_paused_without_restoring_and_leave_paused(group: Group) -> None:

@@ -91,7 +91,7 @@ def test_should_keep_the_last_errors_only_when_threads_fail_again_and_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each error holds on to the thread that it ended."""
-    monkeypatch.setattr("streams_runtime.streams_instance._ERRORS_KEPT", 2)
+    monkeypatch.setattr("streams_runtime.threads.thread_pool.ERRORS_KEPT", 2)
     asked: list[Exception] = []
 
     def replace(error: Exception) -> ThreadErrorResponse:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from assignor.types import HostInfo
 from streams_runtime.application import Application
+from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.instance_view import InstanceView
 from streams_runtime.queries.server import QueryServer
-from streams_runtime.streams_instance import InstanceOptions, StreamsInstance
+from streams_runtime.streams_instance import StreamsInstance
 from tests.streams_runtime.word_counting import TIMEOUT_S, counting_application
 
 SESSION_TIMEOUT_MS = 1_000

@@ -1,0 +1,180 @@
+"""What one instance opens when it starts, shares among its threads, and closes when it has ended.
+
+The coordinator's client, the state directory, the log, the process's place in the group, and housekeeping.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from assignor.types import HostInfo, ProcessId
+from streams_runtime.application import Application
+from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.logs.base import Log
+from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.member_settings import MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_membership import ProcessMembership
+from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.notices import NoticeBoard
+from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
+from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.threads.housekeeping import Housekeeping
+from streams_runtime.threads.thread_setting import ThreadSetting
+
+_logger = logging.getLogger(__name__)
+_SYSTEM_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOptions:
+    """What one instance has of its own. Everything else is the application's, the same for all instances.
+
+    `thread_name`: from an index to a name that is unique in the group. `incarnation`: when given, threads are static
+    members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`: how long to wait for an
+    earlier process that is just ending. `owns_process`: nothing else runs in this process, so that all warnings and
+    errors that anybody logs are the instance's, and are told to the group. `restore_listener` None: the one that the
+    application's factory makes.
+    """
+
+    thread_name: Callable[[int], str] | None = None
+    thread_listener: Callable[[str], ThreadListener] = lambda _name: SilentListener()
+    restore_listener: RestoreListener | None = None
+    incarnation: int | None = None
+    endpoint: HostInfo | None = None
+    client_tags: Mapping[str, str] | None = None
+    rack: str | None = None
+    token: str | None = None
+    lock_wait_ms: int = 0
+    owns_process: bool = False
+    clock: Clock = _SYSTEM_CLOCK
+
+
+class InstanceResources:
+    """Open from the moment it is made. `close` it when no thread uses it any more.
+
+    `coordinator`: its URL, or a client, which stays open. Raises LockError when another process has the directory,
+    InputError, LogError, StreamsRuntimeError; then nothing is open.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        coordinator: CoordinatorClient | str,
+        options: InstanceOptions,
+        notices: NoticeBoard,
+    ) -> None:
+        configs = application.configs
+        self._application = application
+        self._options = options
+        self._notices = notices
+        self._sources = {each.id: frozenset(each.source_topics) for each in application.parsed().subtopologies}
+        self._restore_listener = options.restore_listener or _restore_listener_of(application)
+        with ExitStack() as undo:
+            self._closes_client = isinstance(coordinator, str)
+            self._client = (
+                CoordinatorClient(coordinator, token=options.token) if isinstance(coordinator, str) else coordinator
+            )
+            if self._closes_client:
+                undo.callback(self._client.close)
+            self._directory = StateDirectory(
+                configs.state_dir, application.id, options.clock, lock_wait_ms=options.lock_wait_ms
+            )
+            undo.callback(self._directory.close)
+            self._log: Log = open_log(configs.bootstrap_servers, configs.log_properties)
+            undo.pop_all()
+        self._housekeeping = Housekeeping(
+            application.id,
+            self._directory,
+            self._log,
+            configs.state_cleanup_delay_ms,
+            written=_written_topics(application),
+        )
+        self._membership = ProcessMembership(
+            self._client,
+            application.id,
+            session_timeout_ms=configs.session_timeout_ms,
+            heartbeat_interval_ms=configs.heartbeat_interval_ms,
+            notices=notices,
+        )
+
+    @property
+    def process_id(self) -> ProcessId:
+        """It stays with the state directory."""
+        return self._directory.process_id
+
+    def thread_setting(
+        self, index: int, metrics: InstanceMetrics, *, state_changed: Callable[[], None], is_paused: Callable[[], bool]
+    ) -> ThreadSetting:
+        """For the thread of this index. `metrics`: those of the instance."""
+        configs = self._application.configs
+        options = self._options
+        process = f"{self._application.id}-{self.process_id}"
+        name = f"{configs.client_id or process}-StreamThread-{index + 1}"
+        if options.thread_name is not None:
+            name = options.thread_name(index)
+        return ThreadSetting(
+            name=name,
+            application=self._application,
+            log=self._log,
+            directory=self._directory,
+            membership=self._membership,
+            member=MemberSettings(
+                group_id=self._application.id,
+                client_id=name,
+                group_instance_id=None if options.incarnation is None else name,
+                incarnation=options.incarnation,
+                session_timeout_ms=configs.session_timeout_ms,
+                rebalance_timeout_ms=configs.rebalance_timeout_ms,
+                leave_on_disconnect=configs.leave_on_disconnect,
+            ),
+            subscriptions=SubscriptionWriter(
+                self.process_id,
+                tuple(sorted(frozenset[str]().union(*self._sources.values()))),
+                {**configs.client_tags, **(options.client_tags or {})},
+                options.endpoint,
+                options.rack,
+                self._sources,
+            ),
+            transactional_id=f"{process}-{index}" if configs.exactly_once else None,
+            clock=options.clock,
+            listener=options.thread_listener(name),
+            restore_listener=self._restore_listener,
+            metrics=metrics.thread(name),
+            notices=self._notices,
+            state_changed=state_changed,
+            is_paused=is_paused,
+        )
+
+    def start_housekeeping(self) -> None:
+        self._housekeeping.start()
+
+    def close(self) -> None:
+        """What cannot be closed is logged."""
+        self._membership.close()
+        self._housekeeping.close()
+        for name, closing in (("state directory", self._directory.close), ("log", self._log.close)):
+            try:
+                closing()
+            except Exception:
+                _logger.exception("the %s could not be closed", name)
+        if self._closes_client:
+            self._client.close()
+
+
+def _restore_listener_of(application: Application) -> RestoreListener:
+    make = application.restore_listener_factory
+    return SilentRestoreListener() if make is None else make()
+
+
+def _written_topics(application: Application) -> set[str]:
+    topics: set[str] = set()
+    for each in application.parsed().subtopologies:
+        topics.update(each.sink_topics, each.repartition_sink_topics)
+        topics.update(store.changelog_topic for store in each.stores if store.changelog_topic is not None)
+    return topics
