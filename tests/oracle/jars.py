@@ -1,5 +1,7 @@
 """The jars of Kafka 4.3.1, fetched by Maven, and our own Java compiled against them; both kept in `build/oracle`.
 
+What else Maven fetches for tests, as `schema_registry.py` does, comes the same way: `from_maven`.
+
 Nothing here is needed by `make test`. Where there is no JDK or no Maven, `JarsUnavailable` says so, and what needs the
 jars is skipped with that reason; with ASSIGNOR_REQUIRE_JARS=1, as `make test-kafka` sets it, that is a failure.
 """
@@ -11,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.checkout import ROOT
@@ -52,25 +55,36 @@ def java() -> str:
     return _program("java")
 
 
-def _fetched() -> Path:
-    stamp = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
-    jars = BUILD / f"jars-{stamp}"
-    if not jars.exists():
+def from_maven(
+    what: str, pinned_by: bytes, arguments: Sequence[str], complete: Callable[[Path], None] = lambda directory: None
+) -> Path:
+    """A directory with what one call of Maven puts there, kept until `pinned_by` is another.
+
+    `what`: its name. `arguments`: of Maven, less the directory. `complete`: what is done to the directory before anyone
+    sees it. Raises JarsUnavailable when Maven cannot fetch it; what `complete` raises.
+    """
+    kept = BUILD / f"{what}-{hashlib.sha256(pinned_by).hexdigest()[:16]}"
+    if not kept.exists():
         _program("javac")
-        unfinished = jars.with_suffix(f".{os.getpid()}")
-        command = [_program("mvn"), "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
-        print("fetching the jars of Kafka with Maven ...", file=sys.stderr)
+        unfinished = kept.with_suffix(f".{os.getpid()}")
+        print(f"fetching {what} with Maven ...", file=sys.stderr)
         done = subprocess.run(
-            [*command, f"-DoutputDirectory={unfinished}"],
+            # strict: what does not have the checksum that its repository names is refused
+            [_program("mvn"), "-q", "-B", "--strict-checksums", *arguments, f"-DoutputDirectory={unfinished}"],
             capture_output=True,
             text=True,
             timeout=_LONGEST_FETCH_S,
             check=False,
         )
         if done.returncode != 0:
-            raise JarsUnavailable(f"Maven could not fetch the jars of Kafka: {(done.stdout + done.stderr)[-600:]}")
-        _moved(unfinished, jars)
-    return jars
+            raise JarsUnavailable(f"Maven could not fetch {what}: {(done.stdout + done.stderr)[-600:]}")
+        complete(unfinished)
+        _moved(unfinished, kept)
+    return kept
+
+
+def _fetched() -> Path:
+    return from_maven("jars", POM.read_bytes(), ["-f", str(POM), "dependency:copy-dependencies"])
 
 
 def _moved(unfinished: Path, finished: Path) -> None:

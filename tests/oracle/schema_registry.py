@@ -1,0 +1,115 @@
+"""A real schema registry on loopback: Apicurio Registry, which speaks the REST API of Confluent's, in memory only.
+
+It is not Confluent's own, which no public package registry has. Apicurio is under the Apache License 2.0; Maven fetches
+its distribution once, and it is run as it comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.oracle import jars
+
+VERSION = "2.6.13.Final"
+"""The last one that runs on Java 17."""
+_SHA256 = "3cda1b34aa020fb4ac4dd6a66018d757e81e437f97e20a1f92d366b70091c6ba"
+_ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+_CONFLUENTS_API = "/apis/ccompat/v7"
+
+_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_SETTINGS = {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": "0"}
+_LISTENS = re.compile(r"started in .* Listening on: (http://\S+)")
+_LONGEST_START_S = 90
+_LONGEST_STOP_S = 30
+
+
+@contextmanager
+def real_schema_registry(directory: Path) -> Iterator[str]:
+    """An empty registry; what it says is in `directory/registry.log`. Gives the URL for clients of Confluent's API.
+
+    Raises JarsUnavailable, and AssertionError with its last words when it does not start.
+    """
+    program = _program()
+    log = directory / "registry.log"
+    process = subprocess.Popen(
+        [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(program)],
+        cwd=directory,
+        env={**os.environ, **_SETTINGS},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    reader = _Reader(process, log)
+    try:
+        yield reader.address() + _CONFLUENTS_API
+    finally:
+        process.terminate()
+        try:
+            process.wait(_LONGEST_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_LONGEST_STOP_S)
+        reader.join()
+
+
+class _Reader(threading.Thread):
+    """Keeps what the process says, and hears from it where it listens."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        super().__init__(daemon=True)
+        self._process = process
+        self._log = log
+        self._heard = threading.Event()
+        self._address: str | None = None
+        self.start()
+
+    def run(self) -> None:
+        assert self._process.stdout is not None
+        with self._log.open("w") as log, self._process.stdout as said:
+            for line in said:
+                log.write(line)
+                log.flush()
+                if self._address is None and (listens := _LISTENS.search(line)):
+                    self._address = listens[1]
+                    self._heard.set()
+        self._heard.set()
+
+    def address(self) -> str:
+        if not self._heard.wait(_LONGEST_START_S) or self._address is None:
+            raise AssertionError(f"the schema registry did not start:\n{self._log.read_text()[-4000:]}")
+        return self._address
+
+
+def _program() -> Path:
+    arguments = [_COPY, f"-Dartifact={_ARTIFACT}"]
+    directory = jars.from_maven("schema-registry", f"{_ARTIFACT} {_SHA256}".encode(), arguments, _unpack)
+    return next(directory.glob("*-runner.jar"))
+
+
+def _unpack(directory: Path) -> None:
+    (archive,) = directory.iterdir()
+    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if found != _SHA256:
+        raise AssertionError(f"{archive.name} has the SHA-256 {found}, not {_SHA256}")
+    with tarfile.open(archive) as packed:
+        packed.extractall(directory, filter="data")
+    archive.unlink()
+
+
+if __name__ == "__main__":
+    try:
+        print(_program())
+    except jars.JarsUnavailable as reason:
+        sys.exit(str(reason))
