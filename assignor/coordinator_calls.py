@@ -24,6 +24,7 @@ _CONDITIONS = {
     "NO_TASKS": "has no tasks",
 }
 
+_UNAUTHORIZED = 401
 _TRY_AGAIN_STATUSES = frozenset({408, 425, 502, 503, 504})
 _TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
 _LONGEST_DETAIL = 2_000
@@ -126,8 +127,7 @@ def refusal_of(status: int, content: bytes) -> Refusal:
     if not isinstance(problem, dict):
         return Refusal(status, None, content.decode("utf-8", "replace")[:_LONGEST_FOREIGN_TEXT])
     code, detail = problem.get("code"), problem.get("detail")
-    return Refusal(
-        status,
-        None if code is None else str(code),
-        str(detail or problem)[: _LONGEST_DETAIL if detail else _LONGEST_FOREIGN_TEXT],
-    )
+    text = str(detail or problem)[: _LONGEST_DETAIL if detail else _LONGEST_FOREIGN_TEXT]
+    if status == _UNAUTHORIZED and code is not None:
+        text = f"{text}; a command takes it from --token-file or {TOKEN_VARIABLE}"
+    return Refusal(status, None if code is None else str(code), text)

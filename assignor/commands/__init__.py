@@ -4,8 +4,8 @@ register theirs through the entry-point group `assignor.commands`, each a functi
 Rules: a command makes frozen values of its options (`option_groups.py`) and works with those alone. Results go to
 stdout (`output.py`), messages to stderr. Its help ends with an example (`help_texts.py`). It is listed also when its
 extra is not installed (`extras.py`). A fault leaves a command as an AssignorFault, and `main` alone makes one line and
-an exit code of it: 0; 1 the answer is no; 2 wrong usage or unusable input. Ctrl-C ends a command with 130, and a reader
-of stdout that goes away ends it with 141, as a shell reports these two.
+an exit code of it: 0; 1 the answer is no; 2 wrong usage or unusable input. Ctrl-C ends a command with 130, SIGTERM
+with 143, and a reader of stdout that goes away with 141, as a shell reports these signals.
 """
 
 from __future__ import annotations

@@ -140,7 +140,8 @@ def _cluster(cluster: Any) -> str:
     """`kafka 127.0.0.1:9092, out of reach since ...: ...`"""
     if cluster is None:
         return ""
-    name = " ".join(filter(None, (cluster["provider"], cluster["bootstrap_servers"])))
+    provider, servers = cluster["provider"], cluster["bootstrap_servers"] or ""
+    name = servers if servers.startswith(f"{provider}:") else f"{provider} {servers}".rstrip()
     if cluster["error"]:
         return f"{name}, out of reach since {_time(cluster['failing_since_ms'])}: {cluster['error']}"
     return f"{name}, last looked at {_time(cluster['looked_at_ms']) or 'never'}"

@@ -66,7 +66,10 @@ class ProviderAddress:
     bootstrap_servers: str | None
 
     def __str__(self) -> str:
-        return self.provider if self.bootstrap_servers is None else f"{self.provider} {self.bootstrap_servers}"
+        if self.bootstrap_servers is None:
+            return self.provider
+        names_it = self.bootstrap_servers.startswith(f"{self.provider}:")  # `embedded:/var/lib/words` says it itself
+        return self.bootstrap_servers if names_it else f"{self.provider} {self.bootstrap_servers}"
 
 
 def provider_address(cluster: object) -> ProviderAddress | None:

@@ -1,4 +1,7 @@
-"""SIGINT and SIGTERM both interrupt a command, so that it ends its workers and keeps what they have finished."""
+"""SIGINT and SIGTERM both interrupt a command, so that it ends its workers and keeps what they have finished.
+
+The exit code then tells one from the other, as a shell reports a program that a signal has ended.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,13 @@ from collections.abc import Iterator
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_OF_SHELLS = 128
+
+
+def exit_code_after(interrupt: KeyboardInterrupt) -> int:
+    """130 after SIGINT, 143 after SIGTERM."""
+    number = interrupt.args[0] if interrupt.args else signal.SIGINT
+    return _OF_SHELLS + int(number)
 
 
 @contextlib.contextmanager
@@ -29,5 +39,5 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(number)

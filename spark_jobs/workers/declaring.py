@@ -67,7 +67,7 @@ def _wait_for_earlier_instances(
     while earlier := _instances_of(group_id, client, instances):
         names = ", ".join(sorted(member.client_id for member in earlier))
         if not seen:
-            say(f"{names} are in the group already: waiting until they have left")
+            say(f"the group has {names} already: waiting until {'they leave' if ', ' in names else 'it leaves'}")
         for member in earlier:
             first = seen.setdefault(member.member_id, member.last_heard_ms or 0)
             if (member.last_heard_ms or 0) - first >= ALIVE_MS:

@@ -128,7 +128,8 @@ def test_should_send_the_token(tmp_path: Path) -> None:
         by_file = assignor(*where, "--token-file", str(tmp_path / "token"))
         by_variable = assignor(*where, environment={"ASSIGNOR_AUTH_TOKEN": "t0ken"})
 
-    assert refused == (1, "", "error: SASL_AUTHENTICATION_FAILED: send Authorization: Bearer <token>\n")
+    what_to_do = "send Authorization: Bearer <token>; a command takes it from --token-file or ASSIGNOR_AUTH_TOKEN"
+    assert refused == (1, "", f"error: SASL_AUTHENTICATION_FAILED: {what_to_do}\n")
     assert by_file == by_variable == (0, "No groups.\n", "")
 
 

@@ -132,7 +132,7 @@ def test_should_keep_members_waiting_until_a_missing_topic_appears(
             assert [(call.name, call.active) for call in member.holder.calls] == [("assign", frozenset())]
             described = client.get("/v1/groups/waiting").json()
             assert described["error"] == "INCOMPLETE_SOURCE_TOPIC_METADATA"
-            assert f"Source topics are missing on embedded {address}: {SOURCE}. Create" in described["advice"]
+            assert f"Source topics are missing on {address}: {SOURCE}. Create" in described["advice"]
 
             log.create_topics([NewTopic(SOURCE, 4)])
             wait_until_owned_once([member], task_names(4))

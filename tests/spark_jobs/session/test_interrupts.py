@@ -10,20 +10,20 @@ import pytest
 
 PROGRAM = """
 import signal, sys
-from spark_jobs.session.interrupts import interruptible
+from spark_jobs.session.interrupts import exit_code_after, interruptible
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 try:
     with interruptible():
         print("ready", flush=True)
         sys.stdin.read()
-except KeyboardInterrupt:
+except KeyboardInterrupt as interrupt:
     assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    sys.exit(3)
+    sys.exit(exit_code_after(interrupt))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_should_be_interrupted_when_it_was_started_with_sigint_ignored(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number, exit_code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_should_be_interrupted_when_it_was_started_with_sigint_ignored(number: signal.Signals, exit_code: int) -> None:
     shell = f"trap '' INT; exec {sys.executable} -c \"$0\""
     with subprocess.Popen(
         ["/bin/sh", "-c", shell, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -31,4 +31,4 @@ def test_should_be_interrupted_when_it_was_started_with_sigint_ignored(number: s
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
-        assert process.wait(30) == 3
+        assert process.wait(30) == exit_code

@@ -95,7 +95,7 @@ def test_should_refuse_instances_that_are_alive(
         InputError, match=r"^twice: its instances run already, started by another driver \(twice-p0-t0\)"
     ):
         declare(running.application, client, running.coordinator_url, instances=1, say=lines)
-    assert lines.said == ["twice-p0-t0 are in the group already: waiting until they have left"]
+    assert lines.said == ["the group has twice-p0-t0 already: waiting until it leaves"]
     client.drain("twice")
     instance.wait()
 

@@ -253,7 +253,7 @@ def test_should_leave_nothing_behind_when_it_is_interrupted_while_spark_starts(
     finally:
         running.kill()
         running.wait()
-    assert (running.returncode, stdout) == (130, "")
+    assert (running.returncode, stdout) == (128 + number, "")
     assert talk.text.splitlines() == ["starting Spark on local[1]", "interrupted; Spark is stopped"]
     deadline_s = time.monotonic() + TIMEOUT_S
     while processes_with(mark) and time.monotonic() < deadline_s:
@@ -334,6 +334,6 @@ def test_should_exit_with_one_line_when_nobody_answers(
     environment = os.environ | {LOG_VARIABLE: str(log_directory)}
     command = ["workers", "run", "tests.spark_jobs.user_app:application", "--coordinator", coordinator.url, *arguments]
     ran = warm_program.run(command, cwd=ROOT, environment=environment)
-    assert (ran.returncode, ran.stdout) == (1, "")
+    assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1].startswith(f"error: {message}")
     assert "Traceback" not in ran.stderr
