@@ -1,0 +1,151 @@
+"""An application on a real broker: reset and run again, and told what the broker deleted before it was read."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from assignor.types import TopicPartition
+from streams_runtime import LONG, STRING, Application, LocalRun, RecordProducer, StreamsBuilder, read_topic
+from streams_runtime.logs.base import Log, NewTopic
+from streams_runtime.logs.kafka.log import KafkaLog
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests import program
+from tests.oracle.broker import Broker
+from tests.streams_runtime.word_counting import wait_for
+from tests.warm_coordinator import WarmCoordinator
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 2
+LINES = ["the cat and the dog", "and the bird"] * 20
+WORDS = Counter(word for line in LINES for word in line.split())
+
+
+@pytest.fixture(scope="module")
+def coordinator_url(kafka_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    settings = {"group.initial.rebalance.delay.ms": 0, "cluster.bootstrap.servers": kafka_broker.bootstrap_servers}
+    with WarmCoordinator(tmp_path_factory.mktemp("coordinator"), settings) as process:
+        yield process.url
+
+
+@pytest.fixture
+def log(kafka_broker: Broker) -> Iterator[Log]:
+    with closing(KafkaLog(kafka_broker.bootstrap_servers)) as opened:
+        yield opened
+
+
+class WordCount:
+    """Counts the words of `<id>-in` into `<id>-out`, exactly once; its state stays below `state_dir`."""
+
+    def __init__(self, log: Log, servers: str, coordinator_url: str, state_dir: Path) -> None:
+        self.id = f"words-{uuid.uuid4().hex[:8]}"
+        self.lines, self.counts = f"{self.id}-in", f"{self.id}-out"
+        self.state_dir = state_dir
+        self._log, self._servers, self._coordinator_url = log, servers, coordinator_url
+        log.create_topics([NewTopic(self.lines, PARTITIONS), NewTopic(self.counts, PARTITIONS)])
+
+    def running(self) -> LocalRun:
+        builder = StreamsBuilder()
+        words = builder.stream(self.lines, STRING, STRING).flat_map_values(str.split)
+        grouped = words.group_by(lambda _key, word: word, name="words", key_serde=STRING, value_serde=STRING)
+        grouped.count(store="counts").to_stream().to(self.counts, key_serde=STRING, value_serde=LONG)
+        configs = {
+            "application.id": self.id,
+            "bootstrap.servers": self._servers,
+            "state.dir": self.state_dir,
+            "processing.guarantee": "exactly_once_v2",
+            "commit.interval.ms": 100,
+            "session.timeout.ms": 10_000,
+        }
+        return LocalRun(Application(builder.build(), configs), coordinator=self._coordinator_url)
+
+    def write(self, lines: list[str]) -> None:
+        with RecordProducer(self._log, STRING, STRING) as producer:
+            for number, line in enumerate(lines):
+                producer.send(self.lines, None, line, partition=number % PARTITIONS)
+
+    def written(self) -> Counter[tuple[str, int]]:
+        """How often each count was written for each word."""
+        return Counter(
+            (str(each.key), int(each.value or 0)) for each in read_topic(self._log, self.counts, STRING, LONG)
+        )
+
+    def reset(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr."""
+        done = program.assignor(
+            *("reset", "--application-id", self.id, "--bootstrap-server", self._servers),
+            *("--coordinator", self._coordinator_url, "--state-dir", str(self.state_dir), *arguments),
+        )
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def words(log: Log, kafka_broker: Broker, coordinator_url: str, tmp_path: Path) -> WordCount:
+    return WordCount(log, kafka_broker.bootstrap_servers, coordinator_url, tmp_path / "state")
+
+
+def test_should_count_anew_after_a_reset_that_was_refused_while_instances_ran(words: WordCount, log: Log) -> None:
+    words.write(LINES)
+    once = Counter((word, number) for word, count in WORDS.items() for number in range(1, count + 1))
+    with words.running() as run:
+        run.wait_until_caught_up()
+        refusals = [words.reset(), words.reset("--execute")]
+    assert words.written() == once
+
+    planned = words.reset("-o", "json")
+    untouched = (words.written(), set(log.topics()), words.state_dir.exists())
+    done = words.reset("--execute", "-o", "json")
+    left = {topic for topic in log.topics() if topic.startswith(words.id)}
+    with words.running() as run:
+        run.wait_until_caught_up()
+
+    for code, out, error in refusals:
+        assert (code, out, error.count("\n")) == (1, "", 1)
+        assert error.startswith(f"error: {words.id} is running: member ")
+        assert error.endswith(f"end its instances first, as `assignor groups drain {words.id}` does\n")
+    assert (planned[0], done[0]) == (0, 0), (planned, done)
+    changes, executed = json.loads(planned[1]), json.loads(done[1])
+    assert changes == {**executed, "executed": False}
+    assert [(each["topic"], each["after"]) for each in executed["offsets"]] == [(words.lines, 0)] * PARTITIONS
+    assert [each["topic"] for each in executed["deleted_topics"]] == sorted(
+        f"{words.id}-{name}" for name in ("claims", "counts-changelog", "words-repartition")
+    )
+    assert executed["deleted_state"] == [str(words.state_dir / "instance-0" / words.id)]
+    assert untouched[0] == once
+    assert left == {words.lines, words.counts}, "only what is not the application's own"
+    assert words.written() == Counter(dict.fromkeys(once, 2)), "each count once more"
+
+
+def test_should_tell_what_the_broker_deleted_before_it_was_read(
+    words: WordCount, log: Log, coordinator_url: str
+) -> None:
+    words.write(LINES)
+    with words.running() as run:
+        run.wait_until_caught_up()
+    at = len(LINES) // PARTITIONS
+    words.write(["lost"] * 30 + ["kept"] * 10)
+    log.delete_records({TopicPartition(words.lines, number): at + 15 for number in range(PARTITIONS)})
+
+    with words.running() as run, CoordinatorClient(coordinator_url) as client:
+        run.wait_until_caught_up()
+        wait_for(
+            lambda: [each["count"] for each in client.describe(words.id)["notices"]] == [30],
+            lambda: client.describe(words.id),
+        )
+        described = program.assignor("groups", "describe", words.id, "--coordinator", coordinator_url)
+        metrics = httpx.get(f"{run.endpoints[0]}/metrics", trust_env=False).text
+
+    text = f"15 records were deleted before this group read them: the log starts at {at + 15}, the group was at {at}"
+    assert text in " ".join(described.stdout.split())
+    passed_over = [line for line in metrics.splitlines() if line.startswith("streams_passed_over_records_total{")]
+    assert sum(float(line.rsplit(" ", 1)[1]) for line in passed_over) == 30
+    assert words.written().keys() >= {("kept", number) for number in range(1, 11)}
+    assert not any(word == "lost" for word, _ in words.written())
