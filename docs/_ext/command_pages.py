@@ -16,6 +16,11 @@ from docs._ext.markdown import code, fenced, table
 PROGRAM = "assignor"
 _REMARKS = re.compile(r"\s*\[(?P<remarks>[^\[\]]*(?:default: |required|x>=|x<=|<=x|>=x)[^\[\]]*)\]\Z", re.DOTALL)
 """What typer puts at the end of an option's text."""
+_TOLD_DEFAULT = re.compile(r"[.;] [Dd]efault: (?P<default>.+)\.\Z", re.DOTALL)
+"""How a text ends that tells the default itself, because the code works it out later."""
+_KIND = re.compile(r" <(?:list\[)?(?P<kind>\w+)(?: range)?\]?>")
+_VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
+_AT_LEAST, _BETWEEN = re.compile(r"x>=(\S+)"), re.compile(r"(\S+)<=x<=(\S+)")
 
 
 @cache
@@ -44,8 +49,14 @@ def _below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 
 def _section(words: str, command: Any) -> str:
     context = command.context_class(command, info_name=f"{PROGRAM} {words}")
-    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    parts = [f"## {PROGRAM} {words}\n", _prose(command.help or ""), fenced(usage, "text")]
+    pieces = [
+        re.sub(r"\{([^{}]+)\}", r"\1", each).replace("......", "...") for each in command.collect_usage_pieces(context)
+    ]
+    parts = [
+        f"## {PROGRAM} {words}\n",
+        _prose(command.help or ""),
+        fenced(" ".join([context.command_path, *pieces]), "text"),
+    ]
     records = [each.get_help_record(context) for each in command.params]
     rows = [_row(*record) for record in records if record is not None]
     if rows:
@@ -56,14 +67,27 @@ def _section(words: str, command: Any) -> str:
 
 
 def _row(name: str, text: str) -> tuple[str, str, str]:
-    found = _REMARKS.search(text)
-    if found is None:
-        return code(name), "", _escaped(text)
-    remarks = [each.strip() for each in found["remarks"].split(";")]
+    """Name, default and text. A default stands in its column, whether typer or the text tells it."""
+    remarks: list[str] = []
+    if found := _REMARKS.search(text):
+        remarks = [each.strip() for each in found["remarks"].split(";")]
+        text = text[: found.start()]
     default = next((each.removeprefix("default: ") for each in remarks if each.startswith("default: ")), None)
     told = "must be given" if "required" in remarks else code(" ".join(default.split())) if default else ""
-    bounds = [each for each in remarks if not each.startswith("default: ") and each != "required"]
-    return code(name), told, _escaped(text[: found.start()]) + (f" ({', '.join(bounds)})" if bounds else "")
+    if found := _TOLD_DEFAULT.search(text):
+        told, text = " ".join(found["default"].split()), f"{text[: found.start()]}."
+        told = code(f"${told}") if _VARIABLE.fullmatch(told) else _escaped(told)
+    bounds = [_bound(each) for each in remarks if not each.startswith("default: ") and each != "required"]
+    return code(_without_kind(name)), told, _escaped(text) + (f" *Values: {', '.join(bounds)}.*" if bounds else "")
+
+
+def _bound(remark: str) -> str:
+    return _BETWEEN.sub(r"\1 to \2", _AT_LEAST.sub(r"from \1", remark))
+
+
+def _without_kind(name: str) -> str:
+    """An argument says with its name what it takes; an option, what kind of value where it names none."""
+    return _KIND.sub(lambda found: f" {found['kind'].upper()}" if name.startswith("-") else "", name)
 
 
 def _prose(text: str) -> str:
@@ -72,7 +96,8 @@ def _prose(text: str) -> str:
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         lines = paragraph.splitlines()
         if lines and lines[0].strip() == "\b":
-            parts.append(fenced(inspect.cleandoc("\n".join(lines[1:])), "text"))
+            title, *shown = [line.strip() for line in lines[1:]]
+            parts += [f"{title}\n", fenced("\n".join(shown), "shell")]
         else:
             parts.append(_escaped(" ".join(line.strip() for line in lines)) + "\n")
     return "\n".join(parts)

@@ -1,7 +1,8 @@
-"""A Sphinx extension: types in signatures that no page of this site describes are shown without a link.
+"""A Sphinx extension: signatures as a reader wants them.
 
-The inventories of other sites, with which Sphinx could link to them, come from the network, and this site is built
-without one. A name that exists nowhere is still a warning.
+Types that no page of this site describes are shown without a link. The inventories of other sites, with which Sphinx
+could link to them, come from the network, and this site is built without one. A name that exists nowhere is still a
+warning.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("missing-reference", _without_link)
+    app.connect("autodoc-process-signature", _readable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -30,6 +32,15 @@ def exists(name: str) -> bool:
         return hasattr(import_module(module), attribute)
     except ImportError:
         return False
+
+
+def readable(signature: str) -> str:
+    """A default that is made anew for each object, as `...`: Sphinx cannot read the `<factory>` of a dataclass."""
+    return signature.replace("<factory>", "...")
+
+
+def _readable(_app: Sphinx, _what: str, _name: str, _object: Any, _options: Any, given: str | None, answer: Any) -> Any:
+    return None if given is None else (readable(given), answer)
 
 
 def _without_link(app: Sphinx, env: Any, node: Any, text: Any) -> Any:

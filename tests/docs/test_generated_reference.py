@@ -18,8 +18,8 @@ from docs._ext.generated_pages import PARTS, filled_in
 from docs._ext.http_calls import calls, coordinator_calls, openapi_document
 from docs._ext.markdown import code, table
 from docs._ext.metric_tables import instance_metrics, service_metrics
-from docs._ext.public_names import public_names
-from docs._ext.type_names import exists
+from docs._ext.public_names import SECTIONS, public_names
+from docs._ext.type_names import exists, readable
 from streams_runtime.config_descriptions import PLACEMENT, RUNTIME
 from streams_runtime.configs import KAFKA_PROPERTIES, ProcessingGuarantee, StreamsConfig
 from streams_runtime.metrics import METRICS as INSTANCE_METRICS
@@ -110,6 +110,30 @@ def test_should_have_a_default_apart_from_the_text() -> None:
     assert re.search(r"^\| `--instances [^`]*` \| `1` \| [^\[]*$", section, re.MULTILINE)
 
 
+def test_should_have_a_default_that_the_text_tells_in_its_column() -> None:
+    sections = command_reference()
+
+    assert [line for line in sections.splitlines() if re.search(r"[.;] [Dd]efault: ", line)] == []
+    assert "| `--key-separator TEXT` | a tab | Between all that is printed of a record. |" in sections
+    assert re.search(r"^\| `--bootstrap-server [^`]*` \| `\$ASSIGNOR_BOOTSTRAP_SERVER` \|", sections, re.MULTILINE)
+
+
+def test_should_say_bounds_and_kinds_in_words() -> None:
+    sections = command_reference()
+
+    assert re.search(r"^\| `--limit INT` \| `20` \| .* \*Values: 1 to 1000\.\*", sections, re.MULTILINE)
+    assert re.findall(r"x[<>]=|<(?:int|str|path|list)\b", sections) == []
+
+
+def test_should_name_the_errors_of_a_call_once() -> None:
+    first, *sections = coordinator_calls().split("\n## ")
+
+    assert first.startswith("## Errors\n")
+    assert "| `503` | every call | `COORDINATOR_LOAD_IN_PROGRESS`," in first
+    assert [each for each in sections if "| `503` |" in each] == []
+    assert "beside those of every call: `404`, `409`, `415`." in next(e for e in sections if e.startswith("PUT /v1"))
+
+
 def test_should_have_every_call_of_the_coordinator() -> None:
     found = coordinator_calls()
     named = [f"## {method} {path}" for method, path, _ in calls(openapi_document())]
@@ -124,6 +148,17 @@ def test_should_have_every_public_name(package: str) -> None:
     named = re.findall(rf"^\.\. (?:auto\w+|py:data):: {package}\.(\w+)$", public_names(package), re.MULTILINE)
 
     assert sorted(named) == sorted(module.__all__)
+
+
+def test_should_refuse_a_public_name_without_a_heading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SECTIONS, "spark_jobs.workers", {"Run instances on Spark": ("spark_jobs.workers.running",)})
+
+    with pytest.raises(ExtensionError, match=r"no heading for the public names of spark_jobs\.workers\.spark_confs"):
+        public_names("spark_jobs.workers")
+
+
+def test_should_write_signatures_that_sphinx_can_read() -> None:
+    assert readable("(a: int = 1, b: Mapping[str, str] = <factory>)") == "(a: int = 1, b: Mapping[str, str] = ...)"
 
 
 def test_should_use_every_part_on_a_page() -> None:
