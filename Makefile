@@ -68,7 +68,7 @@ format: setup ## rewrite the style
 # -E: what is generated from the code is generated anew, whatever page holds it.
 docs: setup ## the documentation as a site in build/site, from docs/ and the code; a broken link is an error
 	$(BIN)/python -m sphinx -b html -c docs -d build/doctrees -E -n -W --keep-going -q . build/site
-	@echo "The site begins at build/site/docs/index.html"
+	@echo "The site is build/site/index.html"
 
 bench: setup ## the leader beside Kafka's own figures; the runtime beside plain rocksdict and plain loops; time to take over
 	$(BIN)/python -m benchmarks

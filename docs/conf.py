@@ -50,6 +50,7 @@ html_theme = "furo"
 html_title = "assignor"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
+html_extra_path = ["_root"]  # who opens build/site itself is led to the first page
 html_copy_source = False
 html_show_sphinx = False
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from importlib import import_module
 from types import GenericAlias
@@ -14,74 +14,69 @@ from sphinx.errors import ExtensionError
 
 from docs._ext.markdown import fenced
 
-SECTIONS: dict[str, Mapping[str, tuple[str, ...]]] = {
+SECTIONS: dict[str, Mapping[str, str]] = {
     "streams_runtime": {
-        "Build a topology": ("streams_runtime.dsl", "streams_runtime.processors.topology"),
-        "Processors": ("streams_runtime.processors.api", "streams_runtime.tasks.exception_handling"),
-        "Stores": ("streams_runtime.state_stores",),
-        "Serdes": ("streams_runtime.serdes", "streams_runtime.serdes.schema_registry"),
-        "Applications and their configs": ("streams_runtime.application", "streams_runtime.configs"),
-        "Run instances": (
-            "streams_runtime.local_run.local_run",
-            "streams_runtime.local_run.coordinator_process",
-            "streams_runtime.streams_instance",
-            "streams_runtime.instance_states",
-            "streams_runtime.restore.restore_listener",
-            "streams_runtime.restore.progress",
-            "streams_runtime.membership.coordinator_client",
-            "streams_runtime.membership.group_definition",
-        ),
-        "Topics and records": (
-            "streams_runtime.record_producer",
-            "streams_runtime.topic_reading",
-            "streams_runtime.records",
-            "streams_runtime.logs.opening",
-            "streams_runtime.logs.base",
-            "assignor.types",
-        ),
-        "Tests": ("streams_runtime.testing.topology_test_driver", "streams_runtime.testing.topology_test_topics"),
-        "Errors": ("streams_runtime.errors", "assignor.errors"),
+        "Build a topology": """
+            StreamsBuilder KStream KTable KGroupedStream KGroupedTable TimeWindows TimeWindowedSerde Materialized
+            Topology
+        """,
+        "Processors": """
+            Processor ProcessorContext Record RecordMetadata Headers PunctuationType Cancellable
+            ExceptionHandler FailedRecord HandlerResponse fail log_and_continue dead_letter
+        """,
+        "Stores": """
+            key_value_store timestamped_key_value_store window_store timestamped_window_store StoreBuilder
+            KeyValueStore TimestampedKeyValueStore WindowStore Windowed ValueAndTimestamp
+        """,
+        "Serdes": """
+            STRING INTEGER LONG DOUBLE JSON BYTES Serde Serdes TopicSerde AvroSerde JsonSchemaSerde ProtobufSerde
+        """,
+        "Applications and their configs": """
+            Application load_application StreamsConfig ProcessingGuarantee OffsetReset ThreadErrorResponse
+        """,
+        "Run instances": """
+            LocalRun StreamsInstance InstanceOptions InstanceState RestoreListener RestoreProgress
+            CoordinatorProcess CoordinatorClient group_body
+        """,
+        "Topics": "RecordProducer read_topic ConsumedRecord open_log NewTopic TaskId TopicPartition",
+        "Test a topology": "TopologyTestDriver InputTopic OutputTopic",
+        "Errors": "StreamsRuntimeError InputError TopologyError InvalidStateStore LockError ProcessingFailed",
     },
     "assignor": {
-        "Run a rebalance": ("assignor.pipeline", "assignor.snapshot", "assignor.configs"),
-        "What a rebalance works on": ("assignor.cluster", "assignor.topology.group_topology", "assignor.types"),
-        "Read and write recordings": (
-            "assignor.recording.rebalance",
-            "assignor.recording.placement",
-            "assignor.recording.written",
-            "assignor.topology.internal_topics",
-        ),
-        "Reasons": ("assignor.explain",),
-        "Write a task assignor": ("assignor.task_assignors.base",),
-        "Errors": ("assignor.errors",),
+        "Run a rebalance": """
+            assign RebalanceSnapshot Member RebalanceResult AssignmentConfigs GroupTopology CreatedTopic
+        """,
+        "Read and write recordings": """
+            parse_rebalance rebalance_document rebalance_output parse_placement placement_output
+        """,
+        "Reasons": "explain_rebalance explain_placement Explanation",
+        "Write a task assignor": "TaskAssignor PlacementProblem PlacementClient Placement ClientPlacement",
+        "Clusters, processes and tasks": "Cluster Broker TopicMetadata HostInfo ProcessId TaskId TopicPartition",
+        "Errors": "AssignorFault InputError DecodeError KafkaError NotBuiltYet",
     },
-    "spark_jobs.workers": {
-        "Run instances on Spark": ("spark_jobs.workers.running", "spark_jobs.workers.spark_confs"),
-    },
+    "spark_jobs.workers": {"Run instances on Spark": "run with_defaults"},
 }
-"""Headings of a package's page, and under each the modules whose public names stand there."""
+"""Headings of a package's page, and the public names under each, in the order in which a reader meets them."""
 _OPTIONS = "   :members:\n   :undoc-members:\n   :member-order: bysource\n"
 
 
 def public_names(package: str) -> str:
-    """Autodoc's directives for all names of `package.__all__`. Raises ExtensionError for a name without a heading."""
+    """Autodoc's directives for all names of `package.__all__`. Raises ExtensionError unless each has one heading."""
     module = import_module(package)
-    homes: dict[str, str] = getattr(module, "_HOME_OF", {})
-    by_home: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(module.__all__):
-        found = getattr(module, name)
-        home = homes.get(name) or found.__module__
-        by_home[home].append(_directive(package, name, found, home))
+    headed = Counter(name for names in SECTIONS[package].values() for name in names.split())
+    if wrong := sorted((Counter(module.__all__) - headed) + (headed - Counter(module.__all__))):
+        raise ExtensionError(f"{package}: public names without a heading of their own: {', '.join(wrong)}")
+    homes: Mapping[str, str] = getattr(module, "_HOME_OF", {})
     parts = []
-    for title, modules in SECTIONS[package].items():
-        directives = [directive for home in modules for directive in by_home.pop(home, ())]
+    for title, names in SECTIONS[package].items():
+        directives = [_directive(package, name, getattr(module, name), homes.get(name)) for name in names.split()]
         parts.append(f"## {title}\n\n{fenced(chr(10).join(directives), '{eval-rst}')}")
-    if by_home:
-        raise ExtensionError(f"{package}: there is no heading for the public names of {', '.join(sorted(by_home))}")
     return "\n".join(parts)
 
 
-def _directive(package: str, name: str, found: object, home: str) -> str:
+def _directive(package: str, name: str, found: object, home: str | None) -> str:
+    """`home`: the module of the name, if it is known; that of a value is not to be seen in it."""
+    home = home or found.__module__
     options = (
         "" if home.partition(".")[0] == package.partition(".")[0] else "   :no-index:\n"
     )  # it is indexed on its own package's page

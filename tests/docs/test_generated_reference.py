@@ -150,10 +150,13 @@ def test_should_have_every_public_name(package: str) -> None:
     assert sorted(named) == sorted(module.__all__)
 
 
-def test_should_refuse_a_public_name_without_a_heading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SECTIONS, "spark_jobs.workers", {"Run instances on Spark": ("spark_jobs.workers.running",)})
+@pytest.mark.parametrize(("headed", "wrong"), [("run", "with_defaults"), ("run with_defaults run", "run")])
+def test_should_refuse_a_public_name_without_a_heading_of_its_own(
+    headed: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SECTIONS, "spark_jobs.workers", {"Run instances on Spark": headed})
 
-    with pytest.raises(ExtensionError, match=r"no heading for the public names of spark_jobs\.workers\.spark_confs"):
+    with pytest.raises(ExtensionError, match=rf"without a heading of their own: {wrong}$"):
         public_names("spark_jobs.workers")
 
 

@@ -60,6 +60,13 @@ def test_should_have_every_page(site: Path) -> None:
     assert [page for page in pages() if not (site / page).with_suffix(".html").is_file()] == []
 
 
+def test_should_lead_from_its_root_to_the_first_page(site: Path) -> None:
+    led = re.search(r'content="0; url=([^"]+)"', (site / "index.html").read_text(encoding="utf-8"))
+
+    assert led is not None
+    assert (site / led[1]).is_file()
+
+
 def test_should_load_nothing_from_elsewhere(site: Path) -> None:
     found = []
     for page in site.glob("**/*.html"):
