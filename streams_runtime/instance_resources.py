@@ -87,6 +87,10 @@ class InstanceResources:
             )
             undo.callback(self._directory.close)
             self._log: Log = open_log(configs.bootstrap_servers, configs.log_properties)
+            undo.callback(self._log.close)
+            cluster_id = self._log.cluster_id()
+            if cluster_id is not None:
+                self._directory.belong_to(cluster_id)
             undo.pop_all()
         self._housekeeping = Housekeeping(
             application.id,

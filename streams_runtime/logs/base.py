@@ -216,6 +216,13 @@ class Producer(Protocol):
 class Log(Protocol):
     """One cluster. Any thread may call it. Every call raises LogTimeout when the cluster does not answer in time."""
 
+    def cluster_id(self) -> str | None:
+        """Stays the same as long as the log is there, for all who open it; no other log has it. None: not known.
+
+        Source: `DescribeClusterResult.clusterId`.
+        """
+        ...
+
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         """A topic that exists with the same number of partitions stays as it is. Raises TopicExists, InvalidTopic."""
         ...

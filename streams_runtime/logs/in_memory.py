@@ -7,6 +7,7 @@ that tests measure and break the same code. Source: the mock clients and the clu
 from __future__ import annotations
 
 import threading
+import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -73,6 +74,10 @@ class InMemoryLog:
         self._claim_epochs: dict[tuple[str, TopicPartition], int] = {}
         self._producer_epochs: dict[str, int] = {}
         self._signals = AppendSignals()
+        self._cluster_id = str(uuid.uuid4())
+
+    def cluster_id(self) -> str:
+        return self._cluster_id
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         asked = list(topics)

@@ -2,6 +2,7 @@
 
     <state.dir>/<application.id>/                    one process at a time: .lock
         kafka-streams-process-metadata               the process id, which outlives the process
+        cluster-id                                   of the log from which the state was restored
         <task id>/                                   one thread of that process at a time: .lock
             .checkpoint                              see `checkpoint_file`
             rocksdb/<store>/
@@ -11,12 +12,14 @@ process holds it, a thread gets False and tries again later; when another proces
 deployment and an error. A thread that holds it only to report what is there gives way to one that has the task.
 
 State is deleted in this order: the checkpoint, then the stores are renamed, then their bytes go. A process that dies in
-between leaves nothing that could be taken for state. The file of the process id holds `{"processId": "<uuid>"}`; when
+between leaves nothing that could be taken for state. State of another log is deleted, because its changelog offsets
+mean nothing here. The file of the process id holds `{"processId": "<uuid>"}`; when
 it cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
 
 Differs from Kafka: a task's lock holds between processes too (Kafka no longer does this), so that losing the lock file
 of the application's directory costs no state. Directories of named topologies are not nested. Only their owner may read
-new directories (0700). The age of a task's directory counts from the last change of anything in it.
+new directories (0700). The age of a task's directory counts from the last change of anything in it. Kafka takes state
+of another cluster for its own, as far as its offsets are in range.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, Checkpoi
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME, DirectoryLock
 
 PROCESS_FILE_NAME = "kafka-streams-process-metadata"
+CLUSTER_FILE_NAME = "cluster-id"
 
 _logger = logging.getLogger(__name__)
 _DELETED = ".deleted"
@@ -79,6 +83,32 @@ class StateDirectory:
     def process_id(self) -> ProcessId:
         """The same each time an instance opens this directory."""
         return self._process_id
+
+    def belong_to(self, cluster_id: str) -> None:
+        """Delete what was restored from another log, with a warning; to be called before any thread has a task.
+
+        State of which nobody wrote down the log is kept. Raises LockError.
+        """
+        file = self.application_directory / CLUSTER_FILE_NAME
+        try:
+            known = file.read_text(encoding="utf-8") if file.exists() else cluster_id
+        except (OSError, UnicodeDecodeError) as error:
+            raise ProcessorStateError(f"the file {file} cannot be read: {error}") from error
+        foreign = self.non_empty_task_directories() if known != cluster_id else []
+        for task in self._tasks_on_disk() if known != cluster_id else []:
+            self.wipe(task)
+        if foreign:
+            _logger.warning(
+                "the state in %s was that of another log with the same application.id, and is deleted: %s",
+                self.application_directory,
+                ", ".join(map(str, foreign)),
+            )
+        written = file.with_name(f"{file.name}.tmp")
+        try:
+            written.write_text(cluster_id, encoding="utf-8")  # only now: whoever dies before deletes again
+            written.replace(file)
+        except OSError as error:
+            raise ProcessorStateError(f"the file {file} cannot be written: {error}") from error
 
     def task_directory(self, task: TaskId) -> Path:
         """The task's own directory, made if it is not there."""

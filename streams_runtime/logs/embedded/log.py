@@ -76,7 +76,7 @@ class EmbeddedLog:
         self._minimum_dirty_bytes = minimum_dirty_bytes
         self._maintenance_ms = maintenance_ms
         lock = WriteLock(directory / LOCK_FILE_NAME, timeout_ms)
-        prepare(self._file, lock, timeout_ms)
+        self._cluster_id = prepare(self._file, lock, timeout_ms)
         self._writer = EmbeddedWriter(self._file, lock, timeout_ms)
         self._reads = SharedConnection(self._file, timeout_ms)
         self._cleaning_reads = SharedConnection(self._file, timeout_ms)
@@ -94,6 +94,9 @@ class EmbeddedLog:
         self._maintaining = threading.Lock()
         self._cleaning_steps = None
         self._cleaner = PartitionCleaner(self._writer, self._cleaning_reads, self._clock)
+
+    def cluster_id(self) -> str:
+        return self._cluster_id
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         asked = list(topics)

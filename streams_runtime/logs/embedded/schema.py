@@ -2,12 +2,14 @@
 
 Rules: the file says what it is (`application_id`) and which version its tables have (`user_version`). An unknown
 version is refused. The file is created under the write lock, in one transaction, so a process that dies meanwhile
-leaves a file that the next process creates again.
+leaves a file that the next process creates again. Each log has an id of its own, by which state on disk knows
+whether it was restored from this log. Logs without one are from earlier programs, and get one.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import uuid
 from pathlib import Path
 
 from streams_runtime.logs.embedded.connections import as_log_errors
@@ -43,14 +45,15 @@ _TABLES = (
 )
 
 
-def prepare(file: Path, lock: WriteLock, timeout_ms: int) -> None:
-    """Create the file, or check the existing one. Raises LogError, LogTimeout."""
+def prepare(file: Path, lock: WriteLock, timeout_ms: int) -> str:
+    """Create the file, or check the existing one. Returns the log's id. Raises LogError, LogTimeout."""
     with lock.held(), as_log_errors(file):
         connection = sqlite3.connect(file, timeout=timeout_ms / 1_000, isolation_level=None)
         try:
             if _is_empty(connection):
                 _make(connection, file)
             _check(connection, file)
+            return _id_of(connection)
         finally:
             connection.close()
 
@@ -86,3 +89,14 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
             f"log {file} has tables of version {version}, and this program knows version {SCHEMA_VERSION} only:"
             " use the program that wrote it, or another directory"
         )
+
+
+def _id_of(connection: sqlite3.Connection) -> str:
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT PRIMARY KEY) WITHOUT ROWID")
+    found = connection.execute("SELECT id FROM cluster").fetchone()
+    cluster_id = str(uuid.uuid4()) if found is None else str(found[0])
+    if found is None:
+        connection.execute("INSERT INTO cluster (id) VALUES (?)", (cluster_id,))
+    connection.execute("COMMIT")
+    return cluster_id

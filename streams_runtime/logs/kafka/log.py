@@ -92,6 +92,9 @@ class KafkaLog:
         self._open = set()
         self._connect()
 
+    def cluster_id(self) -> None:
+        """Not asked for: the log connects with its first call, and an application may start before its brokers do."""
+
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         asked = list(topics)
         for topic in asked:

@@ -184,3 +184,34 @@ def test_should_go_on_with_the_others_when_one_cannot_be_deleted(
     assert f"{stuck} could not be deleted and will be tried again" in caplog.text
     assert directory.lock_owner(TASK) is None
     assert not directory.is_empty(TASK)
+
+
+# --- another log
+
+
+def test_should_delete_state_of_another_log_and_say_so(
+    tmp_path: Path, directory: StateDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory.belong_to("one log")
+    put_state(directory, TASK)
+    put_state(directory, OTHER)
+    directory.close()
+    again = StateDirectory(tmp_path, "app", SystemClock())
+    again.belong_to("another log")
+
+    assert again.non_empty_task_directories() == []
+    assert again.checkpointed_offsets(TASK) is None
+    assert again.process_id == directory.process_id
+    assert caplog.messages == [
+        f"the state in {tmp_path / 'app'} was that of another log with the same application.id, "
+        "and is deleted: 0_1, 1_0"
+    ]
+    again.close()
+
+
+def test_should_keep_state_of_the_same_log_and_state_of_which_the_log_is_not_known(directory: StateDirectory) -> None:
+    put_state(directory, TASK)
+    for _ in range(2):
+        directory.belong_to("one log")
+        assert directory.checkpointed_offsets(TASK) == {CHANGELOG: 7}
+        assert directory.non_empty_task_directories() == [TASK]

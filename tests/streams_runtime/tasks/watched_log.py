@@ -36,6 +36,9 @@ class WatchedLog:
     def count(self, call: str) -> int:
         return self.calls.count(call)
 
+    def cluster_id(self) -> str:
+        return self.log.cluster_id()
+
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         self.log.create_topics(topics)
 

@@ -42,6 +42,15 @@ def test_should_find_everything_again_when_it_is_opened_again(directory: Path) -
     log.close()
 
 
+def test_should_have_an_id_of_its_own_for_as_long_as_it_is_there(tmp_path: Path, directory: Path) -> None:
+    ids = []
+    for place in (directory, directory, tmp_path / "another"):
+        log = EmbeddedLog(place)
+        ids.append(log.cluster_id())
+        log.close()
+    assert ids[0] == ids[1] != ids[2]
+
+
 def test_should_fence_across_two_openings_in_one_process(log: EmbeddedLog, directory: Path) -> None:
     zombie = log.producer("id")
     zombie.begin_transaction()

@@ -71,6 +71,9 @@ class NamespacedLog:
         self.inside = inside
         self._names = _Names(prefix)
 
+    def cluster_id(self) -> str | None:
+        return self.inside.cluster_id()
+
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         # a name that is refused is refused as it is
         named = [replace(topic, name=self._names.prefix * bool(topic.name.strip(".")) + topic.name) for topic in topics]
