@@ -42,7 +42,9 @@ coordinator.start()
 # %% Spark, as in any notebook, and three instances with two threads each. They run until they are stopped.
 # Each takes a slot of Spark for as long; the fourth slot is for the DataFrame below.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the Python in which this is installed
-spark = SparkSession.builder.master("local[4]").appName("word counts").getOrCreate()
+# no bars of progress: instances run until they are stopped
+builder = SparkSession.builder.master("local[4]").config("spark.ui.showConsoleProgress", "false")
+spark = builder.appName("word counts").getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 workers = run(spark, app, instances=3, threads=2, coordinator_url=coordinator.url)
 

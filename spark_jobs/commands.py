@@ -5,14 +5,16 @@ Spark and HTTP are imported when a command runs, so that the other commands of `
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from assignor.commands.console import EXIT_NO, CannotFinish, leave, say
 from assignor.commands.extras import Extra
@@ -184,13 +186,18 @@ def _run_until_ended(
             wait_s=options.wait_for_coordinator,
             replace=options.replace,
         )
+        console = Console(stderr=True)
         say(f"starting Spark on {spark.known_master()}")
-        with spark_session(
-            None,
-            f"instances of {application.id}",
-            options=spark,
-            defaults=functools.partial(checked_defaults, instances=instances),
-        ) as session:
+        with contextlib.ExitStack() as undo:
+            with _seconds_shown(console, "Spark starts"):
+                session = undo.enter_context(
+                    spark_session(
+                        None,
+                        f"instances of {application.id}",
+                        options=spark,
+                        defaults=functools.partial(checked_defaults, instances=instances),
+                    )
+                )
             say(_started(session))
             settings = InstanceSettings(
                 application,
@@ -200,10 +207,18 @@ def _run_until_ended(
                 None if options.log_dir is None else str(options.log_dir),
                 token,
             )
-            console = Console(stderr=True)
             tell = functools.partial(console.print, highlight=False, markup=False, soft_wrap=True)
             workers = start(session, settings, instances=instances, say=tell)
             return show_until_ended(workers, client, application.id, console)
+
+
+@contextlib.contextmanager
+def _seconds_shown(console: Console, what: str) -> Iterator[None]:
+    """On a terminal, how long it has been going on, in a line that goes when it is over."""
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        progress.add_task(what, total=None)
+        yield
 
 
 def _started(session: SparkSession) -> str:

@@ -25,6 +25,7 @@ class TaskCorrupted(StreamsRuntimeError):
 
     def __init__(self, tasks: Iterable[TaskId], message: str = "state is corrupt") -> None:
         self.tasks = frozenset(tasks)
+        self.reason = message
         super().__init__(f"{message}: {', '.join(str(task) for task in sorted(self.tasks))}")
 
 

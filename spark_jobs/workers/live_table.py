@@ -2,7 +2,8 @@
 
 A task is shown as `0_3` when it runs or is caught up. Otherwise what is left is shown: `0_3 40% 1,200 left` for an
 active task that restores, `0_3 lag 17` for a standby. Below the table stand what to do about the group, and what its
-instances have to tell: records that were passed over or dropped, warnings and errors that they logged.
+instances have to tell: records that were passed over or dropped, warnings and errors that they logged. What was
+processed counts on when an instance is gone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -52,6 +53,8 @@ class LiveTable:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._told: dict[str, object] = {}
+        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, also of those that are gone
+        self._shown: list[RenderableType] = []
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -66,7 +69,16 @@ class LiveTable:
 
     def show(self, status: GroupStatus) -> None:
         if self._live is not None:
-            self._live.update(Group(status_table(status), *map(Text, remarks(status))), refresh=True)
+            for row in status.threads:  # 0 from a thread that does not answer
+                about = row.instance, row.thread
+                self._processed[about] = max(row.processed, self._processed.get(about, 0))
+            processed = f"{sum(self._processed.values()):,} records processed"
+            self._shown = [
+                Text(f"{headline(status)}, {processed}"),
+                *([status_table(status)] if status.threads else ()),
+                *map(Text, remarks(status)),
+            ]
+            self._live.update(Group(*self._shown), refresh=True)
             return
         self._tell(_GROUP, headline(status), headline(status))
         self._tell(_ADVICE, f"{_WHAT_TO_DO}{status.advice}", status.advice)
@@ -85,6 +97,8 @@ class LiveTable:
         """Show that the coordinator did not answer. The table keeps its last state."""
         if self._live is None:
             self._tell(_PROBLEM, text, text)
+        else:
+            self._live.update(Group(*self._shown, Text(text)), refresh=True)
 
     def _tell(self, about: str, line: str, key: object) -> None:
         if self._told.get(about) != key:
@@ -126,8 +140,7 @@ def show_until_ended(
 
 
 def status_table(status: GroupStatus) -> Table:
-    processed = sum(row.processed for row in status.threads)
-    table = Table(title=f"{headline(status)}, {processed:,} records processed", title_justify="left")
+    table = Table()
     lost = [count for count in (_DROPPED, _PASSED_OVER) if any(count.of(row) for row in status.threads)]
     for column in ("instance", "thread", "state", *_ROLES):
         table.add_column(column, overflow="fold")
@@ -163,16 +176,17 @@ def notice_text(notice: InstanceNotice) -> str:
 
 
 def headline(status: GroupStatus) -> str:
-    """The group in one line, for the table's title."""
+    """The group in one line, which stands above the table."""
     active = [copy for row in status.threads for copy in row.of_role(ACTIVE)]
     running = sum(copy.state == RUNNING for copy in active)
     state = state_in_words(status.state, status.condition)
     if status.condition is None and status.state == STABLE and status.threads and not active:
         state = "has no tasks yet"
-    return (
-        f"{status.group_id}: {state}, generation {status.generation_id}, "
-        f"{len(status.threads)} threads, {running} of {len(active)} tasks running"
-    )
+    group = f"{status.group_id}: {state}, generation {status.generation_id}"
+    if not status.threads:
+        return f"{group}, no threads"
+    threads = "1 thread" if len(status.threads) == 1 else f"{len(status.threads)} threads"
+    return f"{group}, {threads}, {running} of {len(active)} tasks running"
 
 
 def copy_text(copy: CopyStatus) -> str:

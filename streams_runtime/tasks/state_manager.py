@@ -369,8 +369,8 @@ class StateManager:
         elif self.exactly_once and not self._was_empty:
             raise TaskCorrupted(
                 [self.task_id],
-                f"there is state on disk, but no checkpoint for store {one.store.name!r}: under exactly-once it may "
-                "hold records that were never committed",
+                f"the process before this one ended without a checkpoint of store {one.store.name!r}, whose files may "
+                "hold what was never committed",
             )
 
     def _drop_from_checkpoint(self, partitions: Collection[TopicPartition]) -> None:

@@ -16,6 +16,7 @@ from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigra
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
     """Raise the most severe error; nothing happens when there is none."""
     corrupted: set[TaskId] = set()
+    reasons: dict[str, None] = {}  # in order, each once
     migrated: TaskMigrated | None = None
     fatal: Exception | None = None
     for task, error in errors.items():
@@ -23,6 +24,7 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
             migrated = error
         elif isinstance(error, TaskCorrupted):
             corrupted |= error.tasks
+            reasons[error.reason] = None
         else:
             fatal = with_task(error, task)
     if fatal is not None:
@@ -30,7 +32,7 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
     if migrated is not None:
         raise migrated
     if corrupted:
-        raise TaskCorrupted(corrupted)
+        raise TaskCorrupted(corrupted, "; ".join(reasons))
 
 
 def with_task(error: Exception, task: TaskId) -> Exception:

@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.workers.group_status import CopyStatus, GroupStatus, InstanceNotice, ThreadRow
-from spark_jobs.workers.live_table import LiveTable, copy_text, remarks, status_table
+from spark_jobs.workers.live_table import LiveTable, copy_text, remarks
 
 RESTORING = CopyStatus("0_1", "active", "restoring", 1_200, 800)
 BEHIND = CopyStatus("0_2", "standby", "running", 17)
 ROW = ThreadRow("h:1", "app-p0-t0", "running", (CopyStatus("0_0", "active", "running", 0), RESTORING, BEHIND))
 STATUS = GroupStatus("app", "Stable", 3, (ROW,))
-HEADLINE = "app: Stable, generation 3, 1 threads, 1 of 2 tasks running"
+HEADLINE = "app: Stable, generation 3, 1 thread, 1 of 2 tasks running"
 LINE = "app-p0-t0 on h:1: running; active 0_0, 0_1 40% 1,200 left; standby 0_2 lag 17"
 
 
@@ -38,7 +38,7 @@ def test_should_print_a_line_a_thread_and_only_what_changed() -> None:
     assert lines(STATUS, nearly) == [HEADLINE, LINE], "not a line for every record"
     done = with_copies(ROW.copies[0], replace(RESTORING, state="running", lag=0), replace(BEHIND, lag=0))
     assert lines(STATUS, done)[2:] == [
-        "app: Stable, generation 3, 1 threads, 2 of 2 tasks running",
+        "app: Stable, generation 3, 1 thread, 2 of 2 tasks running",
         "app-p0-t0 on h:1: running; active 0_0, 0_1; standby 0_2",
     ]
 
@@ -50,8 +50,8 @@ def test_should_print_every_tenth_of_a_restore() -> None:
 
 def test_should_say_when_a_thread_is_gone_and_when_it_has_nothing() -> None:
     empty = replace(STATUS, generation_id=4, threads=())
-    assert lines(STATUS, empty)[2:] == ["app: Stable, generation 4, 0 threads, 0 of 0 tasks running", "app-p0-t0: gone"]
-    assert lines(with_copies())[0] == "app: has no tasks yet, generation 3, 1 threads, 0 of 0 tasks running"
+    assert lines(STATUS, empty)[2:] == ["app: Stable, generation 4, no threads", "app-p0-t0: gone"]
+    assert lines(with_copies())[0] == "app: has no tasks yet, generation 3, 1 thread, 0 of 0 tasks running"
     assert lines(with_copies())[1] == "app-p0-t0 on h:1: running; no tasks"
 
 
@@ -59,12 +59,12 @@ def test_should_not_call_a_group_stable_that_does_nothing_and_say_what_to_do() -
     advice = "Source topics are missing. Create them."
     waiting = replace(with_copies(), condition="MISSING_SOURCE_TOPICS", advice=advice)
     assert lines(waiting, waiting, STATUS, waiting) == [
-        "app: waits for topics, generation 3, 1 threads, 0 of 0 tasks running",
+        "app: waits for topics, generation 3, 1 thread, 0 of 0 tasks running",
         f"what to do: {advice}",
         "app-p0-t0 on h:1: running; no tasks",
         HEADLINE,
         LINE,
-        "app: waits for topics, generation 3, 1 threads, 0 of 0 tasks running",
+        "app: waits for topics, generation 3, 1 thread, 0 of 0 tasks running",
         f"what to do: {advice}",
         "app-p0-t0 on h:1: running; no tasks",
     ]
@@ -79,18 +79,22 @@ def test_should_tell_what_instances_lost_and_again_when_it_has_doubled() -> None
 
 
 def test_should_show_on_a_terminal_what_was_processed_and_lost_and_told() -> None:
-    def shown(status: GroupStatus) -> str:
-        console = Console(file=io.StringIO(), width=160)
-        console.print(status_table(status))
-        output = console.file
-        assert isinstance(output, io.StringIO)
-        return output.getvalue()
+    def shown(*statuses: GroupStatus) -> str:
+        """What a terminal shows at last."""
+        output = io.StringIO()
+        with LiveTable(Console(file=output, force_terminal=True, width=160, color_system=None)) as table:
+            for status in statuses:
+                table.show(status)
+        return output.getvalue().rpartition("\x1b[2K")[2]
 
     lost = replace(STATUS, threads=(replace(ROW, processed=203_000, dropped=130_000, passed_over=7),))
     assert f"{HEADLINE}, 203,000 records processed" in shown(lost)
     assert "dropped ┃ passed over" in shown(lost)
     assert "130,000 │           7" in shown(lost)
     assert "dropped" not in shown(STATUS)
+    gone = replace(STATUS, generation_id=4, threads=())
+    assert "app: Stable, generation 4, no threads, 203,000 records processed" in shown(lost, gone)
+    assert "instance" not in shown(lost, gone), "no table without a row"
     many = tuple(InstanceNotice("h:1", f"CODE_{number}", "text", number) for number in range(10))
     told = remarks(replace(lost, advice="Do it.", notices=many))
     assert (told[0], told[1], len(told)) == ("what to do: Do it.", "CODE_0 0 on h:1: text", 10)
@@ -105,6 +109,16 @@ def test_should_say_once_that_the_coordinator_cannot_be_asked() -> None:
         table.show(STATUS)
         table.show_problem("away")
     assert output.getvalue().splitlines() == ["away", HEADLINE, LINE, "away"]
+
+
+def test_should_keep_the_table_on_a_terminal_and_say_below_it_that_the_coordinator_cannot_be_asked() -> None:
+    output = io.StringIO()
+    with LiveTable(Console(file=output, force_terminal=True, width=100, color_system=None)) as table:
+        table.show(STATUS)
+        table.show_problem("away")
+    last = output.getvalue().rpartition("\x1b[2K")[2]
+    assert HEADLINE in last
+    assert last.removesuffix("\x1b[?25h").rstrip().splitlines()[-1].startswith("away")
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_should_call_state_without_a_checkpoint_corrupt_under_exactly_once(direc
     kill(killed)
 
     task = Task(directory, True)
-    with pytest.raises(TaskCorrupted, match="no checkpoint for store 'counts'") as raised:
+    with pytest.raises(TaskCorrupted, match="without a checkpoint of store 'counts'") as raised:
         task.initialize()
     assert raised.value.tasks == {TASK}
 

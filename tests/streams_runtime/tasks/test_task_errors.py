@@ -30,8 +30,11 @@ def test_should_raise_a_migration_before_corruptions() -> None:
 
 def test_should_raise_all_corruptions_as_one() -> None:
     with pytest.raises(TaskCorrupted) as raised:
-        raise_most_severe({A: TaskCorrupted([A]), B: TaskCorrupted([B, C])})
+        raise_most_severe(
+            {A: TaskCorrupted([A], "broken"), B: TaskCorrupted([B], "lost"), C: TaskCorrupted([C], "broken")}
+        )
     assert raised.value.tasks == {A, B, C}
+    assert str(raised.value) == "broken; lost: 0_0, 0_1, 1_0"
 
 
 def test_should_keep_the_task_that_an_error_names_already() -> None:
