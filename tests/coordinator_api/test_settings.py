@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
 
+from assignor.types import JAVA_INT_MAX
 from coordinator_api.settings import Settings, SettingsError, dotted, load, nearest, setting_rows, unknown_environment
 from tests.coordinator_api.service_process import run_command
 
@@ -44,6 +46,29 @@ def test_should_prefer_flags_to_environment_to_file_to_defaults(
     seen.append(load({"group_initial_rebalance_delay_ms": "3"}, file).group_initial_rebalance_delay_ms)
 
     assert seen == [3_000, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_should_take_each_setting_from_the_environment_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    field = Settings.model_fields[name]
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    other: object
+    if choices:
+        other = next(each for each in choices if each != field.default)
+    elif field.annotation is int:
+        other = field.default - 1 if field.default == JAVA_INT_MAX else field.default + 1
+    elif field.annotation == tuple[str, ...]:
+        other = ("embedded:/one", "embedded:/two")
+    else:
+        other = Path("/elsewhere") if field.annotation == Path | None else "elsewhere"
+    monkeypatch.setenv(
+        f"ASSIGNOR_{name.upper()}", ",".join(map(str, other)) if isinstance(other, tuple) else str(other)
+    )
+
+    changed = {each for each, value in load({}) if value != Settings.model_fields[each].default}
+
+    assert getattr(load({}), name) == other
+    assert changed == {name}
 
 
 def test_should_take_an_empty_variable_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
