@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 from assignor.types import TaskId
 from streams_runtime.errors import ProcessingFailed, SchemaRegistryUnavailable
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
+from streams_runtime.notices import one_line
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.records import Headers, RecordMetadata
 
@@ -33,6 +34,8 @@ HEADER_TASK = "__streams.errors.task"
 
 NO_RECORD = RecordMetadata("", -1, -1)
 """The metadata of a failed punctuation, which has no input record."""
+
+_LONGEST_MESSAGE = 120
 
 _PROCESSING, _DESERIALIZATION = "processing", "deserialization"
 _REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReason.DESERIALIZATION_ERROR}
@@ -153,9 +156,9 @@ class ExceptionHandling:
             raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
         if response is HandlerResponse.DEAD_LETTER:
             self._send_dead_letter(kind, record)
-            self._losses.dropped(DropReason.DEAD_LETTER, record.node, f"(the last: {_class_name(record.error)})")
+            self._losses.dropped(DropReason.DEAD_LETTER, record.node, _the_last(record))
         else:
-            self._losses.dropped(_REASONS[kind], record.node, f"(the last: {_class_name(record.error)})")
+            self._losses.dropped(_REASONS[kind], record.node, _the_last(record))
 
     def _send_dead_letter(self, kind: str, record: FailedRecord) -> None:
         topic = self._dead_letter_topic
@@ -167,6 +170,14 @@ class ExceptionHandling:
             ) from record.error
         timestamp_ms = max(0, record.timestamp_ms)  # the timestamp itself may be what is wrong with the record
         self._sender.send(topic, None, record.key, record.value, timestamp_ms, dead_letter_headers(record))
+
+
+def _the_last(record: FailedRecord) -> str:
+    """For a notice: where it was, and what went wrong."""
+    topic, partition, offset = record.metadata
+    where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
+    message = one_line(str(record.error), _LONGEST_MESSAGE)
+    return f"(the last: {where}, {_class_name(record.error)}{f': {message}' if message else ''})"
 
 
 def _class_name(error: Exception) -> str:

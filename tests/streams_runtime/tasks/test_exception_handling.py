@@ -10,6 +10,7 @@ import pytest
 from assignor.types import TaskId
 from streams_runtime.errors import ProcessingFailed
 from streams_runtime.losses import TaskLosses, uncounted
+from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.records import Headers, RecordMetadata
 from streams_runtime.tasks.exception_handling import (
@@ -21,6 +22,7 @@ from streams_runtime.tasks.exception_handling import (
     fail,
     log_and_continue,
 )
+from tests.streams_runtime.manual_clock import ManualClock
 
 TASK = TaskId(0, 3)
 
@@ -86,6 +88,24 @@ def test_should_go_on_without_the_record_when_the_handler_says_continue(caplog: 
         one.processing_failed(failed())
     assert (mailbox.letters, losses.dropped_records) == ([], 1)
     assert "task=0_3, node=split, record topic=in, partition=3, offset=17" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "handler, about", [(log_and_continue, "failed in a processor"), (dead_letter, "sent to the dead-letter topic")]
+)
+def test_should_tell_where_the_last_record_was_and_what_was_wrong_with_it(
+    handler: ExceptionHandler, about: str
+) -> None:
+    board = NoticeBoard(ManualClock())
+    one = handling(handler, Mailbox(), losses=TaskLosses(TASK, None, board))
+    one.processing_failed(failed(ValueError("first")))
+    one.processing_failed(failed(ValueError("no number:\n" + "x" * 200)))
+
+    (notice,) = board.newest()
+
+    assert notice.text == (
+        f"{about}, split: 2 (the last: in-3 at offset 17, ValueError: no number: {'x' * (120 - 12)}…)"
+    )
 
 
 def test_should_send_the_raw_record_with_headers_to_the_dead_letter_topic() -> None:
