@@ -33,21 +33,23 @@ PYTHON_NOT_RUN = {
     "docs/batch/replay.md": "needs a Spark session; tests/spark_jobs/replay makes the same call on one",
     "docs/runtime/queries.md": "needs a running instance; tests/streams_runtime/queries makes the same calls on one",
 }
+_OF_GROUPS = ("stop-an-application", "watch-a-group", "find-lost-records", "find-out-why-a-task-moved")
 _ON_DATA = ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")
 SHELL_RUN_ELSEWHERE = {
     "docs/tutorial/first-hour.md": "tests/docs/test_tutorial.py",
     "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
+    "docs/batch/history.md": "tests/coordinator_api/cli/test_how_to_pages.py",
+    "docs/batch/what-if.md": "tests/coordinator_api/cli/test_how_to_pages.py",
+    **{f"docs/how-to/{page}.md": "tests/coordinator_api/cli/test_how_to_pages.py" for page in _OF_GROUPS},
     **{f"docs/how-to/{page}.md": "tests/streams_runtime/cli/test_how_to_pages.py" for page in _ON_DATA},
 }
-"""Pages whose commands are run, all of them and in their order, by a test of its own."""
+"""Pages whose commands are run, all but those on recordings and in their order, by a test of its own."""
 SHELL_NOT_RUN = {
     "README.md": "make targets, and an application on Spark: `make demo` and tests/acceptance run the same",
     "CONTRIBUTING.md": "make targets",
     "docs/results.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
     "docs/batch/replay.md": "a replay of minutes; tests/spark_jobs/replay runs smaller ones",
     "docs/batch/sweep.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
-    "docs/batch/what-if.md": "the last one takes a file of the reader's own; the others are run here",
-    "docs/batch/history.md": "the first asks a coordinator and files of the reader's own; the others are run here",
     "docs/kafka/client-settings.md": "needs a broker with TLS: tests/kafka_client",
     "docs/kafka/coordinator.md": "needs a broker: tests/kafka_client, tests/oracle",
     "docs/kafka/lead.md": "needs a broker and a JVM application: tests/oracle/test_led_group.py",
@@ -59,13 +61,9 @@ SHELL_NOT_RUN = {
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
     "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
     "docs/how-to/change-a-running-application.md": "needs an application of the reader's own: tests/spark_jobs/workers",
-    "docs/how-to/find-lost-records.md": "needs a running group: tests/docs/test_tutorial.py asks one",
-    "docs/how-to/find-out-why-a-task-moved.md": "the first asks a running coordinator; the others are run here",
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
-    "docs/how-to/stop-an-application.md": "needs a running group: tests/coordinator_api/cli",
     "docs/how-to/upgrade-an-application.md": "an application of the reader's own: tests/acceptance/test_upgrades.py",
     "docs/how-to/upgrade-the-coordinator.md": "a running service: tests/acceptance/test_upgrades.py",
-    "docs/how-to/watch-a-group.md": "needs a running group: tests/coordinator_api/cli",
 }
 RECORDED = "tests/vectors/"
 """A command on files below this one needs nothing else, and is run here whatever the page."""
