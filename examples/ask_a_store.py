@@ -18,8 +18,7 @@ from count_words import LINES, application
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
-from streams_runtime import STRING, LocalRun, NewTopic, RecordProducer, open_log
-from streams_runtime.queries.client import StateStoreClient
+from streams_runtime import STRING, LocalRun, NewTopic, RecordProducer, StateStoreClient, open_log
 
 FORM = "<form>How often was <input name=word autofocus> seen? <button>Ask</button></form>"
 

@@ -19,7 +19,7 @@ handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHan
 run it here, for a try    `with LocalRun(application) as run:`                           `local_run/`
 run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `streams_instance.py`
 run it on Spark           `spark_jobs.workers.run`, `assignor workers run`               `spark_jobs`
-read its stores           `GET /v1/stores/...` of an instance; `queries.client`          `queries/`
+read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient`        `queries/`
 watch a restore           `RestoreProgress`, or their own `RestoreListener`              `restore/`
 ========================  =============================================================  ==============================
 
@@ -73,6 +73,13 @@ if TYPE_CHECKING:
     from streams_runtime.processors.api import ProcessorContext as ProcessorContext
     from streams_runtime.processors.api import PunctuationType as PunctuationType
     from streams_runtime.processors.topology import Topology as Topology
+    from streams_runtime.queries.client import CopyAnswered as CopyAnswered
+    from streams_runtime.queries.client import StateStoreClient as StateStoreClient
+    from streams_runtime.queries.client import StoreValue as StoreValue
+    from streams_runtime.queries.client import StoreWindows as StoreWindows
+    from streams_runtime.queries.client import WindowValue as WindowValue
+    from streams_runtime.queries.host_calls import QueryFailed as QueryFailed
+    from streams_runtime.queries.routing import KeyQueryMetadata as KeyQueryMetadata
     from streams_runtime.record_producer import RecordProducer as RecordProducer
     from streams_runtime.records import Headers as Headers
     from streams_runtime.records import Record as Record
@@ -144,6 +151,9 @@ _NAMES_OF = {
         "ProcessorContext",
         "PunctuationType",
     ),
+    "streams_runtime.queries.client": ("CopyAnswered", "StateStoreClient", "StoreValue", "StoreWindows", "WindowValue"),
+    "streams_runtime.queries.host_calls": ("QueryFailed",),
+    "streams_runtime.queries.routing": ("KeyQueryMetadata",),
     "streams_runtime.record_producer": ("RecordProducer",),
     "streams_runtime.records": ("Headers", "Record", "RecordMetadata"),
     "streams_runtime.restore.progress": ("RestoreProgress",),

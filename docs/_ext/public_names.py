@@ -38,6 +38,9 @@ SECTIONS: dict[str, Mapping[str, str]] = {
             LocalRun StreamsInstance InstanceOptions InstanceState RestoreListener RestoreProgress
             CoordinatorProcess CoordinatorClient group_body
         """,
+        "Ask the stores of running instances": """
+            StateStoreClient StoreValue StoreWindows WindowValue CopyAnswered KeyQueryMetadata QueryFailed
+        """,
         "Topics": "RecordProducer read_topic ConsumedRecord open_log NewTopic TaskId TopicPartition",
         "Test a topology": "TopologyTestDriver InputTopic OutputTopic",
         "Errors": "StreamsRuntimeError InputError TopologyError InvalidStateStore LockError ProcessingFailed",

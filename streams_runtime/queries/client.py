@@ -59,6 +59,8 @@ class StoreValue:
 
 @dataclass(frozen=True, slots=True)
 class WindowValue:
+    """One window of a key, by its start. `timestamp_ms`: of timestamped stores."""
+
     start_ms: int
     value: bytes
     timestamp_ms: int | None

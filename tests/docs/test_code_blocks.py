@@ -25,12 +25,12 @@ RUN_ELSEWHERE = {
     "docs/how-to/pause-and-resume.md": "tests/streams_runtime/test_how_to_control_pages.py",
     "docs/how-to/use-avro-or-protobuf.md": "tests/streams_runtime/serdes/test_how_to_page.py",
     "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
+    "docs/kafka/topology.md": "tests/docs/test_described_topology.py",
+    "docs/batch/replay.md": "tests/spark_jobs/replay/test_dataframe.py",
 }
 """Pages whose Python is run by a test of its own."""
 PYTHON_NOT_RUN = {
     "docs/kafka/log.md": "needs a broker; tests/streams_runtime/logs/conformance makes the same calls on one",
-    "docs/kafka/topology.md": "needs the describe text of a JVM application; tests/assignor/topology reads such texts",
-    "docs/batch/replay.md": "needs a Spark session; tests/spark_jobs/replay makes the same call on one",
     "docs/runtime/queries.md": "needs a running instance; tests/streams_runtime/queries makes the same calls on one",
 }
 _OF_GROUPS = ("stop-an-application", "watch-a-group", "find-lost-records", "find-out-why-a-task-moved")

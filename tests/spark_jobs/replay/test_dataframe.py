@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from spark_jobs.replay.dataframe import replayed
 from spark_jobs.replay.rows import SCHEMA
 from spark_jobs.replay.work import ReplayWork
 from tests.checkout import VECTORS
+from tests.docs.pages import blocks
+from tests.docs.python_blocks import run
 from tests.program import assignor
 from tests.recorded import RECORDINGS
 from tests.spark_jobs.recordings.recordings_as_files import lines_of, write_plain, write_text_parquet
@@ -53,6 +57,20 @@ def test_should_give_the_rows_of_the_command_for_lines_of_text(spark: SparkSessi
     assert by_id(rebalances) == expected()
     renamed = spark.read.text(FILES).withColumnRenamed("value", "a line")
     assert replayed(renamed, "a line").where("equal").count() == 61
+
+
+def test_should_do_what_replay_md_shows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shown,) = [block for block in blocks("docs/batch/replay.md") if block.language == "python"]
+    directory = tmp_path / "recordings"
+    directory.mkdir()
+    shutil.copy(FILES[0], directory)
+
+    run([replace(shown, code=shown.code.replace("recordings/", f"{directory}/"))], tmp_path, {"spark": spark})
+
+    line = "+---+----------+"
+    assert capsys.readouterr().out.split() == [line, "|", "id|difference|", line, line]  # none differs
 
 
 def test_should_give_the_same_rows_for_recordings_that_spark_itself_has_read(
