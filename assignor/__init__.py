@@ -29,50 +29,86 @@ all   steps 0 to 4 in one function                                   `pipeline.p
 --    every error                                                    `errors.py`
 --    recordings from files and services; the program `assignor`     `reading/`, `commands/`
 ====  =============================================================  ================================================
+
+A name is loaded when it is first used, so that the program `assignor`, whose package this is, has begun before the
+library is loaded.
 """
 
-from assignor.cluster import Broker, Cluster, TopicMetadata
-from assignor.configs import AssignmentConfigs
-from assignor.errors import AssignorFault, DecodeError, InputError, KafkaError, NotBuiltYet
-from assignor.explain import Explanation, explain_placement, explain_rebalance
-from assignor.pipeline import assign
-from assignor.recording import parse_placement, parse_rebalance, placement_output, rebalance_document, rebalance_output
-from assignor.snapshot import CreatedTopic, Member, RebalanceResult, RebalanceSnapshot
-from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem, TaskAssignor
-from assignor.topology.group_topology import GroupTopology
-from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
+from __future__ import annotations
 
-__all__ = [
-    "AssignmentConfigs",
-    "AssignorFault",
-    "Broker",
-    "ClientPlacement",
-    "Cluster",
-    "CreatedTopic",
-    "DecodeError",
-    "Explanation",
-    "GroupTopology",
-    "HostInfo",
-    "InputError",
-    "KafkaError",
-    "Member",
-    "NotBuiltYet",
-    "Placement",
-    "PlacementClient",
-    "PlacementProblem",
-    "ProcessId",
-    "RebalanceResult",
-    "RebalanceSnapshot",
-    "TaskAssignor",
-    "TaskId",
-    "TopicMetadata",
-    "TopicPartition",
-    "assign",
-    "explain_placement",
-    "explain_rebalance",
-    "parse_placement",
-    "parse_rebalance",
-    "placement_output",
-    "rebalance_document",
-    "rebalance_output",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from assignor.cluster import Broker as Broker
+    from assignor.cluster import Cluster as Cluster
+    from assignor.cluster import TopicMetadata as TopicMetadata
+    from assignor.configs import AssignmentConfigs as AssignmentConfigs
+    from assignor.errors import AssignorFault as AssignorFault
+    from assignor.errors import DecodeError as DecodeError
+    from assignor.errors import InputError as InputError
+    from assignor.errors import KafkaError as KafkaError
+    from assignor.errors import NotBuiltYet as NotBuiltYet
+    from assignor.explain import Explanation as Explanation
+    from assignor.explain import explain_placement as explain_placement
+    from assignor.explain import explain_rebalance as explain_rebalance
+    from assignor.pipeline import assign as assign
+    from assignor.recording import parse_placement as parse_placement
+    from assignor.recording import parse_rebalance as parse_rebalance
+    from assignor.recording import placement_output as placement_output
+    from assignor.recording import rebalance_document as rebalance_document
+    from assignor.recording import rebalance_output as rebalance_output
+    from assignor.snapshot import CreatedTopic as CreatedTopic
+    from assignor.snapshot import Member as Member
+    from assignor.snapshot import RebalanceResult as RebalanceResult
+    from assignor.snapshot import RebalanceSnapshot as RebalanceSnapshot
+    from assignor.task_assignors.base import ClientPlacement as ClientPlacement
+    from assignor.task_assignors.base import Placement as Placement
+    from assignor.task_assignors.base import PlacementClient as PlacementClient
+    from assignor.task_assignors.base import PlacementProblem as PlacementProblem
+    from assignor.task_assignors.base import TaskAssignor as TaskAssignor
+    from assignor.topology.group_topology import GroupTopology as GroupTopology
+    from assignor.types import HostInfo as HostInfo
+    from assignor.types import ProcessId as ProcessId
+    from assignor.types import TaskId as TaskId
+    from assignor.types import TopicPartition as TopicPartition
+
+_NAMES_OF = {
+    "assignor.cluster": ("Broker", "Cluster", "TopicMetadata"),
+    "assignor.configs": ("AssignmentConfigs",),
+    "assignor.errors": ("AssignorFault", "DecodeError", "InputError", "KafkaError", "NotBuiltYet"),
+    "assignor.explain": ("Explanation", "explain_placement", "explain_rebalance"),
+    "assignor.pipeline": ("assign",),
+    "assignor.recording": (
+        "parse_placement",
+        "parse_rebalance",
+        "placement_output",
+        "rebalance_document",
+        "rebalance_output",
+    ),
+    "assignor.snapshot": ("CreatedTopic", "Member", "RebalanceResult", "RebalanceSnapshot"),
+    "assignor.task_assignors.base": (
+        "ClientPlacement",
+        "Placement",
+        "PlacementClient",
+        "PlacementProblem",
+        "TaskAssignor",
+    ),
+    "assignor.topology.group_topology": ("GroupTopology",),
+    "assignor.types": ("HostInfo", "ProcessId", "TaskId", "TopicPartition"),
+}
+_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+__all__ = [*_HOME_OF]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -11,6 +11,7 @@ AssignorFault
 │   ├── IllegalStateError
 │   └── IllegalArgumentError
 │       └── NumberFormatError
+├── Unavailable                nobody could be asked: no broker, no coordinator, a port or a database that is taken
 └── RebalanceNotPlaced         a forecast's rebalance ended without a placement; `forecast` catches it
 ```
 
@@ -118,6 +119,12 @@ class NumberFormatError(IllegalArgumentError):
     """A port of an endpoint that does not fit an int."""
 
     kafka_name = "NumberFormatException"
+
+
+class Unavailable(AssignorFault):
+    """What the work needs is not there, so nobody could be asked: no broker, coordinator or schema registry answers, a
+    port or a database is taken, Spark does not start. Later it may be. Each package has classes of its own below this.
+    """
 
 
 class RebalanceNotPlaced(AssignorFault):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assignor.errors import AssignorFault
+from assignor.errors import AssignorFault, Unavailable
 
 
 class KafkaClientError(AssignorFault):
@@ -28,7 +28,7 @@ class KafkaClientError(AssignorFault):
     retriable: ClassVar[bool] = False
 
 
-class KafkaUnavailable(KafkaClientError):
+class KafkaUnavailable(KafkaClientError, Unavailable):
     """No broker answered within `default.api.timeout.ms`, including all tries."""
 
     retriable: ClassVar[bool] = True

@@ -16,13 +16,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from assignor.commands.console import EXIT_NO, CannotFinish, leave, say
+from assignor.commands.console import EXIT_NO, exit_code_of_signal, leave, say
 from assignor.commands.extras import Extra
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
-from spark_jobs.session.interrupts import exit_code_after, interruptible
+from spark_jobs.session.interrupts import interruptible
 from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def demo() -> None:
     try:
         with interruptible():
             Demo(console).run()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         say("interrupted; everything that was started is stopped")
-        leave(EXIT_NO)
+        leave(exit_code_of_signal(interrupt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
     The coordinator has to allow the application's log by its setting cluster.bootstrap.servers. An embedded log is
     named by an absolute directory.
     """
-    from spark_jobs.session.spark_faults import SparkNotStarted
     from spark_jobs.workers.running import WorkersFailed
-    from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
 
     application = options.application()
     token = read_token(options.token_file)
@@ -152,9 +150,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
             ends = _run_until_ended(application, token, options, spark)
     except KeyboardInterrupt as interrupt:
         say("interrupted; Spark is stopped")
-        leave(exit_code_after(interrupt))
-    except (CoordinatorUnavailable, SparkNotStarted) as fault:
-        raise CannotFinish(str(fault)) from fault  # 1 is said of instances that ended with an error
+        leave(exit_code_of_signal(interrupt))
     if not ends:
         raise WorkersFailed("the instances did not end in time and were killed")
     for end in ends:

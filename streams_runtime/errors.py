@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from assignor.errors import AssignorFault
+from assignor.errors import AssignorFault, Unavailable
 from assignor.types import TaskId
 
 
@@ -60,7 +60,7 @@ class SerializationError(StreamsRuntimeError):
     """A value or bytes that a serde with a schema cannot use. Source: `SerializationException`."""
 
 
-class SchemaRegistryUnavailable(StreamsRuntimeError):
+class SchemaRegistryUnavailable(StreamsRuntimeError, Unavailable):
     """The schema registry could not be asked. The message names its URL.
 
     Nothing is wrong with the record, so no handler may skip it. Differs from Kafka: there, a handler that skips records

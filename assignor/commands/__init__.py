@@ -4,25 +4,28 @@ register theirs through the entry-point group `assignor.commands`, each a functi
 Rules: a command makes frozen values of its options (`option_groups.py`) and works with those alone. Results go to
 stdout (`output.py`), messages to stderr. Its help ends with an example (`help_texts.py`). It is listed also when its
 extra is not installed (`extras.py`). A fault leaves a command as an AssignorFault, and `main` alone makes one line and
-an exit code of it: 0; 1 the answer is no; 2 wrong usage or unusable input. Ctrl-C ends a command with 130, SIGTERM
-with 143, and a reader of stdout that goes away with 141, as a shell reports these signals.
+an exit code of it (`console.py` says which). Ctrl-C ends a command with 130, SIGTERM with 143, and a reader of stdout
+that goes away ends it with 141, as a shell reports these three.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points, version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from assignor.commands import assign, decode, diff, explain, simulate, what_if
-from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NOBODY_READS, EXIT_UNUSABLE, exit_code_of, say
+from assignor.commands.console import EXIT_NOBODY_READS, EXIT_UNUSABLE, exit_code_of, exit_code_of_signal, say
 from assignor.commands.help_texts import example
+from assignor.commands.usage import UsageError, usage_text
 from assignor.errors import AssignorFault
 
 __all__ = ["ENTRY_POINT_GROUP", "build_app", "main"]
@@ -39,14 +42,35 @@ class _ReaderGone(Exception):
     """Nobody reads stdout any more. Not an OSError, of which typer would make exit code 1, which is an answer."""
 
 
+class _Interrupted(Exception):
+    """A signal ended the command. Not a KeyboardInterrupt, of which typer would make 130, whichever signal it was."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 class _Program(TyperGroup):
     """All commands, as one."""
 
+    def make_context(self, *names: Any, **more: Any) -> Any:
+        with _own_ends():
+            return super().make_context(*names, **more)  # it shows the help and the version
+
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        try:
+        with _own_ends():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise _ReaderGone from None
+
+
+@contextlib.contextmanager
+def _own_ends() -> Iterator[None]:
+    """What typer would end with exit codes of its own leaves it as it came."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise _ReaderGone from None
+    except KeyboardInterrupt as interrupt:
+        raise _Interrupted(exit_code_of_signal(interrupt)) from None
 
 
 def build_app() -> typer.Typer:
@@ -78,14 +102,19 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
     try:
         try:
-            build_app()(prog_name="assignor")
+            sys.exit(build_app()(prog_name="assignor", standalone_mode=False))
         finally:
             sys.stdout.flush()
+    except UsageError as error:
+        say(usage_text(error))
+        sys.exit(EXIT_UNUSABLE)
     except (BrokenPipeError, _ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_NOBODY_READS)
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
+    except _Interrupted as interrupted:
+        sys.exit(interrupted.code)
+    except KeyboardInterrupt as interrupt:
+        sys.exit(exit_code_of_signal(interrupt))
     except AssignorFault as error:
         say(f"error: {error}")
         sys.exit(exit_code_of(error))

@@ -80,7 +80,7 @@ def _run(line: Line, tally: Tally, set_aside: LinesSetAside, compare: Callable[[
         compare(line.where, ran)
     except NotBuiltYet as error:
         tally.add_refused(str(error))
-        say(f"{line.where}: refused: {error}")
+        say(f"error: {line.where}: refused: {error}")
         return None
     except AssignorFault as error:
         tally.unusable += 1

@@ -112,7 +112,7 @@ def explain_files(options: ExplainOptions) -> None:
     nothing = _tell_stories(options, task, set_aside) if options.tells_story else _explain(options, task, set_aside)
     set_aside.leave_if_any()
     if nothing is not None:
-        say(f"nothing to explain: {nothing}")
+        say(f"error: nothing to explain: {nothing}")
         leave(EXIT_NO)
 
 

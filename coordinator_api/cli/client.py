@@ -12,6 +12,7 @@ from assignor.coordinator_calls import CoordinatorAddress, refusal_of
 from assignor.errors import AssignorFault, InputError
 
 TIMEOUT_S = 30
+_NOT_LET_IN = frozenset({401, 403})
 
 
 class CallFailed(AssignorFault):
@@ -39,8 +40,27 @@ def call(method: str, url: str, path: str, token_file: str | None, parameters: M
             f"no coordinator answers at {url} ({error}): start one with `assignor serve`, or name it by --coordinator"
         ) from None
     if response.is_success:
-        return response.json() if response.content else None
+        return _answer(response, url)
     refusal = refusal_of(response.status_code, response.content)
     if refusal.code is None:
-        raise InputError(f"answers with status {refusal.status} and is no coordinator: is the address right?", url)
+        raise _no_coordinator(response, url)
+    if refusal.status in _NOT_LET_IN:
+        raise InputError(f"{refusal.code}: {refusal.detail}", url)
     raise CallFailed(f"{refusal.code}: {refusal.detail}", refusal.code)
+
+
+def _answer(response: httpx.Response, url: str) -> Any:
+    """Raises InputError for what no coordinator sends: another service may answer at the address."""
+    if not response.content:
+        return None
+    try:
+        answer = response.json()
+    except ValueError:
+        raise _no_coordinator(response, url) from None
+    if not isinstance(answer, dict):
+        raise _no_coordinator(response, url)
+    return answer
+
+
+def _no_coordinator(response: httpx.Response, url: str) -> InputError:
+    return InputError(f"answers with status {response.status_code} and is no coordinator: is the address right?", url)

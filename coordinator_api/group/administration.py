@@ -73,7 +73,7 @@ def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejec
     whose = "1 member, which runs" if members == 1 else f"{members} members, which run"
     return Rejected(
         RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
-        f"the group has {whose} another topology: {shortened(differing, MOST_DIFFERENCES_NAMED, '; ')}. "
+        f"it has {whose} another topology: {shortened(differing, MOST_DIFFERENCES_NAMED, '; ')}. "
         "If this is another application, give it another application.id. If it is the next version, drain the group "
         "first, or replace the topology under living members (PUT with ?replace=true, `assignor workers run "
         "--replace`), which ends those that cannot run it",

@@ -25,7 +25,7 @@ import uvloop
 from prometheus_client import disable_created_metrics
 from structlog.typing import Processor
 
-from assignor.errors import AssignorFault
+from assignor.errors import Unavailable
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
 from coordinator_api.http.auth import check_exposure, token_of
@@ -40,7 +40,7 @@ _LEFT_FOR_THE_STORE_S = 0.9
 _EXIT_CODE_OF_A_STOP_CUT_SHORT = 1
 
 
-class CannotListen(AssignorFault):
+class CannotListen(Unavailable):
     """The service cannot listen on its address."""
 
 

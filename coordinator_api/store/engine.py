@@ -7,18 +7,21 @@ says otherwise.
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SAWarning
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.errors import DatabaseOutOfReach, UnusableDatabase
 
 _MAGIC = b"SQLite format 3\0"
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+_CONNECT_ARGS = {"postgresql": {"timeout": 10}}
+"""In seconds. asyncpg waits a minute for whoever listens there and is no PostgreSQL."""
 
 
 def parse_url(text: str) -> URL:
@@ -49,9 +52,13 @@ def create_engine(settings: Settings) -> AsyncEngine:
     if file is not None:
         _check_file(file)
     try:
-        engine = create_async_engine(url)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SAWarning)  # a parameter of the URL that nobody knows
+            engine = create_async_engine(url, connect_args=_CONNECT_ARGS.get(url.get_backend_name(), {}))
     except ModuleNotFoundError as error:
         raise UnusableDatabase(f"database.url: {url.drivername} needs the package {error.name}: install it") from None
+    except (ArgumentError, SAWarning) as error:
+        raise UnusableDatabase(f"database.url: {str(error).partition(chr(10))[0].partition(';')[0]}") from None
     if url.drivername.startswith("sqlite"):
         _set_up_sqlite(engine, settings)
     return engine
@@ -80,9 +87,16 @@ def _begins_like_a_database(file: Path) -> bool:
         return opened.read(len(_MAGIC)) in (b"", _MAGIC)
 
 
-def reason(error: SQLAlchemyError | OSError) -> str:
-    """The database's own message, without SQLAlchemy's text around it."""
-    return str(getattr(error, "orig", None) or error)
+def reason(error: Exception) -> str:
+    """The database's own message in one line, without SQLAlchemy's text around it."""
+    said = str(getattr(error, "orig", None) or error)
+    return " ".join(said.split()) or type(error).__name__
+
+
+def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
+    """What is raised when the database at `url` cannot be opened, because of `error`."""
+    shown = url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+    return DatabaseOutOfReach(f"database.url: {shown} cannot be opened: {reason(error)}")
 
 
 def _set_up_sqlite(engine: AsyncEngine, settings: Settings) -> None:

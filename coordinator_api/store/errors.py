@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from assignor.errors import AssignorFault, InputError
+from assignor.errors import AssignorFault, InputError, Unavailable
 
 
 class StoreError(AssignorFault):
     """The store cannot be used. The message names the database or the setting, the cause, and what to do."""
 
 
-class StoreInUse(StoreError):
+class StoreInUse(StoreError, Unavailable):
     """Another coordinator holds the lease of the database."""
+
+
+class DatabaseOutOfReach(StoreError, Unavailable):
+    """The database did not let anybody in, or did not answer."""
 
 
 class ConcurrentWriter(StoreError):

@@ -18,15 +18,15 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.store.engine import reason, sqlite_file
-from coordinator_api.store.errors import StoreError, StoreInUse, UnusableDatabase
+from coordinator_api.store.engine import out_of_reach, sqlite_file
+from coordinator_api.store.errors import StoreInUse, UnusableDatabase
 
 _ADVISORY_KEY = zlib.crc32(b"assignor coordinator")
 
 
 @asynccontextmanager
 async def lease(engine: AsyncEngine) -> AsyncIterator[None]:
-    """Hold the lease of the engine's database. Raises StoreInUse when another process holds it, StoreError.
+    """Hold the lease of the engine's database. Raises StoreInUse when another process holds it, DatabaseOutOfReach.
 
     A database in memory needs none.
     """
@@ -73,8 +73,8 @@ def _locked_file(database: Path) -> Iterator[None]:
 async def _connected(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     try:
         connection = await engine.connect()
-    except (SQLAlchemyError, OSError) as error:
-        raise StoreError(f"the database (setting database.url) cannot be opened: {reason(error)}") from None
+    except Exception as error:  # the driver's own, which nobody wraps while there is no connection
+        raise out_of_reach(engine.url, error) from None
     async with connection:
         yield connection
 
@@ -86,6 +86,6 @@ async def _lock_advisory(connection: AsyncConnection) -> None:
         # ends the transaction; the lock belongs to the session and stays
         await connection.commit()
     except (SQLAlchemyError, OSError) as error:
-        raise StoreError(f"the database (setting database.url) cannot be opened: {reason(error)}") from None
+        raise out_of_reach(connection.engine.url, error) from None
     if not locked:
         raise StoreInUse("the database is in use by another coordinator: stop that one, or name another database")

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coordinator_api.store.engine import reason
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.engine import out_of_reach
+from coordinator_api.store.errors import UnusableDatabase
 from coordinator_api.store.tables import metadata
 
 if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
@@ -26,13 +26,13 @@ VERSION = "0001"
 async def upgrade(engine: AsyncEngine) -> tuple[str | None, str]:
     """Bring the schema up to this release's version. Returns the version before and after.
 
-    Raises StoreError when the schema is of a newer release, or cannot be read.
+    Raises UnusableDatabase when the schema is of a newer release, DatabaseOutOfReach when it cannot be read.
     """
     try:
         async with engine.begin() as connection:
             return await connection.run_sync(_upgrade)
     except (SQLAlchemyError, OSError) as error:
-        raise StoreError(f"the database (setting database.url) cannot be opened: {reason(error)}") from None
+        raise out_of_reach(engine.url, error) from None
 
 
 def _upgrade(connection: Connection) -> tuple[str | None, str]:
@@ -47,7 +47,7 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
     config.attributes["connection"] = connection
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if before is not None and before not in known:
-        raise StoreError(
+        raise UnusableDatabase(
             f"the database has schema version {before}, which this release does not know (its own is {VERSION}): "
             "run a newer release, or name another database"
         )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from assignor.commands.console import EXIT_NO, CannotFinish, leave
+from assignor.commands.console import CannotFinish, exit_code_of_signal, leave
 from assignor.errors import AssignorFault, InputError
 from spark_jobs.batch.engine import Engine, EngineChoice
 from spark_jobs.session.interrupts import interruptible
@@ -36,14 +36,14 @@ def engine_from_options(
 
 @contextlib.contextmanager
 def batch_run() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the workers, keep the finished chunks and end the command with 1.
+    """Ctrl-C and SIGTERM end the workers, keep the finished chunks and end the command with the code of the signal.
 
     An engine that fails ends it with 2, because 1 is a result of `replay` and `sweep`.
     """
     try:
         with interruptible():
             yield
-    except KeyboardInterrupt:
-        leave(EXIT_NO)
+    except KeyboardInterrupt as interrupt:
+        leave(exit_code_of_signal(interrupt))
     except AssignorFault as fault:
         raise CannotFinish(str(fault)) from fault

@@ -1,6 +1,6 @@
 """SIGINT and SIGTERM both interrupt a command, so that it ends its workers and keeps what they have finished.
 
-The exit code then tells one from the other, as a shell reports a program that a signal has ended.
+The number that they raise tells one from the other: `assignor.commands.console` makes the exit code of it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,12 @@ from collections.abc import Iterator
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_OF_SHELLS = 128
-
-
-def exit_code_after(interrupt: KeyboardInterrupt) -> int:
-    """130 after SIGINT, 143 after SIGTERM."""
-    number = interrupt.args[0] if interrupt.args else signal.SIGINT
-    return _OF_SHELLS + int(number)
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Either signal raises KeyboardInterrupt in here, also when the program that started this one ignores SIGINT, as a
-    shell does for its background jobs.
+    """Either signal raises KeyboardInterrupt in here, with its number as the argument; also when the program that
+    started this one ignores SIGINT, as a shell does for its background jobs.
 
     Only the main thread of a process receives signals; in any other thread this does nothing.
     """

@@ -6,7 +6,7 @@ import re
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
-from assignor.errors import AssignorFault
+from assignor.errors import Unavailable
 
 LONGEST_REASON = 400
 _JAVA_EXCEPTION = re.compile(
@@ -19,7 +19,7 @@ _ABORTED = re.compile(r"Job aborted due to stage failure: .*?Lost task \S+ in st
 _PYTHON_TRACEBACK = "Traceback (most recent call last):"
 
 
-class SparkNotStarted(AssignorFault):
+class SparkNotStarted(Unavailable):
     """The JVM or the Spark context did not start. The message has Spark's reason, and says where the rest of it is."""
 
 

@@ -110,11 +110,12 @@ def reset(
     claims) are deleted, and its state in the directories named here. Output topics stay as they are.
     """
     from streams_runtime.cli.application_reset import carry_out, plan_reset
+    from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
 
     choose = offsets.new_offsets()
     others, doubt = _ask_coordinator(asked, application_id)
     if execute and doubt is not None:
-        raise StillRunning(f"{doubt}; --without-coordinator resets it all the same")
+        raise CoordinatorUnavailable(f"{doubt}; --without-coordinator resets it all the same")
     with address.opened() as log:
         if address.is_kafka:
             _check_members_on_brokers(address, application_id)

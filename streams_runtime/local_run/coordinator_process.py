@@ -16,7 +16,7 @@ from typing import IO, Self
 
 import httpx
 
-from assignor.errors import AssignorFault
+from assignor.errors import Unavailable
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -37,7 +37,7 @@ main()
 """The parent holds the other end of its stdin, which the kernel closes when the parent ends, however it ends."""
 
 
-class CoordinatorNotStarted(AssignorFault):
+class CoordinatorNotStarted(Unavailable):
     """The coordinator did not become ready. The message ends with its last output."""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
+from assignor.errors import Unavailable
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic
@@ -27,7 +28,7 @@ def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
     return LogClusterProvider(open_log(bootstrap_servers))
 
 
-class LogOutOfReach(LogError):
+class LogOutOfReach(LogError, Unavailable):
     """The log did not answer in time. `retriable` tells the coordinator that asking again may help."""
 
     retriable = True

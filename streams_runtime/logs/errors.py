@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from assignor.errors import AssignorFault
+from assignor.errors import AssignorFault, Unavailable
 from assignor.types import TopicPartition
 
 
@@ -12,7 +12,7 @@ class LogError(AssignorFault):
     """Base of all errors of a log."""
 
 
-class LogTimeout(LogError):
+class LogTimeout(LogError, Unavailable):
     """The log could not be reached, or was busy, for too long. Trying again later may work."""
 
 

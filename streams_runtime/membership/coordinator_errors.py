@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assignor.errors import AssignorFault
+from assignor.errors import AssignorFault, Unavailable
 
 
 class CoordinatorError(AssignorFault):
@@ -60,7 +60,7 @@ class GroupRunsAnotherTopology(CoordinatorError):
     known_code = "INCONSISTENT_GROUP_PROTOCOL"
 
 
-class CoordinatorUnavailable(AssignorFault):
+class CoordinatorUnavailable(Unavailable):
     """The coordinator gave no usable answer: it was not reachable, went away during the call, was starting, stopping or
     overloaded. The call can be tried again. `retry_after_s`: not before this time, if the coordinator said so."""
 

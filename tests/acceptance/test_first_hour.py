@@ -287,7 +287,7 @@ class TestErrors:
                 "error: no coordinator answers at http://127.0.0.1:1 ([Errno 111] Connection refused): "
                 "start one with `assignor serve`, or name it by --coordinator",
             ),
-            (2, "explain garbage", "garbage:1: is not UTF-8 text: invalid start byte at byte 1"),
+            (2, "explain garbage", "error: garbage:1: is not UTF-8 text: invalid start byte at byte 1"),
             (
                 2,
                 "workers run nowhere:app",

@@ -57,7 +57,9 @@ def test_should_refuse_another_application_that_is_started_under_the_id_of_one_t
 
     assert (started.returncode, started.stdout) == (1, "")
     (line,) = started.stderr.splitlines()
-    assert line.startswith("error: INCONSISTENT_GROUP_PROTOCOL (409): the group has 1 member, which runs another")
+    assert line.startswith(
+        f"error: INCONSISTENT_GROUP_PROTOCOL (409): group {words.id}: it has 1 member, which runs another"
+    )
     assert "subtopology 0 reads lines, in the new one orders" in line
     assert "subtopology 1 (reads" in line
     assert log in line, "it is on another log, too"

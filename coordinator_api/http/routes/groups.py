@@ -60,7 +60,7 @@ async def declare_group(
     declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=_caller(request))
     answer = await coordinator.declare(group_id, declaration)
     if isinstance(answer, Rejected) and answer.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
-        raise _refusal(answer, coordinator.group(group_id).image)
+        raise _refusal(group_id, answer, coordinator.group(group_id).image)
     declared = accepted(answer, Declared)
     response.status_code = 201 if declared.created else 200
     return DeclareAnswer(group_id=group_id, revision=declared.revision)
@@ -117,15 +117,15 @@ def _caller(request: Request) -> str:
     return name if request.client is None else f"{name} at {request.client.host}"
 
 
-def _refusal(refused: Rejected, image: GroupImage) -> Problem:
-    """With who declared what the group has, as far as it is known: somebody has to be asked."""
-    origin = image.origin
+def _refusal(group_id: str, refused: Rejected, image: GroupImage) -> Problem:
+    """With the group's name, and who declared what the group has, as far as it is known: somebody has to be asked."""
+    origin, detail = image.origin, f"group {group_id}: {refused.detail}"
     if origin.declared_at_ms is None:
-        return Problem(refused.code.value, refused.detail)
+        return Problem(refused.code.value, detail)
     at = datetime.fromtimestamp(origin.declared_at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     return Problem(
         refused.code.value,
-        f"{refused.detail}. What the group runs was declared at {at} by {origin.declared_by}",
+        f"{detail}. What the group runs was declared at {at} by {origin.declared_by}",
         extensions={
             "revision": image.revision,
             "declared_by": origin.declared_by,

@@ -68,11 +68,11 @@ class TestAssign:
         assert ran.returncode == 2
         assert [json.loads(line)["id"] for line in ran.stdout.splitlines()] == ["smoke.2"]
         said = ran.stderr.splitlines()
-        assert said[0] == f"{file}:1: now_ms: must be a whole number, not str 'soon'"
-        assert said[1].startswith(f"{file}:3: is not a line of JSON")
-        assert said[2] == f"{file}:4: must be a JSON object"
-        assert said[3] == f"{file}:5: is not a line of JSON: field 'format' is given twice"
-        assert said[4].startswith(f"{file}:6: format: must be rebalance/1 or placement/1")
+        assert said[0] == f"error: {file}:1: now_ms: must be a whole number, not str 'soon'"
+        assert said[1].startswith(f"error: {file}:3: is not a line of JSON")
+        assert said[2] == f"error: {file}:4: must be a JSON object"
+        assert said[3] == f"error: {file}:5: is not a line of JSON: field 'format' is given twice"
+        assert said[4].startswith(f"error: {file}:6: format: must be rebalance/1 or placement/1")
         assert len(said) == 5
 
     @pytest.mark.parametrize(
@@ -256,8 +256,8 @@ class TestProgram:
         assert (ran.returncode, ran.stdout) == (2, "")
         said = ran.stderr.splitlines()
         assert len(said) == 6
-        assert said[0] == f"{file}:1: is not UTF-8 text: invalid start byte at byte 0"
-        assert said[5] == f"{file}: 995 more lines cannot be used: is this a recording?"
+        assert said[0] == f"error: {file}:1: is not UTF-8 text: invalid start byte at byte 0"
+        assert said[5] == f"error: {file}: 995 more lines cannot be used: is this a recording?"
 
     def test_should_end_quietly_when_nobody_reads_on(self) -> None:
         lines = str(VECTORS / "recordings/threads2.jsonl.gz")
@@ -270,6 +270,13 @@ class TestProgram:
             assert ran.stderr.read() == b""
         assert ran.returncode == 141, "as a shell reports SIGPIPE"
 
+    def test_should_end_quietly_when_nobody_reads_the_help(self) -> None:
+        reads, writes = os.pipe()
+        os.close(reads)
+        with os.fdopen(writes, "wb") as nobody:
+            ran = subprocess.run([*PROGRAM, "--help"], stdout=nobody, stderr=subprocess.PIPE, env=environment())
+        assert (ran.returncode, ran.stderr) == (141, b"")
+
     def test_should_end_quietly_at_ctrl_c(self) -> None:
         command = [*PROGRAM, "explain", "-"]
         pipe = subprocess.PIPE
@@ -278,7 +285,7 @@ class TestProgram:
             assert ran.stderr is not None
             ran.stdin.write(b"nonsense\n")
             ran.stdin.flush()
-            assert ran.stderr.readline().startswith(b"stdin:1: is not a line of JSON"), "it waits for more"
+            assert ran.stderr.readline().startswith(b"error: stdin:1: is not a line of JSON"), "it waits for more"
             ran.send_signal(signal.SIGINT)
             assert ran.stderr.read() == b""
         assert ran.returncode == 130

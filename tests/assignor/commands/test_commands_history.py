@@ -257,7 +257,11 @@ class TestChoosing:
         ("arguments", "code", "message"),
         [
             (("--group", "other"), 2, "error: --group: there is no rebalance of 'other', only of smoke"),
-            (("--task", "9_9", "--last", "2"), 1, "nothing to explain: no task 9_9 in these rebalances of group smoke"),
+            (
+                ("--task", "9_9", "--last", "2"),
+                1,
+                "error: nothing to explain: no task 9_9 in these rebalances of group smoke",
+            ),
             (("--last", "2", "--id", "smoke.1"), 2, "error: --id: chooses one line; a story has several"),
             (("--last", "2", "--coordinator", "http://127.0.0.1:1"), 2, "error: --coordinator, --token-file: asks"),
         ],
@@ -283,16 +287,16 @@ class TestChoosing:
         assert ran.returncode == 2
         assert [each["generation_id"] for each in json.loads(ran.stdout)["rounds"]] == [1, 2, 4]
         said = ran.stderr.splitlines()
-        assert said[0].startswith(f"{file}:2: is not a line of JSON")
-        assert said[1] == f"{file}:3: is no recorded rebalance: it has no group_id, generation_id and now_ms"
-        assert said[2].startswith(f"{file}:5: ")
+        assert said[0].startswith(f"error: {file}:2: is not a line of JSON")
+        assert said[1] == f"error: {file}:3: is no recorded rebalance: it has no group_id, generation_id and now_ms"
+        assert said[2].startswith(f"error: {file}:5: ")
         assert "not built yet" in said[2]
         assert len(said) == 3
 
     def test_should_say_when_every_line_is_bad(self) -> None:
         ran = assignor("explain", "-", "--group", "one", stdin=b"nonsense\n")
         assert (ran.returncode, ran.stdout) == (2, "")
-        assert ran.stderr.startswith("stdin:1: is not a line of JSON")
+        assert ran.stderr.startswith("error: stdin:1: is not a line of JSON")
 
     @pytest.mark.parametrize("value", ["no_such_module:read", None])
     def test_should_name_the_extra_that_a_coordinator_needs(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, NoReturn
@@ -10,9 +12,18 @@ import pytest
 import typer
 
 import assignor.commands
-from assignor.commands.console import CannotFinish, exit_code_of
+from assignor.commands import build_app
+from assignor.commands.console import (
+    EXIT_NO,
+    EXIT_NOBODY_READS,
+    EXIT_UNUSABLE,
+    CannotFinish,
+    exit_code_of,
+    exit_code_of_signal,
+)
 from assignor.commands.option_groups import options_of
-from assignor.errors import AssignorFault, InputError, KafkaError
+from assignor.errors import AssignorFault, InputError, KafkaError, Unavailable
+from tests.checkout import ROOT
 from tests.program import assignor as run_program
 
 
@@ -94,6 +105,7 @@ def test_should_take_the_checks_of_a_value_for_usage(program: typer.Typer) -> No
     [
         (InputError("must be a number", "--n"), 2, "error: --n: must be a number\n"),
         (CannotFinish("the engine failed"), 2, "error: the engine failed\n"),
+        (Unavailable("no broker answers"), 2, "error: no broker answers\n"),
         (KafkaError("no"), 1, "error: no\n"),
         (FileNotFoundError(2, "No such file or directory", "x.json"), 2, "error: x.json: No such file or directory\n"),
     ],
@@ -107,3 +119,78 @@ def test_should_end_with_one_line_and_the_code_of_the_fault(
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", said)
     assert not isinstance(fault, AssignorFault) or exit_code_of(fault) == code
+
+
+@pytest.mark.parametrize(("ended_by", "code"), [(KeyboardInterrupt(), 130), (KeyboardInterrupt(signal.SIGTERM), 143)])
+def test_should_end_without_a_word_with_the_code_of_the_signal(
+    program: typer.Typer, monkeypatch: pytest.MonkeyPatch, ended_by: BaseException, code: int
+) -> None:
+    def ends() -> NoReturn:
+        raise ended_by
+
+    monkeypatch.setattr(assignor.commands, "build_app", lambda: program_with(ends))
+
+    # the command itself, and the program's help and version, which typer shows before there is a command
+    for arguments in (("command",), ("--early",)):
+        ran = run_program(*arguments)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", "")
+
+
+def program_with(ends: Callable[[], NoReturn]) -> typer.Typer:
+    def early(given: bool) -> None:
+        if given:
+            ends()
+
+    app = build_app()
+    app.command("command")(ends)
+
+    @app.callback()
+    def all_commands(early: bool = typer.Option(False, "--early", callback=early, is_eager=True)) -> None:
+        pass
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("explain", "--fromat", "json"), "no such option: --fromat; did you mean --format? "
+            "(see assignor explain --help)"),
+        (("explain", "--q"), "no such option: --q (see assignor explain --help)"),
+        (("explan",), "no such command 'explan'. Did you mean 'explain', 'replay'? (see assignor --help)"),
+        (("groups", "nope"), "no such command 'nope' (see assignor groups --help)"),
+        (("diff", "a"), "missing argument 'B' (see assignor diff --help)"),
+        (
+            ("diff", "a", "b", "-o", "xml"),
+            "invalid value for '--format' / '-o': 'xml' is not one of 'text', 'wide', 'json', 'yaml' "
+            "(see assignor diff --help)",
+        ),
+    ],
+)  # fmt: skip
+def test_should_say_in_one_line_what_is_wrong_with_a_command_line(arguments: tuple[str, ...], said: str) -> None:
+    ran = run_program(*arguments)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {said}\n")
+
+
+@pytest.mark.parametrize("arguments", [(), ("groups",)])
+def test_should_show_the_help_to_who_names_no_command(arguments: tuple[str, ...]) -> None:
+    ran = run_program(*arguments)
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("Usage: assignor")
+    assert "Commands:" in ran.stderr
+
+
+def test_should_name_every_exit_code_in_the_reference() -> None:
+    page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d, ]+) \|", page, re.MULTILINE)
+
+    assert {int(code) for row in rows for code in row.split(",")} == {
+        0,
+        EXIT_NO,
+        EXIT_UNUSABLE,
+        exit_code_of_signal(KeyboardInterrupt()),
+        exit_code_of_signal(KeyboardInterrupt(signal.SIGTERM)),
+        EXIT_NOBODY_READS,
+    }

@@ -131,7 +131,10 @@ class TestRounds:
         ran = assignor("simulate", str(file), "--all", "--format", "json")
         assert ran.returncode == 2
         assert [json.loads(line)["id"] for line in ran.stdout.splitlines()] == ["smoke.3"]
-        assert [line.partition(": ")[0] for line in ran.stderr.splitlines()] == [f"{file}:1", f"{file}:2"]
+        assert [line.split(": ")[:2] for line in ran.stderr.splitlines()] == [
+            ["error", f"{file}:1"],
+            ["error", f"{file}:2"],
+        ]
 
     def test_should_say_that_there_is_no_such_round(self) -> None:
         ran = assignor("simulate", SMOKE, "--id", "smoke.99")

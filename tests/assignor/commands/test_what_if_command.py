@@ -133,8 +133,8 @@ class TestRounds:
         assert ran.returncode == 2
         assert [json.loads(line).get("id") for line in ran.stdout.splitlines()] == ["wcflow.8", None]
         said = ran.stderr.splitlines()
-        assert said[0].startswith(f"{file}:1: is not a line of JSON")
-        assert said[1].startswith(f"{file}:2: remove: no instance is called 'c'; there are ")
+        assert said[0].startswith(f"error: {file}:1: is not a line of JSON")
+        assert said[1].startswith(f"error: {file}:2: remove: no instance is called 'c'; there are ")
         assert len(said) == 2
 
 

@@ -129,7 +129,7 @@ def test_should_send_the_token(tmp_path: Path) -> None:
         by_variable = assignor(*where, environment={"ASSIGNOR_AUTH_TOKEN": "t0ken"})
 
     what_to_do = "send Authorization: Bearer <token>; a command takes it from --token-file or ASSIGNOR_AUTH_TOKEN"
-    assert refused == (1, "", f"error: SASL_AUTHENTICATION_FAILED: {what_to_do}\n")
+    assert refused == (2, "", f"error: {service.url}: SASL_AUTHENTICATION_FAILED: {what_to_do}\n")
     assert by_file == by_variable == (0, "No groups.\n", "")
 
 

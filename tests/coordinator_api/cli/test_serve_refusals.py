@@ -63,7 +63,7 @@ def test_should_name_the_port_that_is_in_use(tmp_path: Path) -> None:
         done = run_command(tmp_path, "serve", "--port", str(port))
 
     assert (done.returncode, done.stderr) == (
-        1,
+        2,
         f"error: 127.0.0.1:{port} is in use, perhaps by another coordinator: stop that program, "
         "or choose another --port (0 takes a free one)\n",
     )
@@ -73,7 +73,7 @@ def test_should_name_the_port_that_is_in_use(tmp_path: Path) -> None:
 def test_should_name_an_address_that_is_not_of_this_machine(tmp_path: Path) -> None:
     done = run_command(tmp_path, "serve", "--host", "192.0.2.1", "--auth-token", "t")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: 192.0.2.1 is no address of this machine (")
     assert line.endswith("): choose another --host")

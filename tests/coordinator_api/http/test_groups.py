@@ -52,7 +52,7 @@ def test_should_refuse_another_topology_under_living_members_unless_it_is_told_t
     assert problem(refused) == (409, "INCONSISTENT_GROUP_PROTOCOL")
     detail = refused.json()["detail"]
     assert detail.startswith(
-        "the group has 1 member, which runs another topology: "
+        f"group {group_id}: it has 1 member, which runs another topology: "
         "subtopology 0 keeps counts, in the new one it does not. If this is another application"
     )
     assert "?replace=true" in detail

@@ -10,7 +10,8 @@ import pytest
 
 PROGRAM = """
 import signal, sys
-from spark_jobs.session.interrupts import exit_code_after, interruptible
+from assignor.commands.console import exit_code_of_signal
+from spark_jobs.session.interrupts import interruptible
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 try:
     with interruptible():
@@ -18,7 +19,7 @@ try:
         sys.stdin.read()
 except KeyboardInterrupt as interrupt:
     assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    sys.exit(exit_code_after(interrupt))
+    sys.exit(exit_code_of_signal(interrupt))
 """
 
 

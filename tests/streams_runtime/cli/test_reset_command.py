@@ -153,7 +153,7 @@ def test_should_know_the_internal_topics_of_an_application(topic: str, others: l
         ([*ALONE, "--internal-topic", "lines"], 2,
          "--internal-topic: 'lines' is no internal topic of words that is there"),
         ([*ALONE, "--delete-group"], 2, "--delete-group: needs the coordinator; leave out --without-coordinator"),
-        (["--application-id", "words", "--execute", *NOBODY], 1,
+        (["--application-id", "words", "--execute", *NOBODY], 2,
          "no coordinator answers at http://127.0.0.1:1, so nobody can say whether instances run; "
          "--without-coordinator resets it all the same"),
     ],

@@ -112,7 +112,7 @@ def test_should_make_no_log_where_one_only_looks(address: str, tmp_path: Path, r
         ("memory:words", 2, "--bootstrap-server: 'memory:words' is in the memory of one process, and not of this one"),
         ("somewhere", 2, "bootstrap.servers: must be 'host:port,...' of Kafka, or 'embedded:<directory>' "
                          "(or 'memory:<name>' in tests), not 'somewhere'"),
-        ("127.0.0.1:1", 1, "no broker listens at 127.0.0.1:1 (Connection refused): check --bootstrap-server, and "
+        ("127.0.0.1:1", 2, "no broker listens at 127.0.0.1:1 (Connection refused): check --bootstrap-server, and "
                            "that the broker runs"),
     ],
 )  # fmt: skip
